@@ -1,0 +1,36 @@
+# Two commands: `make demo` and `make test`. Each installs what it needs once, into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: demo test lint clean
+.DELETE_ON_ERROR:
+
+demo: .venv/demo.stamp
+	$(BIN)/ipl demo
+
+test: lint
+	$(BIN)/pytest
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "ipl needs Python 3.10 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing ipl into .venv (once; torch is large) ..."
+	$(PIP) -e .
+	@touch $@
+
+.venv/test.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing ipl and its test tools into .venv (once; torch is large) ..."
+	$(PIP) -e '.[test]'
+	@touch $@ .venv/demo.stamp
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,179 @@
+"""A frozen CLIP from `transformers`, walked layer by layer so that prompts can enter anywhere.
+
+Features leave as fp32 and unnormalised, whatever precision the towers compute in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ipl.backbone.preprocessing import Preprocessing
+from ipl.errors import BackboneError, DataError
+
+# Called before each layer with (layer, hidden states); returns the hidden states to go on with.
+Enter = Callable[[int, Tensor], Tensor]
+
+
+class Backbone:
+    """Both towers of one CLIP, frozen, with its tokenizer and image transform."""
+
+    def __init__(
+        self,
+        name: str,
+        clip: Any,  # transformers.CLIPModel
+        tokenizer: Any,
+        preprocessing: Preprocessing,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.name = name
+        self.tokenizer = tokenizer
+        self.preprocessing = preprocessing
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.weights_sha256 = hash_weights(clip)  # before the cast: one hash for every precision
+        # Token rows stay fp32: they are what prompts are made of, and prompts are kept in fp32.
+        self._token_rows = clip.text_model.embeddings.token_embedding.weight.detach().float()
+        self._token_rows = self._token_rows.to(self.device)
+        self.logit_scale = float(clip.logit_scale.detach().exp())
+        self.clip = clip.eval().requires_grad_(False).to(self.device, dtype)
+
+    # -- dimensions, read from the model --------------------------------------------------------
+
+    @property
+    def text_width(self) -> int:
+        """Returns the width of the text tower."""
+        return int(self.clip.config.text_config.hidden_size)
+
+    @property
+    def image_width(self) -> int:
+        """Returns the width of the image tower."""
+        return int(self.clip.config.vision_config.hidden_size)
+
+    @property
+    def feature_dim(self) -> int:
+        """Returns the dimension of the shared space."""
+        return int(self.clip.config.projection_dim)
+
+    @property
+    def positions(self) -> int:
+        """Returns how many tokens a text may have, SOS and EOS included."""
+        return int(self.clip.config.text_config.max_position_embeddings)
+
+    @property
+    def text_layers(self) -> Any:
+        """Returns the layers of the text tower."""
+        return self.clip.text_model.encoder.layers
+
+    @property
+    def image_layers(self) -> Any:
+        """Returns the layers of the image tower."""
+        return self.clip.vision_model.encoder.layers
+
+    # -- text -----------------------------------------------------------------------------------
+
+    @cached_property
+    def sos(self) -> int:
+        """Returns the id of the token that opens a text."""
+        return int(self.tokenizer.bos_token_id)
+
+    @cached_property
+    def eos(self) -> int:
+        """Returns the id of the token that closes a text and carries its feature."""
+        return int(self.tokenizer.eos_token_id)
+
+    def tokenize(self, text: str) -> list[int]:
+        """Returns the token ids of a text, without SOS and EOS."""
+        ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        # An unknown character becomes CLIP's EOS token, which would end the prompt right there.
+        if self.eos in ids:
+            raise DataError(f"{text!r} has characters that the tokenizer of {self.name} lacks.")
+        return ids
+
+    def embed(self, ids: Sequence[int] | Tensor) -> Tensor:
+        """Returns the token embeddings of ids in fp32, a row each; positions are added later."""
+        return self._token_rows[torch.as_tensor(ids, dtype=torch.long, device=self.device)]
+
+    def encode_text(self, embeddings: Tensor, eos: Tensor, enter: Enter | None = None) -> Tensor:
+        """Returns features (prompts, dim) of token embeddings (prompts, tokens, width).
+
+        `eos` holds each prompt's EOS row; what stands after it is padding, which a causal tower
+        never sees from that row. `enter` may rewrite rows before any layer.
+        """
+        text = self.clip.text_model
+        tokens = embeddings.shape[1]
+        if tokens > self.positions:
+            raise BackboneError(
+                f"A prompt of {tokens} tokens does not fit the {self.positions} positions of "
+                f"{self.name}."
+            )
+        rows = text.embeddings.position_embedding.weight[:tokens]
+        hidden = embeddings.to(self.dtype) + rows
+        for number, layer in enumerate(self.text_layers):
+            if enter is not None:
+                hidden = enter(number, hidden)
+            hidden = layer(hidden, None, is_causal=True)
+        hidden = hidden[torch.arange(len(hidden), device=self.device), eos]
+        features: Tensor = self.clip.text_projection(text.final_layer_norm(hidden))
+        return features.float()
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Returns features (texts, dim) of plain strings, padded only to the longest of them."""
+        ids = [[self.sos, *self.tokenize(text), self.eos] for text in texts]
+        longest = max(len(row) for row in ids)
+        padded = torch.tensor([row + [self.eos] * (longest - len(row)) for row in ids])
+        eos = torch.tensor([len(row) - 1 for row in ids], device=self.device)
+        with torch.no_grad():
+            return self.encode_text(self.embed(padded), eos)
+
+    # -- images ---------------------------------------------------------------------------------
+
+    def encode_image(
+        self, pixels: Tensor, prompts: Tensor | None = None, enter: Enter | None = None
+    ) -> Tensor:
+        """Returns features (batch, dim) of normalised pixels (batch, 3, height, width).
+
+        `prompts` (rows, width) or (batch, rows, width) are appended after the patch rows, after
+        the position embedding and before the pre-norm; `enter` may rewrite rows before any layer.
+        """
+        vision = self.clip.vision_model
+        hidden = vision.embeddings(pixels.to(self.device, self.dtype))
+        if prompts is not None:
+            rows = prompts.to(self.dtype).expand(len(hidden), *prompts.shape[-2:])
+            hidden = torch.cat([hidden, rows], dim=1)
+        hidden = vision.pre_layrnorm(hidden)
+        for number, layer in enumerate(self.image_layers):
+            if enter is not None:
+                hidden = enter(number, hidden)
+            hidden = layer(hidden, None, is_causal=False)
+        features: Tensor = self.clip.visual_projection(vision.post_layernorm(hidden[:, 0]))
+        return features.float()
+
+    def no_features(self) -> Tensor:
+        """Returns the features (0, dim) of no picture."""
+        return torch.zeros(0, self.feature_dim, device=self.device)
+
+    # -- together -------------------------------------------------------------------------------
+
+    def logits(self, image_features: Tensor, text_features: Tensor) -> Tensor:
+        """Returns cos(u, y)/tau for features (..., images, dim) and (..., classes, dim)."""
+        images, texts = normalize(image_features, dim=-1), normalize(text_features, dim=-1)
+        return self.logit_scale * images @ texts.transpose(-1, -2)
+
+
+def hash_weights(clip: Any) -> str:
+    """Returns a SHA-256 of all weights as fp32, whatever file, order or names they came in."""
+    digests = []
+    for tensor in clip.state_dict().values():
+        value = tensor.detach().to("cpu", torch.float32).contiguous()
+        digest = hashlib.sha256(repr(tuple(value.shape)).encode())
+        digest.update(memoryview(value.reshape(-1).numpy()).cast("B"))
+        digests.append(digest.digest())
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()

@@ -1,0 +1,112 @@
+"""Picture files to image features, in batches, with unreadable files set aside."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ipl.backbone.clip import Backbone
+from ipl.datasets import UnreadableImageError, open_image
+from ipl.progress import SILENT, Reporter
+
+Source = Path | Image.Image
+BATCH = 64
+THREADS = 4
+
+
+@dataclass(frozen=True)
+class ImageFeatures:
+    """Normalised features of the readable pictures, and what became of the others."""
+
+    features: Tensor  # (readable, dim)
+    kept: tuple[int, ...]  # index into the sources of each feature
+    unreadable: tuple[str, ...]  # a reason each
+
+
+def encode_files(
+    backbone: Backbone,
+    sources: Sequence[Source],
+    advance: Callable[..., None] | None = None,
+    augment: Callable[[int], random.Random] | None = None,
+) -> ImageFeatures:
+    """Returns the features of pictures seen once; `augment(index)` gives a random crop's stream."""
+
+    def look(numbered: tuple[int, Source]) -> np.ndarray[Any, Any] | UnreadableImageError:
+        index, source = numbered
+        try:
+            image = source.convert("RGB") if isinstance(source, Image.Image) else open_image(source)
+        except UnreadableImageError as error:
+            return error
+        if augment is None:
+            return backbone.preprocessing.evaluate(image)
+        return backbone.preprocessing.augment(image, augment(index))
+
+    features, kept, unreadable = [], [], []
+    with ThreadPoolExecutor(THREADS) as threads:
+        for batch in _batches(enumerate(sources)):
+            pixels = []
+            for (index, _), seen in zip(batch, threads.map(look, batch), strict=True):
+                if isinstance(seen, UnreadableImageError):
+                    unreadable.append(str(seen))
+                else:
+                    pixels.append(seen)
+                    kept.append(index)
+            if pixels:
+                features.append(encode_pixels(backbone, np.stack(pixels)))
+            if advance is not None:
+                advance(len(batch))
+    together = torch.cat([backbone.no_features(), *features])
+    return ImageFeatures(together, tuple(kept), tuple(unreadable))
+
+
+@torch.no_grad()
+def encode_pixels(backbone: Backbone, pixels: np.ndarray[Any, Any]) -> Tensor:
+    """Returns normalised features (batch, dim) of bytes (batch, height, width, 3)."""
+    on_device = torch.from_numpy(pixels).to(backbone.device)
+    return normalize(
+        backbone.encode_image(backbone.preprocessing.normalise(on_device)), dim=-1
+    )
+
+
+def _batches(numbered: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:
+    while batch := list(islice(numbered, BATCH)):
+        yield batch
+
+
+class FeatureStore:
+    """Features in memory, so that fits which share pictures run the image tower once."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        self.backbone = backbone
+        self._seen: dict[Path, Tensor | str] = {}
+
+    def encode(self, paths: Sequence[Path], reporter: Reporter = SILENT) -> ImageFeatures:
+        """Returns the features of picture files, computing those not seen before."""
+        new = [path for path in dict.fromkeys(paths) if path not in self._seen]
+        if new:
+            with reporter.task("Encoding images", len(new)) as advance:
+                fresh = encode_files(self.backbone, new, advance)
+            reasons = iter(fresh.unreadable)
+            good = dict(zip(fresh.kept, fresh.features, strict=True))
+            for index, path in enumerate(new):
+                self._seen[path] = good[index] if index in good else next(reasons)
+        kept, features, unreadable = [], [self.backbone.no_features()], []
+        for index, path in enumerate(paths):
+            known = self._seen[path]
+            if isinstance(known, str):
+                unreadable.append(known)
+            else:
+                kept.append(index)
+                features.append(known[None])
+        return ImageFeatures(torch.cat(features), tuple(kept), tuple(unreadable))

@@ -1,0 +1,198 @@
+"""The one entrance to a backbone: `load_backbone(name)`."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+
+from ipl.backbone.clip import Backbone
+from ipl.backbone.preprocessing import Preprocessing
+from ipl.errors import BackboneError, ConfigError, did_you_mean
+
+# Names to suggest; any CLIP on the hub or in a folder works.
+BACKBONES = (
+    "pocket",
+    "openai/clip-vit-base-patch16",
+    "openai/clip-vit-base-patch32",
+    "openai/clip-vit-large-patch14",
+    "openai/clip-vit-large-patch14-336",
+)
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "fp32") -> Backbone:
+    """Returns a frozen CLIP: `pocket` (bundled), a Hugging Face folder, or a name on its hub."""
+    if precision not in PRECISIONS:
+        raise ConfigError(
+            f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}."
+        )
+    chosen = pick_device(device)
+    source = _source(name)
+    return Backbone(name, *_load(source, name), device=chosen, dtype=PRECISIONS[precision])
+
+
+def load_tokenizer(name: str = "pocket") -> Any:
+    """Returns the tokenizer of a backbone without loading its weights."""
+    from transformers import AutoTokenizer
+
+    source = _source(name)
+    local = Path(source).is_dir()
+    try:
+        with _quiet_transformers(local):
+            return AutoTokenizer.from_pretrained(
+                source, local_files_only=local or not _hub_reachable()
+            )
+    except Exception as error:  # transformers and hub raise many kinds
+        raise BackboneError(_why_not(error, source if local else None, name)) from error
+
+
+def _source(name: str) -> str:
+    """Returns the folder or hub name that a user's name for a backbone means."""
+    if name == "pocket":
+        return str(Path(__file__).parent / "pocket")
+    if Path(name).is_dir():
+        if not (Path(name) / "config.json").is_file():
+            raise BackboneError(
+                f"The folder {name} holds no CLIP: config.json is missing. A Hugging Face model "
+                "folder has config.json, model.safetensors, tokenizer and preprocessor files."
+            )
+        return name
+    # owner/name; more slashes, or a leading dot or slash, mean a folder that is not there
+    owner, _, model = name.partition("/")
+    if owner and model and "/" not in model and owner[0] not in "./~":
+        return name
+    raise BackboneError(
+        f"No backbone or folder is called {name!r}.{did_you_mean(name, BACKBONES)}"
+    )
+
+
+def pick_device(device: str) -> torch.device:
+    """Returns the device meant by auto, cpu, cuda, cuda:1 or mps."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError):
+        raise ConfigError(
+            f"device is {device!r}, which this machine does not have; try auto, cpu or cuda."
+        ) from None
+    return chosen
+
+
+def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
+    from transformers import AutoConfig, AutoTokenizer, CLIPModel
+
+    local = Path(source).is_dir()
+    options = {"local_files_only": local or not _hub_reachable()}
+    try:
+        with _quiet_transformers(local):
+            config = AutoConfig.from_pretrained(source, **options)
+            if config.model_type != "clip":
+                raise BackboneError(
+                    f"{name} is a {config.model_type!r} model; ipl needs a CLIP model."
+                )
+            clip, report = CLIPModel.from_pretrained(
+                source,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                use_safetensors=True,  # nothing is ever unpickled
+                output_loading_info=True,
+                **options,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            values = _preprocessor_config(source, options["local_files_only"])
+    except BackboneError:
+        raise
+    except Exception as error:  # transformers, hub and safetensors raise many kinds
+        raise BackboneError(_why_not(error, source if local else None, name)) from error
+    lost = sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]])
+    if lost:
+        raise BackboneError(f"The weights of {name} are incomplete: no usable {lost[0]}.")
+    return clip, tokenizer, _read_preprocessing(values, clip.config.vision_config.image_size)
+
+
+def _why_not(error: Exception, folder: str | None, name: str) -> str:
+    if folder is None:
+        return (
+            f"Cannot load {name} from the Hugging Face hub or its local cache "
+            f"({type(error).__name__}). Without network, fetch it on another machine with "
+            f"`hf download {name} --local-dir DIR`, copy DIR here and name it as the backbone."
+        )
+    if not list(Path(folder).glob("*.safetensors")):
+        return (
+            f"The folder {name} has no model.safetensors, and ipl never unpickles. Convert other "
+            "weights once with transformers: CLIPModel.from_pretrained(DIR).save_pretrained(DIR)."
+        )
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"The folder {name} holds no usable CLIP: {lines[0].rstrip('.')}."
+
+
+def _hub_reachable() -> bool:
+    # The hub's client retries for half a minute without network; one look at the name decides.
+    if any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    from huggingface_hub import constants
+
+    host = urlsplit(constants.ENDPOINT).hostname or ""
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        return False
+    return True
+
+
+def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
+    path = Path(source) / "preprocessor_config.json"
+    if not Path(source).is_dir():
+        from huggingface_hub import hf_hub_download
+
+        path = Path(hf_hub_download(source, path.name, local_files_only=offline))
+    if not path.is_file():
+        return {}
+    values = json.loads(path.read_text(encoding="utf-8"))
+    return dict(values)
+
+
+def _read_preprocessing(values: dict[str, Any], image_size: int) -> Preprocessing:
+    resize, crop = (_edge(values.get(key), image_size) for key in ("size", "crop_size"))
+    if not crop == image_size <= resize:
+        raise BackboneError(
+            f"preprocessor_config.json resizes to {resize} px and crops {crop} px; "
+            f"the image tower takes {image_size} px."
+        )
+    mean = values.get("image_mean", (0.48145466, 0.4578275, 0.40821073))
+    std = values.get("image_std", (0.26862954, 0.26130258, 0.27577711))
+    return Preprocessing(resize, crop, tuple(mean), tuple(std), int(values.get("resample", 3)))
+
+
+def _edge(size: Any, default: int) -> int:
+    # Written as 224, {"shortest_edge": 224} or {"height": 224, "width": 224}.
+    if isinstance(size, dict):
+        size = size.get("shortest_edge") or size.get("height")
+    return int(size or default)
+
+
+@contextmanager
+def _quiet_transformers(local: bool) -> Iterator[None]:
+    """Keeps the library's notices, and for a folder its bars, off the terminal; errors raise."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    if local:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if local:
+            logging.enable_progress_bar()

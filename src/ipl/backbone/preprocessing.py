@@ -1,0 +1,71 @@
+"""From a picture to the pixels CLIP sees: one way to look for testing, many for training."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Sizes and statistics of a backbone's image transform, as its own files state them."""
+
+    resize: int  # short side
+    crop: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    resample: int = Image.Resampling.BICUBIC
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the fields as plain values for JSON."""
+        return {**asdict(self), "resample": int(self.resample)}
+
+    def evaluate(self, image: Image.Image) -> np.ndarray[Any, Any]:
+        """Returns the centre crop after resizing the short side: (crop, crop, 3) in bytes."""
+        width, height = image.size
+        short = min(width, height)
+        # Rounded down as transformers and torchvision do, and never below the crop.
+        size = (
+            max(self.resize, self.resize * width // short),
+            max(self.resize, self.resize * height // short),
+        )
+        image = image.resize(size, Image.Resampling(self.resample))
+        left, top = (size[0] - self.crop) // 2, (size[1] - self.crop) // 2
+        return np.asarray(image.crop((left, top, left + self.crop, top + self.crop)))
+
+    def augment(self, image: Image.Image, stream: random.Random) -> np.ndarray[Any, Any]:
+        """Returns a random resized crop (area 8-100 %, ratio 3:4 to 4:3), flipped half the time."""
+        box = random_crop_box(image.size, stream)
+        image = image.resize((self.crop, self.crop), Image.Resampling(self.resample), box=box)
+        if stream.random() < 0.5:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return np.asarray(image)
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Returns bytes (batch, height, width, 3) as floats (batch, 3, height, width)."""
+        mean = torch.tensor(self.mean, device=pixels.device)
+        std = torch.tensor(self.std, device=pixels.device)
+        return ((pixels.float() / 255.0 - mean) / std).permute(0, 3, 1, 2)
+
+
+def random_crop_box(size: tuple[int, int], stream: random.Random) -> tuple[int, int, int, int]:
+    """Returns left, top, right, bottom of a random crop of 8 to 100 % of the area."""
+    width, height = size
+    for _ in range(10):
+        area = width * height * stream.uniform(0.08, 1.0)
+        ratio = np.exp(stream.uniform(np.log(3 / 4), np.log(4 / 3)))
+        w, h = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
+        if 0 < w <= width and 0 < h <= height:
+            left, top = stream.randint(0, width - w), stream.randint(0, height - h)
+            return left, top, left + w, top + h
+    # A very long or thin picture: the largest centre crop with an allowed ratio.
+    w = min(width, round(height * 4 / 3))
+    h = min(height, round(width * 4 / 3))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h

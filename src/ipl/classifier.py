@@ -1,0 +1,335 @@
+"""PromptClassifier: from pictures to a readable prompt, and from a prompt to predictions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ipl._version import __version__
+from ipl.backbone import Backbone, FeatureStore, ImageFeatures, encode_files, load_backbone
+from ipl.datasets import Dataset, Item, read_dataset, sample_shots
+from ipl.errors import BackboneError, ConfigError, DataError, SavedRunError
+from ipl.learners import Learner, Recipe, learner_class
+from ipl.lexicon import Pool
+from ipl.progress import SILENT, Reporter
+from ipl.saving import SavedPrompt, read_run, write_run
+from ipl.selection import (
+    DEFAULT_TEMPLATE,
+    CandidateScorer,
+    Objective,
+    Selection,
+    Template,
+    select_words,
+)
+from ipl.training import TrainingRecord, make_views, train, word_epochs
+
+Images = Sequence[str | Path | Image.Image]
+
+
+class PromptClassifier:
+    """A frozen CLIP with a prompt learnt from a few pictures per class.
+
+    `words` is how many real words the prompt gets (0: the plain learner). What is None takes the
+    learner's published value.
+    """
+
+    def __init__(
+        self,
+        backbone: str | Backbone = "pocket",
+        learner: str = "coop",
+        words: int = 3,
+        *,
+        shots: int = 16,
+        epochs: int | None = None,
+        interval: int | None = None,
+        batch: int | None = None,
+        lr: float | None = None,
+        m: int | None = None,
+        lambda_: float = 0.1,
+        preset: str = "paper",
+        word_embedding: str = "text",
+        template: str = DEFAULT_TEMPLATE,
+        placeholder: str = "token",
+        views: int | str = 0,
+        pool: Pool | None = None,
+        seed: int = 1,
+        device: str = "auto",
+        precision: str = "fp32",
+        strict: bool = False,
+        reporter: Reporter = SILENT,
+    ) -> None:
+        if words < 0:
+            raise ConfigError(f"words is {words}; it must be 0 or more.")
+        if shots < 1:
+            raise ConfigError(f"shots is {shots}; it must be 1 or more.")
+        self.backbone = backbone
+        self.learner = learner
+        self.words = words
+        self.shots = shots
+        self.recipe: Recipe = (
+            learner_class(learner)
+            .recipe(words)
+            .override(epochs=epochs, interval=interval, batch=batch, lr=lr, m=m)
+        )
+        word_epochs(words, self.recipe.interval, self.recipe.epochs)
+        self.objective = Objective(lambda_, preset, word_embedding)
+        self.template = Template(template)
+        self.placeholder = placeholder
+        self.views = views
+        self.pool = pool
+        self.seed = seed
+        self.device = device
+        self.precision = precision
+        self.strict = strict
+        self.reporter = reporter
+        self._learner: Learner | None = None
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def fit(
+        self, data: str | Path | Dataset, features: FeatureStore | None = None
+    ) -> PromptClassifier:
+        """Returns itself, having learnt from up to `shots` pictures of each class.
+
+        What is not drawn for training, or the data's own test part, is held out and scored.
+        """
+        dataset = data if isinstance(data, Dataset) else read_dataset(data, self.strict)
+        backbone = self._load_backbone()
+        layout = learner_class(self.learner).layout_for(self.words, self.recipe.m)
+        learner = learner_class(self.learner)(
+            backbone, layout, dataset.class_names, self.seed, self.placeholder
+        )
+        store = features or FeatureStore(backbone)
+        self.notes_: list[str] = list(dataset.notes)
+        shots = sample_shots(dataset.train, self.shots, self.seed)
+        self._note_few(dataset, shots)
+        held_out = dataset.test or tuple(i for i in dataset.train if i not in set(shots))
+        shots, seen, labels = self._look(store, shots, "training")
+        missing = set(range(len(dataset.class_names))) - set(labels.tolist())
+        if missing:
+            name = dataset.class_names[min(missing)]
+            raise DataError(f"Class {name!r} has no readable training image.")
+
+        self.selection_: Selection | None = None
+        if self.words:
+            scorer = CandidateScorer(
+                backbone, dataset.class_names, seen.features, labels, self.template
+            )
+            pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
+            self.selection_ = select_words(
+                scorer, pool, self.words, self.objective, self.reporter
+            )
+        chosen = self.selection_.words if self.selection_ else ()
+        views = make_views(
+            self.views, backbone, [i.path for i in shots], seen.features, self.seed, self.reporter
+        )
+        self.record_: TrainingRecord = train(
+            learner, views, labels, chosen, self.recipe, self.seed, self.reporter
+        )
+        self._learner = learner
+
+        self.classes_ = list(learner.prompts.class_names)
+        held_out, held_seen, held_labels = self._look(store, held_out, "held-out")
+        self.results_: dict[str, Any] = {
+            "train_accuracy": self._accuracy(seen.features, labels),
+            "held_out_accuracy": self._accuracy(held_seen.features, held_labels)
+            if len(held_out)
+            else None,
+            "held_out_images": len(held_out),
+        }
+        self.training_: dict[str, Any] = {
+            "data": dataset.name,
+            "shots": self.shots,
+            "images": len(shots),
+            "seed": self.seed,
+            "views": self.views,
+            **self.recipe.__dict__,
+            "history": self.record_.as_dict(),
+        }
+        return self
+
+    def _load_backbone(self) -> Backbone:
+        if not isinstance(self.backbone, Backbone):
+            self.backbone = load_backbone(self.backbone, self.device, self.precision)
+        return self.backbone
+
+    def _note_few(self, dataset: Dataset, shots: Sequence[Item]) -> None:
+        counts = np.bincount([item.label for item in shots], minlength=len(dataset.class_names))
+        few = [name for name, n in zip(dataset.class_names, counts, strict=True) if n < self.shots]
+        if few:
+            named = ", ".join(few[:5]) + (", ..." if len(few) > 5 else "")
+            self.notes_.append(
+                f"{len(few)} class(es) have fewer than {self.shots} training images; all they "
+                f"have are used: {named}."
+            )
+
+    def _look(
+        self, store: FeatureStore, items: Sequence[Item], what: str
+    ) -> tuple[tuple[Item, ...], ImageFeatures, Tensor]:
+        """Returns the readable items with features and labels; notes the others, or fails."""
+        seen = store.encode([item.path for item in items], self.reporter)
+        if seen.unreadable:
+            if self.strict:
+                raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
+            named = "; ".join(seen.unreadable[:3]) + ("; ..." if len(seen.unreadable) > 3 else "")
+            self.notes_.append(f"{len(seen.unreadable)} {what} image(s) were skipped: {named}.")
+        kept = tuple(items[index] for index in seen.kept)
+        labels = torch.tensor([item.label for item in kept], dtype=torch.long)
+        return kept, seen, labels
+
+    def _accuracy(self, features: Tensor, labels: Tensor) -> float:
+        return float((self._logits(features).argmax(1).cpu() == labels).double().mean())
+
+    # -- using ----------------------------------------------------------------------------------
+
+    def predict_proba(self, images: Images) -> np.ndarray[Any, Any]:
+        """Returns probabilities (images, classes) for paths or pictures."""
+        return self.probabilities(self.encode(images))
+
+    def predict(self, images: Images) -> list[str]:
+        """Returns the most probable class name of each path or picture."""
+        return [self.classes_[i] for i in self.predict_proba(images).argmax(1)]
+
+    def encode(self, images: Images) -> Tensor:
+        """Returns image features (images, dim); an unreadable picture is an error here."""
+        if isinstance(images, str | Path | Image.Image):
+            raise DataError("images is a single picture; give a list of paths or pictures.")
+        sources = [i if isinstance(i, Image.Image) else Path(i) for i in images]
+        seen = encode_files(self._fitted().backbone, sources)
+        if seen.unreadable:
+            raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
+        return seen.features
+
+    def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
+        """Returns probabilities (images, classes) of image features (images, dim)."""
+        values: np.ndarray[Any, Any] = self._logits(features).softmax(1).cpu().numpy()
+        return values
+
+    def score(self, data: str | Path | Dataset, features: FeatureStore | None = None) -> float:
+        """Returns the accuracy on a data set's test part, or on all of it if it has none."""
+        dataset = data if isinstance(data, Dataset) else read_dataset(data, self.strict)
+        learner = self._fitted()
+        unknown = [name for name in dataset.class_names if name not in self.classes_]
+        if unknown:
+            raise DataError(
+                f"{dataset.name} has the class {unknown[0]!r}, which this prompt was not given; "
+                "use with_classes([...]) first."
+            )
+        self.notes_ = list(dataset.notes)
+        store = features or FeatureStore(learner.backbone)
+        items, seen, labels = self._look(store, dataset.test or dataset.train, "test")
+        if not items:
+            raise DataError(f"{dataset.name} has no readable image to score.")
+        places = torch.tensor([self.classes_.index(name) for name in dataset.class_names])
+        return self._accuracy(seen.features, places[labels])
+
+    def with_classes(self, class_names: Sequence[str]) -> PromptClassifier:
+        """Returns a classifier with the same words and vectors for other classes."""
+        if len(class_names) < 2:
+            raise DataError(f"{len(class_names)} class(es) given; at least two are needed.")
+        other = copy.copy(self)
+        other._learner = self._fitted().for_classes(class_names)
+        other.classes_ = list(other._learner.prompts.class_names)
+        return other
+
+    @property
+    def words_(self) -> list[str]:
+        """Returns the words in the prompt, in order."""
+        return list(self._fitted().words)
+
+    @property
+    def prompt_(self) -> str:
+        """Returns the prompt as a line of text."""
+        return self._fitted().layout.readable(self.words_)
+
+    def _fitted(self) -> Learner:
+        if self._learner is None:
+            raise ConfigError("This classifier has learnt nothing yet; call fit(data) first.")
+        return self._learner
+
+    @torch.no_grad()
+    def _logits(self, features: Tensor) -> Tensor:
+        learner = self._fitted()
+        return learner.logits(features.to(learner.backbone.device))
+
+    # -- saving ---------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        """Returns what config.json says of this prompt, as plain values."""
+        return self._saved().config()
+
+    def save_pretrained(self, folder: str | Path, overwrite: bool = False) -> None:
+        """Writes config.json, prompt.safetensors and README.md into a folder of its own."""
+        write_run(Path(folder), self._saved(), overwrite)
+
+    def _saved(self) -> SavedPrompt:
+        learner = self._fitted()
+        backbone = learner.backbone
+        return SavedPrompt(
+            learner=self.learner,
+            prompt=self.prompt_,
+            words=learner.words,
+            placeholder=self.placeholder,
+            backbone={
+                "name": backbone.name,
+                "weights_sha256": backbone.weights_sha256,
+                "precision": self.precision,
+            },
+            preprocessing=backbone.preprocessing.as_dict(),
+            classes=tuple(self.classes_),
+            training=self.training_,
+            results=self.results_,
+            selection=self.selection_.as_dict() if self.selection_ else None,
+            ipl_version=__version__,
+            tensors=dict(learner.state_dict()),
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        folder: str | Path,
+        backbone: str | Backbone | None = None,
+        device: str = "auto",
+        precision: str | None = None,
+        reporter: Reporter = SILENT,
+    ) -> PromptClassifier:
+        """Returns the classifier saved in a folder, with its words embedded anew.
+
+        `backbone` says where the weights are now; they must be the ones the prompt was made for.
+        """
+        saved = read_run(Path(folder))
+        precision = precision or str(saved.backbone.get("precision", "fp32"))
+        if not isinstance(backbone, Backbone):
+            backbone = load_backbone(backbone or saved.backbone["name"], device, precision)
+        if backbone.weights_sha256 != saved.backbone["weights_sha256"]:
+            raise BackboneError(
+                f"{folder} was made for the backbone {saved.backbone['name']!r} with weights "
+                f"{saved.backbone['weights_sha256'][:12]}, but {backbone.name!r} has "
+                f"{backbone.weights_sha256[:12]}; name the folder of the right weights."
+            )
+        classifier = cls(backbone, saved.learner, len(saved.words), reporter=reporter)
+        classifier.precision, classifier.placeholder = precision, saved.placeholder
+        learner = learner_class(saved.learner)(
+            backbone, saved.layout, saved.classes, placeholder=saved.placeholder
+        )
+        expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
+        found = {name: tuple(value.shape) for name, value in saved.tensors.items()}
+        if found != expected:
+            raise SavedRunError(
+                f"{folder}: prompt.safetensors holds {found}, but the prompt needs {expected}."
+            )
+        learner.load_state_dict(saved.tensors)
+        for word in saved.words:
+            learner.place_word(word)
+        classifier._learner = learner
+        classifier.classes_ = list(learner.prompts.class_names)
+        classifier.selection_ = Selection.from_dict(saved.selection) if saved.selection else None
+        classifier.training_, classifier.results_ = saved.training, saved.results
+        return classifier

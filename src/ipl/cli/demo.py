@@ -1,0 +1,100 @@
+"""`ipl demo`: the whole way, from drawn pictures to a readable prompt, in two minutes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ipl.cli.common import DEVICE, JSON, QUIET, command, out, print_json, stopping
+
+if TYPE_CHECKING:
+    from ipl.protocols import Outcome
+
+PER_CLASS = 24  # pictures of each class to draw shots from, and as many to test on
+SEEDS = (1, 2, 3)
+PLAIN, WITH_WORDS = "CoOp", "CoOp + IPL"
+
+
+def demo(
+    folder: Path = typer.Option(Path("ipl-demo"), "--out", help="Where to put everything."),
+    device: str = DEVICE,
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
+) -> None:
+    """Draw pictures, learn prompts with and without words, and show what came out."""
+    from ipl.backbone import load_backbone
+    from ipl.datasets import scenes_dataset
+    from ipl.datasets.scenes import CLASSES
+    from ipl.files import write_json
+    from ipl.progress import Reporter
+    from ipl.protocols import Method, base_to_novel
+    from ipl.reports import methods_summary, methods_table, words_table
+
+    started = time.perf_counter()
+    reporter = Reporter(quiet=quiet)
+    kept = {"what": f"nothing; {folder} may hold some of the drawn pictures."}
+    methods = [
+        Method("zero-shot CLIP"),
+        Method(PLAIN, {"learner": "coop", "words": 0}),
+        Method(WITH_WORDS, {"learner": "coop", "words": 3}),
+    ]
+
+    def done(outcome: Outcome) -> None:
+        words = f" ({', '.join(outcome.words)})" if outcome.words else ""
+        reporter.say(
+            f"  seed {outcome.seed}: {outcome.method}{words}: base {100 * outcome.base:.1f}, "
+            f"novel {100 * outcome.novel:.1f}"
+        )
+
+    with stopping(lambda: f"kept: {kept['what']}"):
+        with reporter.task("Drawing pictures", 2 * PER_CLASS * len(CLASSES)) as advance:
+            dataset = scenes_dataset(folder / "scenes", PER_CLASS, PER_CLASS, progress=advance)
+        kept["what"] = f"the pictures in {folder / 'scenes'}."
+        reporter.say(f"Drew {len(dataset.train) + len(dataset.test)} pictures of 20 classes.")
+        backbone = load_backbone("pocket", device)
+        result = base_to_novel(dataset, backbone, methods, SEEDS, reporter=reporter, done=done)
+        best = result.classifiers[WITH_WORDS, SEEDS[0]]
+        run = folder / "run"
+        best.save_pretrained(run, overwrite=True)
+        assert best.selection_ is not None
+        summary = methods_summary(result, [method.name for method in methods])
+        report: dict[str, Any] = {
+            "summary": summary,
+            "outcomes": [outcome.as_dict() for outcome in result.outcomes],
+            "words": best.words_,
+            "prompt": best.prompt_,
+            "selection": best.selection_.as_dict(),
+            "saved": {name: str(folder / name) for name in ("scenes", "run", "results.json")},
+            "seconds": time.perf_counter() - started,
+        }
+        write_json(folder / "results.json", report)
+    if as_json:
+        print_json(report)
+        return
+    console, ipl = out(), command()
+    picture = dataset.test[12 * PER_CLASS].path
+    title = (
+        f"Drawn scenes, PocketCLIP, 16 shots, seeds {', '.join(map(str, SEEDS))}: "
+        "accuracy in %, mean ± standard deviation"
+    )
+    console.print(methods_table(summary, title))
+    console.print()
+    console.print(words_table(best.selection_))
+    console.print(
+        f"\nThe prompt of seed {SEEDS[0]}, [V] a trained vector, *word* a chosen word:\n"
+        f"  {best.prompt_}\n\n"
+        f"Saved\n"
+        f"  {folder / 'scenes'}  the pictures\n"
+        f"  {run}  this prompt\n"
+        f"  {folder / 'results.json'}  every number above\n\n"
+        f"Next\n"
+        f"  {ipl} predict {run} {picture} --classes \"castle,bridge,windmill\"\n"
+        f"  {ipl} fit {folder / 'scenes'}\n"
+        f"  {ipl} fit YOUR_FOLDER_OF_CLASS_FOLDERS\n\n"
+        f"{report['seconds']:.0f} s in all.",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,48 @@
+"""The command `ipl`: its sub-commands, and the one place that turns bad input into exit code 2."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ipl._version import __version__
+from ipl.cli import demo, fit, predict, words
+from ipl.errors import IplError
+
+app = typer.Typer(
+    name="ipl",
+    help="Teach a frozen CLIP a new task from a few images per class, with a prompt that a "
+    "person can read.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a bug gets a plain traceback
+)
+app.command("demo")(demo.demo)
+app.command("fit")(fit.fit)
+app.command("predict")(predict.predict)
+app.command("words")(words.words)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ipl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Runs the command. Bad input gets one sentence and exit code 2, a bug its traceback."""
+    try:
+        app()
+    except IplError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,96 @@
+"""`ipl predict RUN IMAGES...`: what a saved prompt sees in pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ipl.cli.common import DEVICE, JSON, QUIET, out, print_json, stopping
+from ipl.errors import DataError
+
+
+def predict(
+    run: Path = typer.Argument(help="A folder that `ipl fit` saved."),
+    images: list[Path] = typer.Argument(help="Image files, or folders of them."),
+    classes: str | None = typer.Option(
+        None, help='Other classes: "a,b,c", or a file with a name per line.'
+    ),
+    top: int = typer.Option(5, min=1, help="Classes to show per image."),
+    backbone: str | None = typer.Option(
+        None, help="Where the backbone's weights are now. [default: as saved]"
+    ),
+    device: str = DEVICE,
+    strict: bool = typer.Option(False, "--strict", help="Fail on a file that is not an image."),
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
+) -> None:
+    """Classify pictures with a saved prompt, into its classes or any others."""
+    from ipl.backbone import encode_files
+    from ipl.classifier import PromptClassifier
+    from ipl.progress import Reporter
+    from ipl.reports import predictions_table
+
+    reporter = Reporter(quiet=quiet)
+    names = _class_names(classes) if classes is not None else None
+    paths = _image_files(images)
+    with stopping(lambda: "nothing was written."):
+        classifier = PromptClassifier.from_pretrained(run, backbone, device)
+        if names is not None:
+            classifier = classifier.with_classes(names)
+        assert not isinstance(classifier.backbone, str)
+        with reporter.task("Encoding images", len(paths)) as advance:
+            seen = encode_files(classifier.backbone, paths, advance)
+    if seen.unreadable and (strict or not seen.kept):
+        raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
+    for reason in seen.unreadable:
+        reporter.warn(f"skipped {reason}")
+    predictions = []
+    for index, row in zip(seen.kept, classifier.probabilities(seen.features), strict=True):
+        best = row.argsort(kind="stable")[::-1][:top]
+        ranked = [{"name": classifier.classes_[i], "probability": float(row[i])} for i in best]
+        predictions.append({"image": str(paths[index]), "classes": ranked})
+    if as_json:
+        skipped = list(seen.unreadable)
+        head = {"run": str(run), "prompt": classifier.prompt_, "words": classifier.words_}
+        print_json({**head, "predictions": predictions, "skipped": skipped})
+    else:
+        out().print(predictions_table(predictions))
+
+
+def _image_files(given: list[Path]) -> list[Path]:
+    from ipl.datasets.images import is_image_name
+
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if is_image_name(file))
+            if not inside:
+                raise DataError(f"The folder {path} holds no images.")
+            found.extend(inside)
+        elif path.exists():
+            found.append(path)
+        else:
+            raise DataError(f"No such file: {path}.")
+    return found
+
+
+def _class_names(text: str) -> list[str]:
+    try:
+        is_file = Path(text).is_file()
+    except OSError:  # a long list is no file name
+        is_file = False
+    if is_file:
+        try:
+            lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"The class list {text} cannot be read: {error}.") from None
+        names = [line.strip() for line in lines if line.strip()]
+    else:
+        names = [name.strip() for name in text.split(",")]
+    if len(names) < 2:
+        raise DataError(
+            f"--classes {text!r} gives {len(names)} class(es) and is no file with names; "
+            "at least two are needed."
+        )
+    return names

@@ -1,0 +1,88 @@
+"""`ipl words`: the pool that words are chosen from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ipl.cli.common import BACKBONE_HELP, JSON, QUIET, out, print_json, stopping
+from ipl.errors import ConfigError
+
+
+def words(
+    look_up: list[str] = typer.Argument(None, metavar="[WORD]...", help="Words to look up."),
+    words_file: Path | None = typer.Option(
+        None, help="Your own list, a word per line, instead of the bundled pool."
+    ),
+    no_names: bool = typer.Option(False, "--no-names", help="Leave proper names out."),
+    rebuild: bool = typer.Option(
+        False, "--rebuild", help="Build the pool anew from NLTK data (needs ipl[lexicon])."
+    ),
+    show: bool = typer.Option(False, "--list", help="Print every word."),
+    save_to: Path | None = typer.Option(None, "--out", help="Write the pool to a new file."),
+    backbone: str = typer.Option("pocket", help="Whose tokenizer decides: " + BACKBONE_HELP),
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
+) -> None:
+    """Show the pool: its size and hash, why a word is in or out; or build it anew."""
+    from ipl.backbone import load_tokenizer
+    from ipl.lexicon import Pool, explain, raw_words_from_nltk
+    from ipl.lexicon import rebuild as rebuild_pool
+    from ipl.progress import Reporter
+
+    if rebuild and words_file is not None:
+        raise ConfigError("--rebuild and --words-file exclude each other; give one of them.")
+    if save_to is not None and save_to.exists():
+        raise ConfigError(f"{save_to} exists already; --out takes a new file.")
+    reporter = Reporter(quiet=quiet)
+    tokenizer = load_tokenizer(backbone)
+    report: dict[str, Any] = {}
+    lines: list[str] = []
+    if rebuild:
+        raw = raw_words_from_nltk()
+        with (
+            stopping(lambda: "nothing was written."),
+            reporter.task("Filtering words", len(raw)) as advance,
+        ):
+            done = 0
+
+            def progress(count: int) -> None:
+                nonlocal done
+                advance(count - done)
+                done = count
+
+            result = rebuild_pool(raw, tokenizer, progress)
+        pool = result.without_names() if no_names else result.pool
+        report.update(result.as_dict())
+        lines += [f"{stage:>12}  {count:>7,}" for stage, count in result.funnel]
+        gone, new = (len(words) for words in reversed(result.difference(Pool.bundled())))
+        report["against_bundled"] = {"new": new, "gone": gone}
+        lines.append(f"Against the bundled pool: {new} new, {gone} gone.")
+    else:
+        pool = Pool.bundled()
+        if words_file is not None:
+            pool, dropped = Pool.from_file(words_file, tokenizer)
+            report["dropped"] = {drop.word: drop.reason for drop in dropped}
+            lines += [f"{drop.word!r} is left out: it is {drop.reason}." for drop in dropped]
+        pool = pool.for_tokenizer(tokenizer)
+        pool = pool.without_names() if no_names else pool
+    report.update(words=len(pool), sha256=pool.sha256, source=pool.source)
+    if look_up:
+        explained = [explain(word, pool, tokenizer) for word in look_up]
+        report["look_up"] = [explanation.as_dict() for explanation in explained]
+        lines += [explanation.sentence for explanation in explained]
+    else:
+        lines.append(f"{len(pool):,} words ({pool.source}), SHA-256 {pool.sha256}")
+    if show:
+        report["list"] = list(pool.words)
+        lines += pool.words
+    if save_to is not None:
+        pool.save(save_to)
+        report["out"] = str(save_to)
+        lines.append(f"Saved: {save_to}")
+    if as_json:
+        print_json(report)
+    else:
+        out().print("\n".join(lines), markup=False, soft_wrap=True)

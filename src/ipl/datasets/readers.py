@@ -1,0 +1,153 @@
+"""Readers for what a user has: a folder with a sub-folder per class, or a CSV or JSONL list."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from ipl.datasets.dataset import Dataset, Item, clean_class_name
+from ipl.datasets.images import is_image_name, is_litter
+from ipl.errors import DataError
+
+LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
+
+
+def read_dataset(path: str | Path, strict: bool = False) -> Dataset:
+    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture."""
+    path = Path(path)
+    if path.is_dir():
+        return read_folder(path, strict=strict)
+    if not path.exists():
+        raise DataError(f"No such file or folder: {path}.")
+    if path.suffix.lower() in {".csv", ".jsonl", ".ndjson"}:
+        return read_table(path)
+    raise DataError(f"{path} is not a data set: {LAYOUT}.")
+
+
+def read_folder(path: Path, strict: bool = False) -> Dataset:
+    """Returns the data set of a folder with one sub-folder per class.
+
+    With `train` and `test` (or `val`) folders inside, the classes are the sub-folders of those.
+    """
+    train, test = path, None
+    if (path / "train").is_dir() and _folders(path / "train"):
+        train = path / "train"
+        test = next((path / p for p in ("test", "val") if (path / p).is_dir()), None)
+    folders = _folders(train)
+    if not folders:
+        raise DataError(f"{train} has no sub-folders: {LAYOUT}.")
+    class_folders = [folder.name for folder in folders]
+    skipped: list[Path] = []
+    train_items = list(_items(train, class_folders, skipped))
+    filled = {item.label for item in train_items}
+    for label, name in enumerate(class_folders):
+        if label not in filled:
+            raise DataError(f"The class folder {train / name} is empty: it holds no image.")
+    test_items: list[Item] = []
+    if test is not None:
+        unknown = [f.name for f in _folders(test) if f.name not in class_folders]
+        if unknown:
+            raise DataError(f"{test / unknown[0]} has no counterpart in {train}.")
+        test_items = list(_items(test, class_folders, skipped))
+    return Dataset(
+        name=path.resolve().name or "data",
+        class_names=tuple(clean_class_name(name) for name in class_folders),
+        train=tuple(train_items),
+        test=tuple(test_items),
+        notes=_note_skipped(skipped, strict),
+    )
+
+
+def read_table(path: Path) -> Dataset:
+    """Returns the data set of a CSV or JSONL file with path, label and, if wanted, split.
+
+    Relative paths start at the file's own folder; splits are train, and test or val.
+    """
+    rows = list(_csv_rows(path) if path.suffix.lower() == ".csv" else _jsonl_rows(path))
+    if not rows:
+        raise DataError(f"{path} is empty: it needs rows with path,label.")
+    names: dict[str, str] = {}  # as written -> as a prompt says it
+    parts: dict[str, list[tuple[Path, str]]] = {"train": [], "test": []}
+    for line, row in rows:
+        missing = [column for column in ("path", "label") if not row.get(column)]
+        if missing:
+            raise DataError(f"{path}, line {line}: no {missing[0]}; each row needs path and label.")
+        split = row.get("split") or "train"
+        if split not in ("train", "test", "val"):
+            raise DataError(
+                f"{path}, line {line}: split is {split!r}; allowed are train, val and test."
+            )
+        names.setdefault(row["label"], clean_class_name(row["label"]))
+        parts["train" if split == "train" else "test"].append(
+            (path.parent / row["path"], row["label"])
+        )
+    written = sorted(names)
+    label_of = {name: position for position, name in enumerate(written)}
+    train = tuple(Item(image, label_of[label]) for image, label in parts["train"])
+    without = set(range(len(written))) - {item.label for item in train}
+    if without:
+        raise DataError(f"{path}: class {written[min(without)]!r} has no training row.")
+    return Dataset(
+        name=path.stem,
+        class_names=tuple(names[name] for name in written),
+        train=train,
+        test=tuple(Item(image, label_of[label]) for image, label in parts["test"]),
+    )
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def _items(root: Path, class_folders: list[str], skipped: list[Path]) -> Iterator[Item]:
+    for label, name in enumerate(class_folders):
+        for file in sorted((root / name).rglob("*")):
+            if not file.is_file() or is_litter(file):
+                continue
+            if is_image_name(file):
+                yield Item(file, label)
+            else:
+                skipped.append(file)
+
+
+def _note_skipped(skipped: list[Path], strict: bool) -> tuple[str, ...]:
+    if not skipped:
+        return ()
+    if strict:
+        raise DataError(f"{skipped[0]} is not an image ({len(skipped)} such files in all).")
+    named = ", ".join(str(file) for file in skipped[:3]) + (", ..." if len(skipped) > 3 else "")
+    return (f"{len(skipped)} file(s) that are not images were skipped: {named}.",)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as UTF-8 text: {error}.") from None
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    reader = csv.DictReader(_text(path).splitlines())
+    columns = [(name or "").strip() for name in reader.fieldnames or []]
+    if not {"path", "label"} <= set(columns):
+        raise DataError(
+            f"{path} has the columns {', '.join(columns) or 'none'}; it needs path,label[,split]."
+        )
+    reader.fieldnames = columns
+    for row in reader:
+        yield reader.line_num, {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {number}: not JSON ({error.msg}).") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, line {number}: not an object with path and label.")
+        yield number, {key: str(value) for key, value in row.items() if value is not None}

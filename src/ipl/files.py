@@ -1,0 +1,90 @@
+"""Writing without leaving halves behind: a temporary name first, then a rename."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ipl.errors import IplError
+
+
+def sha256_text(text: str) -> str:
+    """Returns the SHA-256 of a text's UTF-8 bytes, in hex."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        _open_to_umask(name)
+        os.replace(name, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(name)
+        if isinstance(error, OSError):
+            raise _cannot_write(path, error) from error
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a UTF-8 text file whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file whole or not at all."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yields a temporary folder that takes the place of `path` when the block ends well.
+
+    What stood at `path` stays until the new folder is complete, and comes back if the swap fails.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        _open_to_umask(work, 0o777)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    old = work.with_name(work.name + ".old")
+    try:
+        yield work
+        if path.exists():
+            os.replace(path, old)
+        os.replace(work, path)
+    except BaseException as error:
+        if old.exists() and not path.exists():
+            os.replace(old, path)
+        if isinstance(error, OSError):
+            raise _cannot_write(path, error) from error
+        raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _open_to_umask(path: str | Path, mode: int = 0o666) -> None:
+    # Temporary files are born private; a saved prompt should be as readable as any other file.
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(path, mode & ~umask)
+
+
+def _cannot_write(path: Path, error: OSError) -> IplError:
+    return IplError(f"Cannot write {path}: {error.strerror or error}.")

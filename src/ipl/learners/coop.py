@@ -1,0 +1,32 @@
+"""CoOp (Zhou et al., 2022): soft vectors before the class name, cross-entropy, nothing else."""
+
+from __future__ import annotations
+
+from ipl.learners.base import Learner
+from ipl.learners.recipe import Recipe
+from ipl.learners.registry import register
+from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text
+
+START = "a photo of a"
+
+
+@register
+class CoOp(Learner):
+    """`[V V V V] CLS .` from "a photo of a"; with words, soft groups between them."""
+
+    name = "coop"
+
+    @classmethod
+    def recipe(cls, words: int) -> Recipe:
+        """Returns T = 200, m = 4 for the plain learner and T = 100, t = 10, m = 2 under IPL."""
+        if words:
+            return Recipe(epochs=100, interval=10, batch=32, lr=0.002, m=2)
+        return Recipe(epochs=200, interval=10, batch=32, lr=0.002, m=4)
+
+    @classmethod
+    def layout_for(cls, words: int, m: int) -> PromptLayout:
+        """Returns the published layout, or IPL's with words."""
+        if words:
+            return PromptLayout.interleaved(words, m)
+        start = START if m == len(START.split()) else None
+        return PromptLayout((SOS, Soft(m, init=start), ClassName(), Text("."), EOS))

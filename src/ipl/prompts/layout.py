@@ -1,0 +1,148 @@
+"""PromptLayout: one list of segments for every learner and any number of words.
+
+Read aloud, a layout is a line of text: `[V V]` is a group of two soft vectors, `*word*` a word in
+its slot (`*_*` while it is empty), `{cls}` the class name, anything else fixed text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ipl.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Sos:
+    """The token that opens a text."""
+
+
+@dataclass(frozen=True)
+class Eos:
+    """The token that closes a text; the feature is read there."""
+
+
+@dataclass(frozen=True)
+class Soft:
+    """A group of trained vectors, from the embeddings of `init` if given, else N(0, std)."""
+
+    size: int
+    std: float = 0.02
+    init: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigError(f"m is {self.size}; a soft group has at least 1 vector.")
+
+
+@dataclass(frozen=True)
+class WordSlot:
+    """A place for one single-token word."""
+
+
+@dataclass(frozen=True)
+class ClassName:
+    """The name of the class, as many tokens as it has."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Fixed words or punctuation."""
+
+    text: str
+
+
+Segment = Sos | Eos | Soft | WordSlot | ClassName | Text
+SOS, EOS = Sos(), Eos()
+EMPTY = "_"
+_PIECE = re.compile(r"\[V(?: V)*\]|\*[^*\s]+\*|\{cls\}|[^\[\]*{}]+")
+
+
+@dataclass(frozen=True)
+class PromptLayout:
+    """The segments of a prompt from SOS to EOS, with one class name among them."""
+
+    segments: tuple[Segment, ...]
+
+    def __post_init__(self) -> None:
+        kinds = [type(segment) for segment in self.segments]
+        if kinds[:1] != [Sos] or kinds[-1:] != [Eos] or kinds.count(Sos) + kinds.count(Eos) != 2:
+            raise ConfigError("A prompt layout starts with SOS and ends with EOS, one of each.")
+        if kinds.count(ClassName) != 1:
+            raise ConfigError(
+                f"A prompt layout names the class once; this one does {kinds.count(ClassName)} "
+                "times."
+            )
+
+    @classmethod
+    def interleaved(cls, words: int, m: int) -> PromptLayout:
+        """Returns `[V x m] w1 [V x m] w2 ... [V x m] CLS .`: words between soft groups."""
+        before = [segment for _ in range(words) for segment in (Soft(m, std=0.01), WordSlot())]
+        return cls((SOS, *before, Soft(m, std=0.02), ClassName(), Text("."), EOS))
+
+    @cached_property
+    def groups(self) -> tuple[Soft, ...]:
+        """Returns the soft groups in order."""
+        return tuple(segment for segment in self.segments if isinstance(segment, Soft))
+
+    @cached_property
+    def soft_count(self) -> int:
+        """Returns the number of soft vectors."""
+        return sum(group.size for group in self.groups)
+
+    @cached_property
+    def slots(self) -> int:
+        """Returns the number of word slots."""
+        return sum(isinstance(segment, WordSlot) for segment in self.segments)
+
+    def group_slice(self, number: int) -> slice:
+        """Returns where a soft group stands among all soft vectors; -1 is the last group."""
+        number = range(len(self.groups))[number]
+        start = sum(group.size for group in self.groups[:number])
+        return slice(start, start + self.groups[number].size)
+
+    # -- a line of text and back ----------------------------------------------------------------
+
+    def readable(self, words: Sequence[str] = (), class_name: str = "{cls}") -> str:
+        """Returns the layout as a line of text with these words in the first slots."""
+        if len(words) > self.slots:
+            raise ConfigError(f"{len(words)} words do not fit into {self.slots} slots.")
+        waiting = iter([*words, *[EMPTY] * (self.slots - len(words))])
+        line = ""
+        for segment in self.segments[1:-1]:
+            if isinstance(segment, Soft):
+                piece = "[" + " ".join("V" * segment.size) + "]"
+            elif isinstance(segment, WordSlot):
+                piece = f"*{next(waiting)}*"
+            elif isinstance(segment, ClassName):
+                piece = class_name
+            else:
+                assert isinstance(segment, Text)
+                piece = segment.text
+            line += piece if not line or piece[0] in ".,;:!?" else " " + piece
+        return line
+
+    @classmethod
+    def parse(cls, line: str) -> tuple[PromptLayout, tuple[str, ...]]:
+        """Returns the layout and the words of a line that readable() wrote."""
+        segments: list[Segment] = []
+        words: list[str] = []
+        end = 0
+        for match in _PIECE.finditer(line):
+            if match.start() != end:
+                break
+            end, piece = match.end(), match.group().strip()
+            if piece.startswith("["):
+                segments.append(Soft(piece.count("V")))
+            elif piece.startswith("*"):
+                segments.append(WordSlot())
+                words.append(piece.strip("*"))
+            elif piece == "{cls}":
+                segments.append(ClassName())
+            elif piece:
+                segments.append(Text(piece))
+        if end != len(line):
+            raise ConfigError(f"Cannot read the prompt {line!r} at {line[end : end + 12]!r}.")
+        return cls((SOS, *segments, EOS)), tuple(word for word in words if word != EMPTY)

@@ -1,0 +1,14 @@
+"""What people see: tables and short texts about words, prompts and accuracies."""
+
+from ipl.reports.fit import fit_report
+from ipl.reports.predictions import predictions_table
+from ipl.reports.results import methods_table, methods_summary
+from ipl.reports.words import words_table
+
+__all__ = [
+    "fit_report",
+    "methods_summary",
+    "methods_table",
+    "predictions_table",
+    "words_table",
+]

@@ -1,0 +1,32 @@
+"""What a fit came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from ipl.classifier import PromptClassifier
+from ipl.reports.words import words_table
+
+
+def fit_report(classifier: PromptClassifier) -> Group:
+    """Returns accuracies, words with their gains and the prompt as a line of text."""
+    results: dict[str, Any] = classifier.results_
+    lines = [
+        f"Accuracy on {classifier.training_['images']} training images: "
+        f"{100 * results['train_accuracy']:.1f} %"
+    ]
+    if results["held_out_accuracy"] is None:
+        lines.append("Held-out accuracy: not measured, every image was used for training")
+    else:
+        lines.append(
+            f"Accuracy on {results['held_out_images']} held-out images: "
+            f"{100 * results['held_out_accuracy']:.1f} %"
+        )
+    parts: list[Any] = [Text("\n".join(lines)), Text("")]
+    if classifier.selection_ is not None:
+        parts += [words_table(classifier.selection_), Text("")]
+    parts.append(Text.assemble("Prompt: ", (classifier.prompt_, "bold")))
+    return Group(*parts)

@@ -1,0 +1,18 @@
+"""The card a saved prompt carries: what it says, how it was made, how to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+
+def model_card(config: Mapping[str, Any]) -> str:
+    """Returns README.md, a model card in Hugging Face's form, from a run's config."""
+    source = (files("ipl.saving") / "card.md.jinja").read_text(encoding="utf-8")
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    return environment.from_string(source).render(**config)

@@ -1,0 +1,140 @@
+"""Reading and writing a saved prompt. Words are stored as words; no tensor belongs to a class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ipl.errors import ConfigError, SavedRunError
+from ipl.files import new_folder, write_bytes, write_json, write_text
+from ipl.prompts import PromptLayout
+from ipl.saving.card import model_card
+
+FORMAT_VERSION = 1
+CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
+
+
+@dataclass(frozen=True)
+class SavedPrompt:
+    """Everything in config.json; `prompt` is the layout with its words as a line of text."""
+
+    learner: str
+    prompt: str
+    words: tuple[str, ...]
+    placeholder: str
+    backbone: dict[str, Any]  # name, weights_sha256, precision
+    preprocessing: dict[str, Any]
+    classes: tuple[str, ...]
+    training: dict[str, Any]  # settings, seed, images
+    results: dict[str, Any]  # accuracies
+    selection: dict[str, Any] | None
+    ipl_version: str
+    format_version: int = FORMAT_VERSION
+    tensors: dict[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def layout(self) -> PromptLayout:
+        """Returns the layout that the line of text describes."""
+        return PromptLayout.parse(self.prompt)[0]
+
+    def config(self) -> dict[str, Any]:
+        """Returns what config.json holds."""
+        values = {k: v for k, v in self.__dict__.items() if k != "tensors"}
+        head = {"format": "ipl-prompt", "format_version": self.format_version}
+        return {**head, **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}}
+
+
+def check_target(folder: Path, overwrite: bool = False) -> None:
+    """Raises SavedRunError if saving to `folder` would cost a user something."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise SavedRunError(f"{folder} is a file; a run is saved as a folder.")
+    if not any(folder.iterdir()):
+        return
+    if not (folder / CONFIG).is_file() or not (folder / TENSORS).is_file():
+        raise SavedRunError(f"{folder} holds other files; choose a new folder for the run.")
+    if not overwrite:
+        raise SavedRunError(f"{folder} holds a saved run already; overwrite it or choose another.")
+
+
+def write_run(folder: Path, saved: SavedPrompt, overwrite: bool = False) -> None:
+    """Writes the three files into a folder that appears whole or not at all."""
+    check_target(folder, overwrite)
+    with new_folder(folder) as work:
+        write_json(work / CONFIG, saved.config())
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in saved.tensors.items()}
+        write_bytes(work / TENSORS, save(tensors, metadata={"format": "pt"}))
+        write_text(work / CARD, model_card(saved.config()))
+
+
+def read_run(folder: Path) -> SavedPrompt:
+    """Returns a saved prompt, every field checked; raises SavedRunError with what is wrong."""
+    if not folder.is_dir():
+        raise SavedRunError(f"No saved run at {folder}: there is no such folder.")
+    for name in (CONFIG, TENSORS):
+        if not (folder / name).is_file():
+            raise SavedRunError(f"{folder} is not a saved run: {name} is missing.")
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SavedRunError(f"{folder / CONFIG} is damaged: {error}.") from None
+    saved = _checked(folder / CONFIG, config)
+    try:
+        tensors = load((folder / TENSORS).read_bytes())
+    except (OSError, SafetensorError, ValueError) as error:
+        raise SavedRunError(f"{folder / TENSORS} is damaged: {error}.") from None
+    saved.tensors.update(tensors)
+    return saved
+
+
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "learner": str,
+    "prompt": str,
+    "words": list,
+    "placeholder": str,
+    "backbone": dict,
+    "preprocessing": dict,
+    "classes": list,
+    "training": dict,
+    "results": dict,
+    "selection": (dict, type(None)),
+    "ipl_version": str,
+}
+
+
+def _checked(path: Path, config: Any) -> SavedPrompt:
+    if not isinstance(config, Mapping) or config.get("format") != "ipl-prompt":
+        raise SavedRunError(f"{path} does not describe an ipl prompt.")
+    version = config.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise SavedRunError(f"{path}: format_version is {version!r}; it must be 1 or more.")
+    if version > FORMAT_VERSION:
+        raise SavedRunError(
+            f"{path} has format version {version}; this ipl reads up to {FORMAT_VERSION}: update it."
+        )
+    for name, kind in _FIELDS.items():
+        if name not in config or not isinstance(config[name], kind):
+            raise SavedRunError(f"{path}: {name} is missing or has the wrong type.")
+    for name in ("words", "classes"):
+        if not all(isinstance(value, str) for value in config[name]):
+            raise SavedRunError(f"{path}: {name} must be a list of strings.")
+    try:
+        _, words = PromptLayout.parse(config["prompt"])
+    except ConfigError as error:
+        raise SavedRunError(f"{path}: {error}") from None
+    if list(words) != config["words"]:
+        raise SavedRunError(f"{path}: words and prompt disagree.")
+    for name in ("name", "weights_sha256"):
+        if not isinstance(config["backbone"].get(name), str):
+            raise SavedRunError(f"{path}: backbone.{name} is missing.")
+    values = {name: config[name] for name in _FIELDS}
+    values.update(words=tuple(config["words"]), classes=tuple(config["classes"]))
+    return SavedPrompt(**values, format_version=version)

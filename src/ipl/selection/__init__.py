@@ -1,0 +1,18 @@
+"""Which words to put into the prompt: objective, candidate scorer and greedy search."""
+
+from ipl.selection.greedy import select_words
+from ipl.selection.objective import Objective
+from ipl.selection.scorer import CandidateScorer
+from ipl.selection.template import DEFAULT_TEMPLATE, Template
+from ipl.selection.trace import RankedWord, Selection, SelectionStep
+
+__all__ = [
+    "DEFAULT_TEMPLATE",
+    "CandidateScorer",
+    "Objective",
+    "RankedWord",
+    "Selection",
+    "SelectionStep",
+    "Template",
+    "select_words",
+]

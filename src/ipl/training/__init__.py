@@ -1,0 +1,18 @@
+"""Training the soft vectors: Algorithm 1, its schedule, its views of the images, its record."""
+
+from ipl.training.loop import train
+from ipl.training.record import EpochRecord, TrainingRecord
+from ipl.training.schedule import learning_rate, word_epochs
+from ipl.training.views import CachedViews, FreshViews, View, make_views
+
+__all__ = [
+    "CachedViews",
+    "EpochRecord",
+    "FreshViews",
+    "TrainingRecord",
+    "View",
+    "learning_rate",
+    "make_views",
+    "train",
+    "word_epochs",
+]
