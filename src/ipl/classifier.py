@@ -99,6 +99,7 @@ class PromptClassifier:
         """Returns itself, having learnt from up to `shots` pictures of each class.
 
         What is not drawn for training, or the data's own test part, is held out and scored.
+        Fits that share a store of `features` share the work of the towers.
         """
         dataset = data if isinstance(data, Dataset) else read_dataset(data, self.strict)
         backbone = self._load_backbone()
@@ -120,12 +121,10 @@ class PromptClassifier:
         self.selection_: Selection | None = None
         if self.words:
             scorer = CandidateScorer(
-                backbone, dataset.class_names, seen.features, labels, self.template
+                backbone, dataset.class_names, seen.features, labels, self.template, features
             )
             pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
-            self.selection_ = select_words(
-                scorer, pool, self.words, self.objective, self.reporter
-            )
+            self.selection_ = select_words(scorer, pool, self.words, self.objective, self.reporter)
         chosen = self.selection_.words if self.selection_ else ()
         views = make_views(
             self.views, backbone, [i.path for i in shots], seen.features, self.seed, self.reporter

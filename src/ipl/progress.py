@@ -34,7 +34,7 @@ class Reporter:
     def task(self, title: str, total: int) -> Iterator[Advance]:
         """Yields advance(steps, note) for a piece of work of `total` steps."""
         if self.quiet:
-            yield lambda steps=1, note="": None
+            yield _nothing
         elif self.console.is_terminal:
             with self._bar(title, total) as advance:
                 yield advance
@@ -69,6 +69,10 @@ class Reporter:
                 self.say(f"{title}: {done} of {total} {note}".rstrip())
 
         return advance
+
+
+def _nothing(steps: int = 1, note: str = "") -> None:
+    del steps, note
 
 
 SILENT = Reporter(quiet=True)

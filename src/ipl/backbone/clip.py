@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.shared import run_shared
 from ipl.errors import BackboneError, DataError
 
 # Called before each layer with (layer, hidden states); returns the hidden states to go on with.
@@ -99,13 +100,17 @@ class Backbone:
 
     def embed(self, ids: Sequence[int] | Tensor) -> Tensor:
         """Returns the token embeddings of ids in fp32, a row each; positions are added later."""
-        return self._token_rows[torch.as_tensor(ids, dtype=torch.long, device=self.device)]
+        rows: Tensor = self._token_rows[torch.as_tensor(ids, dtype=torch.long, device=self.device)]
+        return rows
 
-    def encode_text(self, embeddings: Tensor, eos: Tensor, enter: Enter | None = None) -> Tensor:
+    def encode_text(
+        self, embeddings: Tensor, eos: Tensor, enter: Enter | None = None, shared: int = 0
+    ) -> Tensor:
         """Returns features (prompts, dim) of token embeddings (prompts, tokens, width).
 
         `eos` holds each prompt's EOS row; what stands after it is padding, which a causal tower
-        never sees from that row. `enter` may rewrite rows before any layer.
+        never sees from that row. `enter` may rewrite rows before any layer. `shared` says how many
+        first rows are the same in every prompt; without `enter` they are then run once.
         """
         text = self.clip.text_model
         tokens = embeddings.shape[1]
@@ -116,10 +121,13 @@ class Backbone:
             )
         rows = text.embeddings.position_embedding.weight[:tokens]
         hidden = embeddings.to(self.dtype) + rows
-        for number, layer in enumerate(self.text_layers):
-            if enter is not None:
-                hidden = enter(number, hidden)
-            hidden = layer(hidden, None, is_causal=True)
+        if shared and enter is None:
+            hidden, eos = run_shared(self.text_layers, hidden, shared), eos - shared
+        else:
+            for number, layer in enumerate(self.text_layers):
+                if enter is not None:
+                    hidden = enter(number, hidden)
+                hidden = layer(hidden, None, is_causal=True)
         hidden = hidden[torch.arange(len(hidden), device=self.device), eos]
         features: Tensor = self.clip.text_projection(text.final_layer_norm(hidden))
         return features.float()

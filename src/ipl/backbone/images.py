@@ -18,7 +18,6 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.clip import Backbone
 from ipl.datasets import UnreadableImageError, open_image
-from ipl.progress import SILENT, Reporter
 
 Source = Path | Image.Image
 BATCH = 64
@@ -74,39 +73,9 @@ def encode_files(
 def encode_pixels(backbone: Backbone, pixels: np.ndarray[Any, Any]) -> Tensor:
     """Returns normalised features (batch, dim) of bytes (batch, height, width, 3)."""
     on_device = torch.from_numpy(pixels).to(backbone.device)
-    return normalize(
-        backbone.encode_image(backbone.preprocessing.normalise(on_device)), dim=-1
-    )
+    return normalize(backbone.encode_image(backbone.preprocessing.normalise(on_device)), dim=-1)
 
 
 def _batches(numbered: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:
     while batch := list(islice(numbered, BATCH)):
         yield batch
-
-
-class FeatureStore:
-    """Features in memory, so that fits which share pictures run the image tower once."""
-
-    def __init__(self, backbone: Backbone) -> None:
-        self.backbone = backbone
-        self._seen: dict[Path, Tensor | str] = {}
-
-    def encode(self, paths: Sequence[Path], reporter: Reporter = SILENT) -> ImageFeatures:
-        """Returns the features of picture files, computing those not seen before."""
-        new = [path for path in dict.fromkeys(paths) if path not in self._seen]
-        if new:
-            with reporter.task("Encoding images", len(new)) as advance:
-                fresh = encode_files(self.backbone, new, advance)
-            reasons = iter(fresh.unreadable)
-            good = dict(zip(fresh.kept, fresh.features, strict=True))
-            for index, path in enumerate(new):
-                self._seen[path] = good[index] if index in good else next(reasons)
-        kept, features, unreadable = [], [self.backbone.no_features()], []
-        for index, path in enumerate(paths):
-            known = self._seen[path]
-            if isinstance(known, str):
-                unreadable.append(known)
-            else:
-                kept.append(index)
-                features.append(known[None])
-        return ImageFeatures(torch.cat(features), tuple(kept), tuple(unreadable))

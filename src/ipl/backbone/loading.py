@@ -31,9 +31,7 @@ PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float
 def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "fp32") -> Backbone:
     """Returns a frozen CLIP: `pocket` (bundled), a Hugging Face folder, or a name on its hub."""
     if precision not in PRECISIONS:
-        raise ConfigError(
-            f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}."
-        )
+        raise ConfigError(f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}.")
     chosen = pick_device(device)
     source = _source(name)
     return Backbone(name, *_load(source, name), device=chosen, dtype=PRECISIONS[precision])
@@ -69,9 +67,7 @@ def _source(name: str) -> str:
     owner, _, model = name.partition("/")
     if owner and model and "/" not in model and owner[0] not in "./~":
         return name
-    raise BackboneError(
-        f"No backbone or folder is called {name!r}.{did_you_mean(name, BACKBONES)}"
-    )
+    raise BackboneError(f"No backbone or folder is called {name!r}.{did_you_mean(name, BACKBONES)}")
 
 
 def pick_device(device: str) -> torch.device:

@@ -63,14 +63,15 @@ class PrefixCache:
 
     def _heads(self, rows: Tensor) -> Tensor:
         """Returns (prompts, rows, width) as (prompts, heads, rows, head width)."""
-        return rows.unflatten(-1, (self._head_count, -1)).transpose(1, 2)
+        split: Tensor = rows.unflatten(-1, (self._head_count, -1))
+        return split.transpose(1, 2)
 
-    def features(self, candidates: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        """Yields (start, features (prompts, chunk, dim)) over chunks of candidate token ids."""
+    def features(self, candidates: Sequence[int]) -> Iterator[Tensor]:
+        """Yields features (prompts, chunk, dim) of one chunk of candidate token ids at a time."""
         chunk = max(1, ROWS_PER_CHUNK // (len(self.lengths) * (1 + len(self.tail))))
         ids = torch.as_tensor(candidates, dtype=torch.long)
         for start in range(0, len(ids), chunk):
-            yield start, self._run(ids[start : start + chunk])
+            yield self._run(ids[start : start + chunk])
 
     @torch.no_grad()
     def _run(self, candidates: Tensor) -> Tensor:
@@ -100,18 +101,22 @@ class PrefixCache:
         key, value = self._split(attention.k_proj(seen)), self._split(attention.v_proj(seen))
         shared = query.flatten(2, 3) @ self._keys[number].transpose(-1, -2)
         shared = shared.masked_fill_(self._hidden_prefix, -torch.inf)
-        private = query @ key.transpose(-1, -2)
+        # Products of a handful of own rows: elementwise beats thousands of tiny matrix products.
+        private = (query[..., :, None, :] * key[..., None, :, :]).sum(-1)
         private = private.masked_fill_(self._future[own - asking :], -torch.inf)
         weights = torch.cat([shared, private.flatten(2, 3)], dim=-1).softmax(dim=-1)
         from_prefix, from_own = weights.split([shared.shape[-1], own], dim=-1)
         mixed = (from_prefix @ self._values[number]).unflatten(2, (count, asking))
-        mixed += from_own.unflatten(2, (count, asking)) @ value
+        from_own = from_own.unflatten(2, (count, asking))
+        for row in range(own):
+            mixed = mixed.addcmul_(from_own[..., row, None], value[..., row, None, :])
         rows: Tensor = attention.out_proj(mixed.permute(0, 2, 3, 1, 4).flatten(3))
         return rows
 
     def _split(self, rows: Tensor) -> Tensor:
         """Returns (prompts, count, rows, width) as (prompts, heads, count, rows, head width)."""
-        return rows.unflatten(-1, (self._head_count, -1)).permute(0, 3, 1, 2, 4)
+        split: Tensor = rows.unflatten(-1, (self._head_count, -1))
+        return split.permute(0, 3, 1, 2, 4)
 
 
 def _mlp(mlp: Any, rows: Tensor) -> Tensor:

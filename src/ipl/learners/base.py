@@ -70,8 +70,10 @@ class Learner(nn.Module, ABC):
 
     def text_features(self) -> Tensor:
         """Returns the normalised feature of each class (classes, dim)."""
-        embeddings = self.prompts.assemble(self.soft)
-        return normalize(self.backbone.encode_text(embeddings, self.prompts.eos), dim=-1)
+        features = self.backbone.encode_text(
+            self.prompts.assemble(self.soft), self.prompts.eos, shared=self.prompts.shared
+        )
+        return normalize(features, dim=-1)
 
     def logits(self, image_features: Tensor) -> Tensor:
         """Returns logits (images, classes) of image features (images, dim)."""

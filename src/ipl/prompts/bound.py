@@ -28,6 +28,11 @@ class BoundPrompts:
     class_rows: tuple[range, ...]  # of each class
     eos: Tensor  # (classes,)
 
+    @property
+    def shared(self) -> int:
+        """Returns how many first rows are the same for every class: all before its name."""
+        return self.class_rows[0].start
+
     def place_word(self, slot: int, embedding: Tensor) -> None:
         """Puts a word's embedding (width,) into its slot, for every class."""
         every = torch.arange(len(self.class_names), device=self.embeddings.device)
@@ -47,9 +52,7 @@ def bind(
 ) -> BoundPrompts:
     """Returns the layout's prompts for these classes, as long as the longest of them."""
     if placeholder not in PLACEHOLDERS:
-        raise ConfigError(
-            f"placeholder is {placeholder!r}; allowed are {', '.join(PLACEHOLDERS)}."
-        )
+        raise ConfigError(f"placeholder is {placeholder!r}; allowed are {', '.join(PLACEHOLDERS)}.")
     check_class_names(class_names)
     names = tuple(clean_class_name(name) for name in class_names)
     walks = [_walk(layout, backbone, name) for name in names]

@@ -2,7 +2,7 @@
 
 from ipl.reports.fit import fit_report
 from ipl.reports.predictions import predictions_table
-from ipl.reports.results import methods_table, methods_summary
+from ipl.reports.results import methods_summary, methods_table
 from ipl.reports.words import words_table
 
 __all__ = [

@@ -70,7 +70,9 @@ def write_run(folder: Path, saved: SavedPrompt, overwrite: bool = False) -> None
     check_target(folder, overwrite)
     with new_folder(folder) as work:
         write_json(work / CONFIG, saved.config())
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in saved.tensors.items()}
+        tensors = {
+            name: tensor.detach().cpu().contiguous() for name, tensor in saved.tensors.items()
+        }
         write_bytes(work / TENSORS, save(tensors, metadata={"format": "pt"}))
         write_text(work / CARD, model_card(saved.config()))
 
@@ -118,7 +120,7 @@ def _checked(path: Path, config: Any) -> SavedPrompt:
         raise SavedRunError(f"{path}: format_version is {version!r}; it must be 1 or more.")
     if version > FORMAT_VERSION:
         raise SavedRunError(
-            f"{path} has format version {version}; this ipl reads up to {FORMAT_VERSION}: update it."
+            f"{path} has format version {version}; this ipl reads up to {FORMAT_VERSION}."
         )
     for name, kind in _FIELDS.items():
         if name not in config or not isinstance(config[name], kind):

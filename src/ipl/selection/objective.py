@@ -43,7 +43,7 @@ class Objective:
         if self.word_embedding == "token":
             return normalize(backbone.embed(tokens), dim=-1)
         alone = PrefixCache(backbone, [[backbone.sos]])
-        features = [chunk[0] for _, chunk in alone.features(tokens)]
+        features = [chunk[0] for chunk in alone.features(tokens)]
         return normalize(torch.cat(features), dim=-1)
 
     def redundancy(self, embeddings: Tensor, chosen: Sequence[int]) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, PrefixCache
+from ipl.backbone import Backbone, FeatureStore, PrefixCache
 from ipl.errors import ConfigError
 from ipl.selection.template import Template
 
@@ -23,12 +23,14 @@ class CandidateScorer:
         image_features: Tensor,  # (images, dim), normalised
         labels: Tensor,  # (images,)
         template: Template | None = None,
+        store: FeatureStore | None = None,
     ) -> None:
         self.backbone = backbone
         self.class_names = tuple(class_names)
         self.images = image_features.to(backbone.device)
         self.labels = labels.to(backbone.device)
         self.template = template or Template()
+        self.store = store
 
     def score(
         self,
@@ -37,9 +39,15 @@ class CandidateScorer:
         advance: Callable[..., None] | None = None,
     ) -> Tensor:
         """Returns the loss (candidates,) of the selected words followed by each candidate."""
-        cache = self._cache(selected)
+        tokens = [self.token(word) for word in candidates]
+
+        def run() -> Iterator[Tensor]:
+            return self._cache(selected).features(tokens)
+
+        # Candidate features depend on no picture: other shots of the same classes can reuse them.
+        key = (self.class_names, self.template, tuple(selected), tuple(tokens))
         losses = []
-        for _, features in cache.features([self.token(word) for word in candidates]):
+        for features in self.store.texts(key, run) if self.store else run():
             losses.append(self._losses(features))
             if advance is not None:
                 advance(features.shape[1])

@@ -30,7 +30,8 @@ def train(
     reporter: Reporter = SILENT,
 ) -> TrainingRecord:
     """Returns the record of training a learner in place; the last epoch is what is kept."""
-    arrivals = dict(zip(word_epochs(len(words), recipe.interval, recipe.epochs), words, strict=True))
+    starts = word_epochs(len(words), recipe.interval, recipe.epochs)
+    arrivals = dict(zip(starts, words, strict=True))
     optimiser = torch.optim.SGD(
         learner.parameters(), lr=recipe.lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
     )
