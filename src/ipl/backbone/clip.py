@@ -38,13 +38,15 @@ class Backbone:
         self.tokenizer = tokenizer
         self.preprocessing = preprocessing
         self.device = torch.device(device)
-        self.dtype = dtype
+        # Half precision on a CPU is slow, and virtual machines that promise AMX without having it
+        # die of it: there, weights are rounded to half and computed with in fp32.
+        self.dtype = dtype if self.device.type != "cpu" else torch.float32
         self.weights_sha256 = hash_weights(clip)  # before the cast: one hash for every precision
         # Token rows stay fp32: they are what prompts are made of, and prompts are kept in fp32.
         self._token_rows = clip.text_model.embeddings.token_embedding.weight.detach().float()
         self._token_rows = self._token_rows.to(self.device)
         self.logit_scale = float(clip.logit_scale.detach().exp())
-        self.clip = clip.eval().requires_grad_(False).to(self.device, dtype)
+        self.clip = clip.eval().requires_grad_(False).to(dtype).to(self.device, self.dtype)
 
     # -- dimensions, read from the model --------------------------------------------------------
 

@@ -56,7 +56,7 @@ def _source(name: str) -> str:
     """Returns the folder or hub name that a user's name for a backbone means."""
     if name == "pocket":
         return str(Path(__file__).parent / "pocket")
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         if not (Path(name) / "config.json").is_file():
             raise BackboneError(
                 f"The folder {name} holds no CLIP: config.json is missing. A Hugging Face model "

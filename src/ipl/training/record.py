@@ -25,4 +25,4 @@ class TrainingRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns everything as plain values for JSON."""
-        return asdict(self)
+        return {"epochs": [asdict(epoch) for epoch in self.epochs], "seconds": self.seconds}

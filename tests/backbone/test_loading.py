@@ -1,0 +1,108 @@
+"""Finding a backbone, and saying what is wrong when there is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from ipl.backbone import Backbone, load_backbone, load_tokenizer, loading, pick_device
+from ipl.errors import BackboneError, ConfigError
+
+POCKET = Path(loading.__file__).parent / "pocket"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Returns a copy of the bundled model folder."""
+    return Path(shutil.copytree(POCKET, tmp_path / "clip"))
+
+
+def test_a_folder_loads_like_the_bundled_one(folder: Path, pocket: Backbone) -> None:
+    other = load_backbone(str(folder), "cpu")
+    assert other.name == str(folder)
+    assert other.weights_sha256 == pocket.weights_sha256
+    assert torch.equal(other.encode_texts(["a cat"]), pocket.encode_texts(["a cat"]))
+    assert other.preprocessing == pocket.preprocessing
+
+
+def test_a_tokenizer_needs_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    assert load_tokenizer(str(folder)).bos_token == "<|startoftext|>"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("pockett", "Did you mean 'pocket'"),
+        ("clip-vit-base-patch16", "openai/clip-vit-base-patch16"),
+        ("./not/there", "No backbone or folder"),
+        ("", "No backbone or folder"),
+    ],
+)
+def test_unknown_names_get_the_closest(name: str, says: str) -> None:
+    with pytest.raises(BackboneError, match=says):
+        load_backbone(name)
+
+
+def test_without_network_it_says_how_to_get_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_hub_reachable", lambda: False)
+    with pytest.raises(BackboneError, match="hf download nobody/no-such-clip-xyz --local-dir"):
+        load_backbone("nobody/no-such-clip-xyz")
+    with pytest.raises(BackboneError, match="hf download nobody/no-such-clip-xyz --local-dir"):
+        load_tokenizer("nobody/no-such-clip-xyz")
+
+
+def test_a_folder_without_config(tmp_path: Path) -> None:
+    with pytest.raises(BackboneError, match=r"config\.json is missing"):
+        load_backbone(str(tmp_path))
+
+
+def test_a_folder_with_pickled_weights_only(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(BackboneError, match="never unpickles"):
+        load_backbone(str(folder))
+
+
+def test_truncated_weights(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100_000])
+    with pytest.raises(BackboneError, match="no usable CLIP"):
+        load_backbone(str(folder))
+
+
+def test_incomplete_weights(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["text_projection.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match=r"incomplete: no usable text_projection\.weight"):
+        load_backbone(str(folder))
+
+
+def test_another_kind_of_model(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(BackboneError, match="'bert' model; ipl needs a CLIP"):
+        load_backbone(str(folder))
+
+
+def test_preprocessing_that_does_not_fit_the_tower(folder: Path) -> None:
+    config = json.loads((folder / "preprocessor_config.json").read_text())
+    config["crop_size"] = 32
+    (folder / "preprocessor_config.json").write_text(json.dumps(config))
+    with pytest.raises(BackboneError, match="crops 32 px; the image tower takes 64 px"):
+        load_backbone(str(folder))
+
+
+def test_unknown_precision_and_device() -> None:
+    with pytest.raises(ConfigError, match="precision is 'int4'; allowed are fp32, bf16, fp16"):
+        load_backbone("pocket", "cpu", "int4")
+    with pytest.raises(ConfigError, match="device is 'abacus'"):
+        pick_device("abacus")
+    assert pick_device("cpu") == torch.device("cpu")

@@ -1,0 +1,148 @@
+"""What the tests of the command line share: a caller, small folders of pictures, a fitted run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipl.cli.main import main
+from ipl.datasets.scenes import CLASSES, draw
+
+WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
+QUICK = ("--shots", "2", "--epochs", "3", "--interval", "1", "--words", "1", "--device", "cpu")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one call of the command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Returns standard output read as one JSON value; anything beside it is an error."""
+        return json.loads(self.out, parse_constant=_no_constant)
+
+    @property
+    def error(self) -> str:
+        """Returns the one sentence of a refused input, having checked that it is all there is."""
+        assert self.code == 2, (self.code, self.out, self.err)
+        assert self.out == ""
+        lines = self.err.strip().splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("error: ")
+        assert lines[0].endswith((".", "?")), lines[0]
+        return lines[0].removeprefix("error: ")
+
+
+def _no_constant(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def run_ipl(*arguments: object) -> Result:
+    """Returns the result of `ipl ARGUMENTS...`, run in this process."""
+    out, err, before = StringIO(), StringIO(), sys.argv
+    sys.argv = ["ipl", *map(str, arguments)]
+    code: Any = 0
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as stop:
+        code = stop.code or 0
+    finally:
+        sys.argv = before
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def draw_folder(root: Path, counts: Mapping[str, int]) -> Path:
+    """Returns a folder with a sub-folder per class and so many pictures in each."""
+    for number, (name, count) in enumerate(counts.items()):
+        scene = name if name in CLASSES else CLASSES[number]
+        (root / name).mkdir(parents=True)
+        for index in range(count):
+            draw(scene, index).save(root / name / f"{index}.png")
+    return root
+
+
+def contents(root: Path) -> dict[str, bytes | None]:
+    """Returns every path below a folder with its bytes, hidden ones included."""
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in sorted(root.rglob("*"))
+    }
+
+
+@pytest.fixture(scope="session")
+def ipl() -> Callable[..., Result]:
+    """Returns the caller: ipl("fit", folder, ...) -> Result."""
+    return run_ipl
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns an empty working folder that relative paths start at."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def pictures(home: Path) -> Callable[..., Path]:
+    """Returns a maker of small data sets: pictures(beach=3, castle=3)."""
+
+    def make(counts: Mapping[str, int] | None = None, /, **more: int) -> Path:
+        return draw_folder(home / "data", {**(counts or {}), **more})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def words_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a short list of words to choose from."""
+    path = tmp_path_factory.mktemp("lists") / "six words.txt"
+    path.write_text("\n".join(WORDS) + "\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def fit(words_file: Path) -> Callable[..., Result]:
+    """Returns a quick `ipl fit`; an option given again overrides."""
+
+    def call(data: object, *more: object) -> Result:
+        return run_ipl("fit", data, *QUICK, "--words-file", words_file, "--quiet", *more)
+
+    return call
+
+
+@pytest.fixture
+def refused(home: Path, fit: Callable[..., Result]) -> Callable[..., str]:
+    """Returns a quick fit that must fail with one sentence and leave the folder as it was."""
+
+    def call(data: object, *more: object) -> str:
+        before = contents(home)
+        message = fit(data, "--out", home / "out", *more).error
+        assert contents(home) == before
+        return message
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def saved_run(tmp_path_factory: pytest.TempPathFactory, fit: Callable[..., Result]) -> Path:
+    """Returns a run fitted on three classes; copy it before changing it."""
+    root = tmp_path_factory.mktemp("fitted")
+    data = draw_folder(root / "data", {"beach": 3, "castle": 3, "forest": 3})
+    result = fit(data, "--out", root / "run")
+    assert result.code == 0, result.err
+    return root / "run"

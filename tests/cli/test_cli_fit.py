@@ -1,0 +1,351 @@
+"""`ipl fit`: what it learns, what it says, what it saves, and what it leaves alone."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+Call = Callable[..., Any]
+FILES = {"config.json", "prompt.safetensors", "README.md"}
+
+
+def _tree(root: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in sorted(root.rglob("*"))
+    }
+
+
+def test_text_shows_accuracies_word_prompt_and_where(
+    fit: Call, pictures: Call, home: Path, words_file: Path
+) -> None:
+    result = fit(pictures(beach=3, castle=3), "--out", home / "run")
+    assert result.code == 0
+    assert result.err == ""  # --quiet
+    config = json.loads((home / "run" / "config.json").read_text())
+    assert "Accuracy on 4 training images: " in result.out
+    assert "Accuracy on 2 held-out images: " in result.out
+    assert f"Prompt: {config['prompt']}\n" in result.out
+    assert f"Saved:  {home / 'run'}\n" in result.out
+    (word,) = config["words"]
+    assert word in words_file.read_text().split()
+    gain = config["selection"]["steps"][0]["gain"]
+    assert f"{gain:+.4f}" in result.out
+    assert {path.name for path in (home / "run").iterdir()} == FILES
+
+
+def test_json_is_the_saved_config_with_out_and_notes(fit: Call, pictures: Call, home: Path) -> None:
+    result = fit(pictures(beach=3, castle=3), "--out", home / "run", "--json")
+    assert result.code == 0
+    told = result.json
+    assert told.pop("out") == str(home / "run")
+    assert told.pop("notes") == []
+    assert told == json.loads((home / "run" / "config.json").read_text())
+    assert told["classes"] == ["beach", "castle"]
+    assert told["results"]["held_out_images"] == 2
+    assert len(told["training"]["history"]["epochs"]) == 3
+
+
+def test_progress_goes_to_standard_error(
+    ipl: Call, pictures: Call, home: Path, words_file: Path
+) -> None:
+    settings = ["--shots", 2, "--epochs", 3, "--interval", 1, "--words", 1, "--device", "cpu"]
+    data = pictures(beach=2, castle=2)
+    result = ipl("fit", data, *settings, "--words-file", words_file, "--json", "--out", "run")
+    assert result.json["out"] == "run"
+    assert "Training: 3 of 3" in result.err
+    assert "Choosing word 1 of 1: 6 of 6" in result.err
+
+
+def test_words_0_is_the_plain_learner(fit: Call, pictures: Call, home: Path) -> None:
+    told = fit(pictures(beach=2, castle=2), "--words", 0, "--out", home / "run", "--json").json
+    assert told["prompt"] == "[V V V V] {cls}."
+    assert told["words"] == []
+    assert told["selection"] is None
+
+
+def test_the_default_folder_is_numbered_when_taken(fit: Call, pictures: Call, home: Path) -> None:
+    data = pictures(beach=2, castle=2)
+    outs = [fit(data, "--json", "--epochs", 1).json["out"] for _ in range(2)]
+    assert outs == ["ipl-runs/data-coop-1w-seed1", "ipl-runs/data-coop-1w-seed1-2"]
+    assert all(set(os.listdir(home / out)) == FILES for out in outs)
+
+
+def test_a_table_gives_the_same_prompt_as_the_folder(fit: Call, pictures: Call, home: Path) -> None:
+    data = pictures(beach=3, castle=3)
+    rows = "".join(
+        f"{path.relative_to(home)},{path.parent.name}\n" for path in sorted(data.rglob("*.png"))
+    )
+    (home / "list.csv").write_text("path,label\n" + rows)
+    runs = [fit(source, "--out", home / out, "--json").json for source, out in (
+        (data, "from folder"), (home / "list.csv", "from table")
+    )]  # fmt: skip
+    assert runs[0]["results"] == runs[1]["results"]
+    tensors = [(home / out / "prompt.safetensors").read_bytes() for out in
+               ("from folder", "from table")]  # fmt: skip
+    assert tensors[0] == tensors[1]
+
+
+def test_the_same_seed_gives_the_same_bytes(fit: Call, pictures: Call, home: Path) -> None:
+    data = pictures(beach=4, castle=4)
+    for out, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert fit(data, "--out", home / out, "--seed", seed).code == 0
+    a, b, c = ((home / out / "prompt.safetensors").read_bytes() for out in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_fewer_images_than_shots_are_all_used_and_it_says_so(
+    fit: Call, pictures: Call, home: Path
+) -> None:
+    result = fit(pictures(beach=2, castle=5), "--shots", 4, "--out", home / "run", "--json")
+    assert result.code == 0
+    (note,) = result.json["notes"]
+    assert "fewer than 4 training images" in note
+    assert "beach" in note
+    assert "castle" not in note
+    assert result.err == f"warning: {note}\n"
+    assert result.json["training"]["images"] == 2 + 4
+    assert result.json["results"]["held_out_images"] == 1
+
+
+def test_no_image_left_to_hold_out_is_said(fit: Call, pictures: Call, home: Path) -> None:
+    result = fit(pictures(beach=2, castle=2), "--out", home / "run")
+    assert "Held-out accuracy: not measured" in result.out
+    assert "not measured" in (home / "run" / "README.md").read_text()
+
+
+def test_a_file_that_is_no_image_is_named_and_counted(
+    fit: Call, pictures: Call, home: Path
+) -> None:
+    data = pictures(beach=2, castle=2)
+    (data / "beach" / "list.txt").write_text("notes")
+    (data / "castle" / ".DS_Store").write_text("litter")
+    result = fit(data, "--out", home / "run")
+    assert result.code == 0
+    assert "1 file(s)" in result.err
+    assert "list.txt" in result.err
+    assert ".DS_Store" not in result.err
+
+
+def test_broken_images_are_named_skipped_and_counted(fit: Call, pictures: Call, home: Path) -> None:
+    data = pictures(beach=2, castle=2)
+    (data / "beach" / "fake.jpg").write_text("not a picture")
+    _truncated_jpeg(data / "castle" / "cut.jpg")
+    result = fit(data, "--shots", 3, "--out", home / "run", "--json")
+    assert result.code == 0
+    (skipped,) = [note for note in result.json["notes"] if "skipped" in note]
+    assert skipped.startswith("2 training image(s) were skipped")
+    assert f"{data / 'beach' / 'fake.jpg'}: not an image" in skipped
+    assert f"{data / 'castle' / 'cut.jpg'}: the file is truncated" in skipped
+    assert result.json["training"]["images"] == 4
+
+
+@pytest.mark.parametrize("kind", ["text", "fake", "truncated"])
+def test_strict_fails_on_a_bad_file(kind: str, refused: Call, pictures: Call) -> None:
+    data = pictures(beach=2, castle=2)
+    name = {"text": "list.txt", "fake": "fake.jpg", "truncated": "cut.jpg"}[kind]
+    if kind == "truncated":
+        _truncated_jpeg(data / "castle" / name)
+    else:
+        (data / "castle" / name).write_text("not a picture")
+    message = refused(data, "--strict", "--shots", 3)
+    assert str(data / "castle" / name) in message
+    assert ("truncated" if kind == "truncated" else "not an image") in message
+
+
+def test_a_class_without_a_readable_image_is_refused(refused: Call, pictures: Call) -> None:
+    data = pictures(beach=2, castle=0)
+    (data / "castle" / "a.png").write_text("not a picture")
+    assert "'castle'" in refused(data)
+
+
+def test_readable_images_are_drawn_in_place_of_broken_ones(
+    fit: Call, pictures: Call, home: Path
+) -> None:
+    data = pictures(beach=9, castle=2)
+    for index in range(7):
+        (data / "beach" / f"{index}.png").write_text("not a picture")
+    result = fit(data, "--out", home / "run", "--json")
+    assert result.code == 0, result.err  # two of nine can be read, and two are needed
+
+
+# -- what is at --out is safe ---------------------------------------------------------------------
+
+
+def test_a_saved_run_is_refused_before_training(
+    fit: Call, pictures: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = pictures(beach=2, castle=2)
+    shutil.copytree(saved_run, home / "run")
+    before = _tree(home)
+    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    message = fit(data, "--out", home / "run").error
+    assert str(home / "run") in message
+    assert "already" in message
+    assert _tree(home) == before
+
+
+def test_overwrite_replaces_a_saved_run(
+    fit: Call, pictures: Call, saved_run: Path, home: Path
+) -> None:
+    shutil.copytree(saved_run, home / "run")
+    result = fit(pictures(beach=2, castle=2), "--out", home / "run", "--overwrite", "--json")
+    assert result.code == 0
+    assert json.loads((home / "run" / "config.json").read_text())["classes"] == ["beach", "castle"]
+    assert sorted(os.listdir(home)) == ["data", "run"]
+
+
+def test_overwrite_keeps_what_a_user_put_beside_the_run(
+    fit: Call, pictures: Call, saved_run: Path, home: Path
+) -> None:
+    shutil.copytree(saved_run, home / "run")
+    (home / "run" / "my notes.txt").write_text("mine")
+    result = fit(pictures(beach=2, castle=2), "--out", home / "run", "--overwrite")
+    assert (home / "run" / "my notes.txt").read_text() == "mine", result
+
+
+@pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
+@pytest.mark.parametrize("kind", ["a file", "other files"])
+def test_out_that_is_something_else_is_refused_before_training(
+    kind: str,
+    overwrite: tuple[str, ...],
+    fit: Call,
+    pictures: Call,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = pictures(beach=2, castle=2)
+    if kind == "a file":
+        (home / "out").write_text("mine")
+    else:
+        (home / "out").mkdir()
+        (home / "out" / "thesis.txt").write_text("mine")
+    before = _tree(home)
+    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    assert str(home / "out") in fit(data, "--out", home / "out", *overwrite).error
+    assert _tree(home) == before
+
+
+def test_out_below_a_file_is_refused_before_training(
+    pictures: Call, refused: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = pictures(beach=2, castle=2)
+    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    assert "0.png" in refused(data, "--out", data / "beach" / "0.png" / "run")
+
+
+def test_out_that_cannot_be_written_is_refused_before_training(
+    pictures: Call, refused: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = pictures(beach=2, castle=2)
+    (home / "locked").mkdir()
+    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    real = os.access  # root may write anywhere, so the answer is given here
+    monkeypatch.setattr(
+        os, "access", lambda p, mode, **k: "locked" not in str(p) and real(p, mode, **k)
+    )
+    assert "locked" in refused(data, "--out", home / "locked" / "run")
+
+
+def test_an_empty_folder_is_filled(fit: Call, pictures: Call, home: Path) -> None:
+    (home / "run").mkdir()
+    assert fit(pictures(beach=2, castle=2), "--out", home / "run").code == 0
+    assert set(os.listdir(home / "run")) == FILES
+
+
+def test_a_link_to_a_folder_stays_a_link(fit: Call, pictures: Call, home: Path) -> None:
+    (home / "real").mkdir()
+    (home / "link").symlink_to("real")
+    assert fit(pictures(beach=2, castle=2), "--out", home / "link").code == 0
+    assert set(os.listdir(home / "link")) == FILES
+    assert sorted(os.listdir(home)) == ["data", "link", "real"]
+    assert (home / "link").is_symlink()
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5])
+def test_a_full_disk_leaves_the_earlier_run(
+    failing: int,
+    fit: Call,
+    pictures: Call,
+    saved_run: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = pictures(beach=2, castle=2)
+    shutil.copytree(saved_run, home / "run")
+    before = _tree(home)
+    calls, real = [0], os.replace
+
+    def full(source: Any, target: Any, **options: Any) -> None:
+        calls[0] += 1
+        if calls[0] == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(source, target, **options)
+
+    monkeypatch.setattr(os, "replace", full)
+    result = fit(data, "--epochs", 1, "--out", home / "run", "--overwrite")
+    assert calls[0] >= failing
+    assert "No space left on device" in result.error
+    assert _tree(home) == before
+
+
+def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
+    fit: Call, pictures: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = pictures(beach=2, castle=2)
+    shutil.copytree(saved_run, home / "run")
+    before = _tree(home)
+    monkeypatch.setattr(torch.optim.SGD, "step", lambda *_: signal.raise_signal(signal.SIGINT))
+    result = fit(data, "--out", home / "run", "--overwrite")
+    assert result.code == 130
+    assert result.out == ""
+    assert "stopped" in result.err
+    assert "nothing was saved" in result.err
+    assert str(home / "run") in result.err
+    assert "Traceback" not in result.err
+    assert _tree(home) == before
+
+
+@pytest.mark.parametrize("place", ["ipl.datasets.read_dataset", "ipl.saving.check_target"])
+def test_ctrl_c_says_the_same_before_training(
+    place: str, fit: Call, pictures: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = pictures(beach=2, castle=2)
+    before = _tree(home)
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    result = fit(data, "--out", home / "run")
+    assert result.code == 130
+    assert "nothing was saved" in result.err
+    assert _tree(home) == before
+
+
+def test_a_failing_loss_names_epoch_and_batch(refused: Call, pictures: Call) -> None:
+    message = refused(pictures(beach=2, castle=2), "--lr", "1e38")
+    assert "epoch" in message
+    assert "batch 1" in message
+
+
+def _must_not_run(*_: Any, **__: Any) -> None:
+    raise AssertionError("the backbone was loaded before --out was looked at")
+
+
+def _truncated_jpeg(path: Path) -> None:
+    from PIL import Image
+
+    Image.radial_gradient("L").resize((96, 96)).save(path, quality=95)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])

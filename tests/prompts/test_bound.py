@@ -1,0 +1,105 @@
+"""Bound prompts, index by index, against prompts written out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ipl.backbone import Backbone
+from ipl.errors import ConfigError, DataError
+from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text, bind, initial_soft
+
+NAMES = ["cat", "starry night", "pirate ship at sea"]
+
+
+def test_every_row_is_where_it_should_be(pocket: Backbone) -> None:
+    layout = PromptLayout.interleaved(2, 2)
+    bound = bind(layout, pocket, NAMES)
+    # SOS V V w V V w V V cls... . EOS
+    assert bound.soft_rows.tolist() == [[1, 2, 4, 5, 7, 8]] * 3
+    assert bound.slot_rows.tolist() == [[3, 6]] * 3
+    lengths = [len(pocket.tokenize(name)) for name in NAMES]
+    assert [list(rows) for rows in bound.class_rows] == [list(range(9, 9 + n)) for n in lengths]
+    assert bound.eos.tolist() == [9 + n + 1 for n in lengths]
+    assert bound.embeddings.shape == (3, 9 + max(lengths) + 2, pocket.text_width)
+    assert bound.shared == 9
+    soft = torch.randn(6, pocket.text_width)
+    bound.place_word(1, pocket.embed(pocket.tokenize("furry"))[0])
+    rows = bound.assemble(soft)
+    zero, furry = (pocket.embed(pocket.tokenize(word)) for word in ("0", "furry"))
+    for c, name in enumerate(NAMES):
+        by_hand = torch.cat(
+            [
+                pocket.embed([pocket.sos]),
+                soft[0:2],
+                zero,
+                soft[2:4],
+                furry,
+                soft[4:6],
+                pocket.embed(pocket.tokenize(name)),
+                pocket.embed(pocket.tokenize(".")),
+                pocket.embed([pocket.eos]),
+            ]
+        )
+        assert torch.equal(rows[c, : len(by_hand)], by_hand)
+
+
+def test_class_names_may_stand_first(pocket: Backbone) -> None:
+    """Soft rows then differ from class to class."""
+    layout = PromptLayout((SOS, ClassName(), Soft(2), EOS))
+    bound = bind(layout, pocket, NAMES)
+    lengths = [len(pocket.tokenize(name)) for name in NAMES]
+    assert bound.soft_rows.tolist() == [[1 + n, 2 + n] for n in lengths]
+    assert bound.shared == 1
+
+
+def test_plain_prompts_give_the_plain_text_features(pocket: Backbone) -> None:
+    """Soft vectors that hold the embeddings of "a photo of a" are that prompt."""
+    layout = PromptLayout((SOS, Soft(4, init="a photo of a"), ClassName(), Text("."), EOS))
+    bound = bind(layout, pocket, NAMES)
+    soft = initial_soft(layout, pocket, torch.Generator())
+    ours = pocket.encode_text(bound.assemble(soft), bound.eos)
+    expected = pocket.encode_texts([f"a photo of a {name}." for name in NAMES])
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+
+
+def test_a_zero_placeholder(pocket: Backbone) -> None:
+    bound = bind(PromptLayout.interleaved(1, 2), pocket, NAMES, placeholder="zero")
+    assert bound.embeddings[:, 3].abs().max() == 0
+    with pytest.raises(ConfigError, match="placeholder is 'nil'; allowed are token, zero"):
+        bind(PromptLayout.interleaved(1, 2), pocket, NAMES, placeholder="nil")
+
+
+def test_initial_values(pocket: Backbone) -> None:
+    layout = PromptLayout.interleaved(2, 50)
+    first = initial_soft(layout, pocket, torch.Generator().manual_seed(1))
+    assert first.shape == (150, pocket.text_width)
+    assert first[:100].std().item() == pytest.approx(0.01, rel=0.05)
+    assert first[100:].std().item() == pytest.approx(0.02, rel=0.05)
+    again = initial_soft(layout, pocket, torch.Generator().manual_seed(1))
+    assert torch.equal(first, again)
+
+
+def test_an_initial_text_must_fit_its_group(pocket: Backbone) -> None:
+    layout = PromptLayout((SOS, Soft(3, init="a photo of a"), ClassName(), EOS))
+    with pytest.raises(ConfigError, match="'a photo of a' is 4 tokens; the soft group has 3"):
+        initial_soft(layout, pocket, torch.Generator())
+
+
+def test_a_class_name_of_300_words_is_refused(pocket: Backbone) -> None:
+    long = " ".join(["word"] * 300)
+    with pytest.raises(DataError, match=r"is 300 tokens long; the prompt leaves room for 63 of 77"):
+        bind(PromptLayout.interleaved(3, 2), pocket, ["cat", long])
+
+
+def test_more_words_than_positions(pocket: Backbone) -> None:
+    with pytest.raises(ConfigError, match="25 words between 52 soft vectors need 81 tokens"):
+        bind(PromptLayout.interleaved(25, 2), pocket, ["cat", "dog"])
+    bind(PromptLayout.interleaved(23, 2), pocket, ["cat", "dog"])  # 75 tokens
+
+
+def test_underscores_are_blanks(pocket: Backbone) -> None:
+    spaced, scored = (bind(PromptLayout.interleaved(1, 2), pocket, [name, "x"]) for name in
+                      ("starry night", "starry_night"))  # fmt: skip
+    assert torch.equal(spaced.embeddings, scored.embeddings)
+    assert scored.class_names == ("starry night", "x")

@@ -1,0 +1,73 @@
+"""Layouts: segments, groups, slots, and the way to a line of text and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from ipl.errors import ConfigError
+from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text, WordSlot
+
+MAPLE_LIKE = PromptLayout((SOS, Soft(2), Text("of a"), ClassName(), Text("."), EOS))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_interleaved_has_a_group_before_every_word_and_one_before_the_class(k: int, m: int) -> None:
+    layout = PromptLayout.interleaved(k, m)
+    assert layout.slots == k
+    assert [group.size for group in layout.groups] == [m] * (k + 1)
+    assert [group.std for group in layout.groups] == [0.01] * k + [0.02]
+    assert layout.soft_count == (k + 1) * m
+    assert layout.group_slice(-1) == slice(k * m, (k + 1) * m)
+    assert layout.group_slice(0) == slice(0, m)
+
+
+def test_readable() -> None:
+    layout = PromptLayout.interleaved(2, 2)
+    assert layout.readable() == "[V V] *_* [V V] *_* [V V] {cls}."
+    assert layout.readable(["furry"]) == "[V V] *furry* [V V] *_* [V V] {cls}."
+    assert layout.readable(["furry", "blue"], "cat") == "[V V] *furry* [V V] *blue* [V V] cat."
+    assert MAPLE_LIKE.readable() == "[V V] of a {cls}."
+    with pytest.raises(ConfigError, match="3 words do not fit into 2 slots"):
+        layout.readable(["a", "b", "c"])
+
+
+@pytest.mark.parametrize("words", [(), ("furry",), ("furry", "blue", "adopt")])
+@pytest.mark.parametrize("layout", [PromptLayout.interleaved(3, 2), PromptLayout.interleaved(3, 1)])
+def test_round_trip_with_words(layout: PromptLayout, words: tuple[str, ...]) -> None:
+    again, found = PromptLayout.parse(layout.readable(words))
+    assert found == words
+    assert [type(segment) for segment in again.segments] == [type(s) for s in layout.segments]
+    assert again.readable(words) == layout.readable(words)
+
+
+def test_round_trip_keeps_fixed_text() -> None:
+    again, _ = PromptLayout.parse(MAPLE_LIKE.readable())
+    assert again.segments == MAPLE_LIKE.segments
+
+
+@pytest.mark.parametrize("line", ["[V V] {cls", "[V W] {cls}", "*two words* {cls}", "{name}"])
+def test_a_line_that_is_no_prompt(line: str) -> None:
+    with pytest.raises(ConfigError):
+        PromptLayout.parse(line)
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        (),
+        (ClassName(), EOS),
+        (SOS, ClassName()),
+        (SOS, Soft(2), EOS),
+        (SOS, ClassName(), ClassName(), EOS),
+        (SOS, WordSlot(), SOS, ClassName(), EOS),
+    ],
+)
+def test_what_is_no_layout(segments: tuple[object, ...]) -> None:
+    with pytest.raises(ConfigError):
+        PromptLayout(segments)  # type: ignore[arg-type]
+
+
+def test_an_empty_soft_group_is_refused() -> None:
+    with pytest.raises(ConfigError, match="m is 0"):
+        PromptLayout.interleaved(1, 0)

@@ -1,0 +1,248 @@
+"""The search against plain loops over whole prompts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, normalize
+
+from ipl.backbone import Backbone, FeatureStore, PrefixCache
+from ipl.errors import ConfigError
+from ipl.lexicon import Pool
+from ipl.selection import CandidateScorer, Objective, Selection, Template, select_words
+
+NAMES = ["cat", "starry night", "pirate ship"]
+POOL = Pool.from_words(
+    ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
+    "test",
+)
+Images = tuple[torch.Tensor, torch.Tensor]
+
+
+@pytest.fixture
+def scorer(pocket: Backbone, few_images: Images) -> CandidateScorer:
+    return CandidateScorer(pocket, NAMES, *few_images)
+
+
+def plain_loss(backbone: Backbone, images: Images, prompts: list[str]) -> float:
+    """Returns the cross-entropy of whole prompts, one per class, by the library's own functions."""
+    texts = normalize(backbone.encode_texts(prompts), dim=-1)
+    return cross_entropy(backbone.logit_scale * images[0] @ texts.T, images[1]).item()
+
+
+def prompts(words: list[str]) -> list[str]:
+    return [f"a photo of a {name}, with emphasis on: {', '.join(words)}" for name in NAMES]
+
+
+@pytest.mark.parametrize("selected", [[], ["furry"], ["furry", "blue"]])
+def test_losses_are_those_of_a_plain_loop(
+    pocket: Backbone, few_images: Images, scorer: CandidateScorer, selected: list[str]
+) -> None:
+    ours = scorer.score(selected, POOL.words)
+    loop = [plain_loss(pocket, few_images, prompts([*selected, word])) for word in POOL.words]
+    torch.testing.assert_close(ours, torch.tensor(loop), atol=1e-4, rtol=0)
+
+
+def test_the_loss_of_no_words_is_the_plain_prompts(
+    pocket: Backbone, few_images: Images, scorer: CandidateScorer
+) -> None:
+    plain = plain_loss(pocket, few_images, [f"a photo of a {name}" for name in NAMES])
+    assert scorer.loss([]) == pytest.approx(plain, abs=1e-4)
+    several = plain_loss(pocket, few_images, prompts(["furry", "blue"]))
+    assert scorer.loss(["furry", "blue"]) == pytest.approx(several, abs=1e-4)
+
+
+@pytest.mark.parametrize("preset", ["paper", "reference"])
+@pytest.mark.parametrize("embedding", ["text", "token"])
+def test_the_words_are_those_of_a_plain_greedy_loop(
+    pocket: Backbone, few_images: Images, scorer: CandidateScorer, preset: str, embedding: str
+) -> None:
+    objective = Objective(0.3, preset, embedding)
+    if embedding == "text":
+        e = normalize(pocket.encode_texts(list(POOL.words)), dim=-1)
+    else:
+        e = normalize(pocket.embed([pocket.tokenize(w)[0] for w in POOL.words]), dim=-1)
+    chosen: list[int] = []
+    loss = plain_loss(pocket, few_images, [f"a photo of a {name}" for name in NAMES])
+    steps = []
+    for _ in range(3):
+        best = None
+        for i, word in enumerate(POOL.words):
+            if i in chosen:
+                continue
+            after = plain_loss(
+                pocket, few_images, prompts([POOL.words[j] for j in chosen] + [word])
+            )
+            cosines = [float(e[i] @ e[j]) for j in chosen] or [0.0]
+            repeated = sum(cosines) if preset == "paper" else sum(cosines) / len(cosines)
+            gain = loss - after - 0.3 * repeated
+            if best is None or gain > best[0]:
+                best = (gain, i, after, repeated)
+        assert best is not None
+        steps.append(best)
+        chosen.append(best[1])
+        loss = best[2]
+    found = select_words(scorer, POOL, 3, objective)
+    assert found.words == tuple(POOL.words[i] for i in chosen)
+    for step, (gain, _, after, repeated) in zip(found.steps, steps, strict=True):
+        assert step.gain == pytest.approx(gain, abs=2e-4)
+        assert step.loss == pytest.approx(after, abs=1e-4)
+        assert step.redundancy == pytest.approx(repeated, abs=1e-4)
+        assert step.gain == pytest.approx(step.utility - 0.3 * step.redundancy, abs=1e-6)
+
+
+def test_the_objective_is_the_sum_of_the_steps_gains(
+    pocket: Backbone, few_images: Images, scorer: CandidateScorer
+) -> None:
+    """Utility and redundancy of the set, computed at once, telescope into the increments."""
+    found = select_words(scorer, POOL, 3, Objective(0.2))
+    words = list(found.words)
+    e = normalize(pocket.encode_texts(words), dim=-1)
+    pairs = sum(float(e[i] @ e[j]) for i, j in itertools.combinations(range(3), 2))
+    utility = scorer.loss([]) - plain_loss(pocket, few_images, prompts(words))
+    assert sum(step.gain for step in found.steps) == pytest.approx(utility - 0.2 * pairs, abs=5e-4)
+
+
+def test_the_first_word_is_the_best_single_word(scorer: CandidateScorer) -> None:
+    found = select_words(scorer, POOL, 1)
+    losses = {word: scorer.loss([word]) for word in POOL.words}
+    assert found.words[0] == min(losses, key=losses.__getitem__)
+    ranked = [found.words[0], *(r.word for r in found.steps[0].runners_up)]
+    assert ranked == sorted(losses, key=losses.__getitem__)
+
+
+def test_a_large_lambda_changes_the_choice(scorer: CandidateScorer) -> None:
+    free = select_words(scorer, POOL, 3, Objective(0.0))
+    strict = select_words(scorer, POOL, 3, Objective(50.0))
+    assert free.words[0] == strict.words[0]
+    assert free.words != strict.words
+    assert sum(s.redundancy for s in strict.steps) < sum(s.redundancy for s in free.steps)
+
+
+def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: CandidateScorer) -> None:
+    found = select_words(scorer, POOL, len(POOL))
+    assert sorted(found.words) == list(POOL.words)
+    assert [step.scored for step in found.steps] == list(range(len(POOL), 0, -1))
+    assert found.steps[-1].runners_up == ()
+
+
+def test_ties_go_in_alphabetical_order(
+    scorer: CandidateScorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        CandidateScorer, "score", lambda self, selected, candidates, advance: torch.ones(len(POOL))
+    )
+    assert select_words(scorer, POOL, 3, Objective(0.0)).words == POOL.words[:3]
+
+
+def test_k_must_fit_the_pool_and_the_positions(pocket: Backbone, few_images: Images) -> None:
+    scorer = CandidateScorer(pocket, NAMES, *few_images)
+    with pytest.raises(ConfigError, match="words is 11; the pool has 10 words"):
+        select_words(scorer, POOL, 11)
+    many = Pool.from_words(Pool.bundled().words[:60], "test")
+    with pytest.raises(ConfigError, match="40 words need 93 tokens .* 77 positions"):
+        select_words(scorer, many, 40)
+
+
+def test_the_room_is_counted_exactly(pocket: Backbone, few_images: Images) -> None:
+    """The largest k that check_room allows is the largest whose sentence fits."""
+    scorer = CandidateScorer(pocket, NAMES, *few_images)
+    fits = [k for k in range(1, 60) if _fits(scorer, k)]
+    whole = max(len(pocket.tokenize(t)) for t in prompts(["blue"] * max(fits))) + 2
+    assert whole <= 77 < whole + 2
+
+
+def _fits(scorer: CandidateScorer, k: int) -> bool:
+    try:
+        scorer.check_room(k)
+    except ConfigError:
+        return False
+    return True
+
+
+def test_candidates_must_be_one_token(scorer: CandidateScorer) -> None:
+    with pytest.raises(ConfigError, match=r"'pirate ship' is \d tokens"):
+        scorer.score([], ["pirate ship"])
+
+
+def test_a_template_with_text_after_the_words(pocket: Backbone, few_images: Images) -> None:
+    template = Template("a {cls} showcasing: {words}.")
+    scorer = CandidateScorer(pocket, NAMES, *few_images, template)
+    ours = scorer.score(["blue"], ["furry"])
+    loop = plain_loss(pocket, few_images, [f"a {n} showcasing: blue, furry." for n in NAMES])
+    assert ours.item() == pytest.approx(loop, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a photo",
+        "a {cls}",
+        "{words}",
+        "{words} of a {cls}",
+        "{cls} {cls} {words}",
+        "{cls} {words} {x}",
+        "{cls} un{words}",
+        "{cls} {words}ish",
+    ],
+)
+def test_what_is_no_template(text: str) -> None:
+    with pytest.raises(ConfigError, match="template is"):
+        Template(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"lambda_": -0.1}, "lambda is -0.1"),
+        ({"lambda_": float("nan")}, "lambda is nan"),
+        ({"preset": "mine"}, "preset is 'mine'; allowed are paper, reference"),
+        ({"word_embedding": "x"}, "word_embedding is 'x'; allowed are text, token"),
+    ],
+)
+def test_what_is_no_objective(arguments: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Objective(**arguments)  # type: ignore[arg-type]
+
+
+def test_the_trace_survives_json(scorer: CandidateScorer) -> None:
+    found = select_words(scorer, POOL, 2)
+    again = Selection.from_dict(json.loads(json.dumps(found.as_dict())))
+    assert again == found
+    assert again.pool_sha256 == POOL.sha256
+
+
+def test_other_shots_reuse_candidate_features(
+    pocket: Backbone, few_images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a store, a second seed runs the tower only where its words differ."""
+    runs: list[int] = []
+    run = PrefixCache._run
+    monkeypatch.setattr(
+        PrefixCache, "_run", lambda self, ids: (runs.append(len(ids)), run(self, ids))[1]
+    )
+    store = FeatureStore(pocket)
+    first = CandidateScorer(pocket, NAMES, *few_images, store=store)
+    other = CandidateScorer(pocket, NAMES, few_images[0], few_images[1].flip(0), store=store)
+    a, b = first.score([], POOL.words), other.score([], POOL.words)
+    assert runs == [len(POOL)]
+    assert not np.allclose(a, b)
+    torch.testing.assert_close(
+        b,
+        CandidateScorer(pocket, NAMES, few_images[0], few_images[1].flip(0)).score([], POOL.words),
+    )
+    other.score(["blue"], POOL.words)
+    assert sum(runs) == 3 * len(POOL)
+
+
+def test_a_small_store_forgets(pocket: Backbone, few_images: Images) -> None:
+    store = FeatureStore(pocket, text_bytes=len(NAMES) * len(POOL) * 512 * 4)
+    scorer = CandidateScorer(pocket, NAMES, *few_images, store=store)
+    for selected in ([], ["blue"], []):
+        expected = CandidateScorer(pocket, NAMES, *few_images).score(selected, POOL.words)
+        assert torch.equal(scorer.score(selected, POOL.words), expected)
+    assert len(store._texts) == 1

@@ -1,0 +1,231 @@
+"""PromptClassifier, from pictures to a saved prompt and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import ipl
+from ipl import Dataset, Pool, PromptClassifier
+from ipl.backbone import Backbone
+from ipl.datasets import Item
+from ipl.errors import BackboneError, ConfigError, DataError
+
+POOL = Pool.from_words(
+    ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
+    "test",
+)
+FAST = {"epochs": 6, "interval": 2, "shots": 3, "pool": POOL, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def base(scenes: Dataset) -> Dataset:
+    """Returns the first five classes of the drawn scenes."""
+    return scenes.only(range(5), "five scenes")
+
+
+@pytest.fixture(scope="module")
+def fitted(pocket: Backbone, base: Dataset) -> PromptClassifier:
+    return PromptClassifier(pocket, "coop", 2, **FAST).fit(base)
+
+
+@pytest.fixture(scope="module")
+def saved(fitted: PromptClassifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    fitted.save_pretrained(folder)
+    return folder
+
+
+def test_what_a_fit_leaves_behind(fitted: PromptClassifier, base: Dataset) -> None:
+    assert fitted.classes_ == list(base.class_names)
+    assert len(fitted.words_) == 2
+    assert set(fitted.words_) <= set(POOL.words)
+    one, two = fitted.words_
+    assert fitted.prompt_ == f"[V V] *{one}* [V V] *{two}* [V V] {{cls}}."
+    assert fitted.selection_ is not None
+    assert list(fitted.selection_.words) == fitted.words_
+    assert fitted.training_["images"] == 15
+    assert fitted.results_["held_out_images"] == 20
+    assert fitted.results_["held_out_accuracy"] == fitted.score(base)
+
+
+def test_probabilities_and_predictions_agree(fitted: PromptClassifier, base: Dataset) -> None:
+    paths = [item.path for item in base.test[:7]]
+    probabilities = fitted.predict_proba(paths)
+    assert probabilities.shape == (7, 5)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
+    assert fitted.predict(paths) == [fitted.classes_[i] for i in probabilities.argmax(1)]
+    pictures = [Image.open(path) for path in paths]
+    np.testing.assert_array_equal(fitted.predict_proba(pictures), probabilities)
+    texts = [str(path) for path in paths]
+    np.testing.assert_array_equal(fitted.predict_proba(texts), probabilities)
+    assert fitted.predict_proba([]).shape == (0, 5)
+
+
+def test_score_is_the_share_of_right_predictions(fitted: PromptClassifier, base: Dataset) -> None:
+    predicted = fitted.predict([item.path for item in base.test])
+    right = [p == base.class_names[i.label] for p, i in zip(predicted, base.test, strict=True)]
+    assert fitted.score(base) == pytest.approx(np.mean(right))
+
+
+def test_score_follows_names_not_positions(fitted: PromptClassifier, base: Dataset) -> None:
+    assert fitted.score(base.only([4, 2, 0, 1, 3], "shuffled")) == pytest.approx(fitted.score(base))
+
+
+def test_a_fit_learns(pocket: Backbone, base: Dataset) -> None:
+    """Thirty epochs on four pictures a class beat the untrained prompt on those pictures."""
+    plain = PromptClassifier(pocket, "coop", 0, epochs=30, lr=0.02, shots=4, device="cpu").fit(base)
+    chance = PromptClassifier(pocket, "coop", 0, epochs=1, shots=4, device="cpu").fit(base)
+    assert plain.words_ == []
+    assert plain.selection_ is None
+    assert plain.results_["train_accuracy"] > chance.results_["train_accuracy"] + 0.2
+
+
+def test_the_same_seed_gives_the_same_bits(
+    pocket: Backbone, base: Dataset, fitted: PromptClassifier
+) -> None:
+    again = PromptClassifier(pocket, "coop", 2, **FAST).fit(base)
+    assert torch.equal(again._fitted().soft, fitted._fitted().soft)
+    assert again.results_ == fitted.results_
+
+
+def test_saved_and_loaded_it_predicts_the_same(
+    fitted: PromptClassifier, saved: Path, base: Dataset, pocket: Backbone
+) -> None:
+    assert sorted(p.name for p in saved.iterdir()) == [
+        "README.md",
+        "config.json",
+        "prompt.safetensors",
+    ]
+    paths = [item.path for item in base.test]
+    for backbone in (None, pocket):
+        loaded = PromptClassifier.from_pretrained(saved, backbone, device="cpu")
+        np.testing.assert_array_equal(loaded.predict_proba(paths), fitted.predict_proba(paths))
+        assert loaded.prompt_ == fitted.prompt_
+        assert loaded.selection_ == fitted.selection_
+        assert loaded.config() == fitted.config()
+
+
+def test_no_tensor_belongs_to_a_class(saved: Path) -> None:
+    from safetensors import safe_open
+
+    with safe_open(saved / "prompt.safetensors", framework="pt") as file:
+        shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    assert shapes == {"soft": [6, 192]}
+
+
+def test_words_are_embedded_anew_on_loading(
+    saved: Path, tmp_path: Path, pocket: Backbone, fitted: PromptClassifier
+) -> None:
+    """Another word in config.json gives that word's prompt: no word vector is stored."""
+    other = tmp_path / "edited"
+    other.mkdir()
+    (other / "prompt.safetensors").write_bytes((saved / "prompt.safetensors").read_bytes())
+    text = (saved / "config.json").read_text()
+    config = json.loads(text)
+    new = next(word for word in POOL.words if word not in fitted.words_)
+    config["prompt"] = config["prompt"].replace(f"*{config['words'][0]}*", f"*{new}*")
+    config["words"][0] = new
+    (other / "config.json").write_text(json.dumps(config))
+    loaded = PromptClassifier.from_pretrained(other, pocket)
+    assert loaded.words_[0] == new
+    row = loaded._fitted().prompts.embeddings[0, 3]
+    assert torch.equal(row, pocket.embed(pocket.tokenize(new))[0])
+
+
+def test_any_class_list_works(fitted: PromptClassifier, base: Dataset) -> None:
+    other = fitted.with_classes(["castle", "sea_side", "beach"])
+    assert other.classes_ == ["castle", "sea side", "beach"]
+    assert other.predict_proba([base.test[0].path]).shape == (1, 3)
+    assert other.words_ == fitted.words_
+    assert fitted.classes_ == list(base.class_names)  # the first one is untouched
+    back = other.with_classes(base.class_names)
+    assert back.score(base) == fitted.score(base)
+    with pytest.raises(DataError, match="at least two"):
+        fitted.with_classes(["castle"])
+    with pytest.raises(DataError, match="same name"):
+        fitted.with_classes(["castle", "Castle"])
+
+
+def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Dataset) -> None:
+    with pytest.raises(DataError, match="'volcano', which this prompt was not given"):
+        fitted.score(scenes)
+
+
+def test_another_backbone_is_refused(saved: Path, tmp_path: Path, pocket: Backbone) -> None:
+    import copy
+
+    clip = copy.deepcopy(pocket.clip)
+    with torch.no_grad():
+        clip.text_projection.weight.mul_(1.01)
+    other = Backbone("pocket", clip, pocket.tokenizer, pocket.preprocessing)
+    with pytest.raises(BackboneError, match="made for the backbone 'pocket' with weights"):
+        PromptClassifier.from_pretrained(saved, other)
+
+
+def test_without_a_test_part_the_rest_is_held_out(pocket: Backbone, base: Dataset) -> None:
+    alone = Dataset("alone", base.class_names, base.train)
+    fitted = PromptClassifier(pocket, "coop", 0, **FAST).fit(alone)  # 3 of 4 pictures a class
+    assert fitted.results_["held_out_images"] == 5
+    all_of_it = PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 9}).fit(alone)
+    assert all_of_it.results_["held_out_accuracy"] is None
+    assert "fewer than 9 training images" in all_of_it.notes_[0]
+
+
+def test_unreadable_pictures_are_skipped_or_fail(
+    pocket: Backbone, base: Dataset, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(base.train[0].path.read_bytes()[:200])
+    data = Dataset("b", base.class_names, (*base.train, Item(broken, 0)), base.test)
+    fitted = PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 16}).fit(data)
+    assert fitted.training_["images"] == 20
+    assert any("1 training image(s) were skipped" in n and "broken" in n for n in fitted.notes_)
+    with pytest.raises(DataError, match=r"broken\.png: the file is truncated"):
+        PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 16}, strict=True).fit(data)
+    only = Dataset("o", base.class_names, (*base.train[4:], Item(broken, 0)), base.test)
+    with pytest.raises(DataError, match="'beach' has no readable training image"):
+        PromptClassifier(pocket, "coop", 0, **FAST).fit(only)
+    with pytest.raises(DataError, match="truncated"):
+        fitted.predict([broken])
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"words": -1}, "words is -1"),
+        ({"shots": 0}, "shots is 0"),
+        ({"learner": "maplee"}, "No learner is called 'maplee'"),
+        ({"words": 3, "interval": 50}, r"k = 3.*t = 50.*T = 100"),
+        ({"lambda_": -1.0}, "lambda is -1"),
+        ({"template": "a {cls}"}, "template is"),
+        ({"epochs": 0}, "epochs is 0"),
+    ],
+)
+def test_bad_settings_fail_before_any_work(settings: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        PromptClassifier("no/backbone", **settings)  # type: ignore[arg-type]
+
+
+def test_nothing_works_before_fit() -> None:
+    classifier = PromptClassifier()
+    for use in (lambda: classifier.words_, lambda: classifier.predict(["x.png"])):
+        with pytest.raises(ConfigError, match=r"call fit\(data\) first"):
+            use()
+
+
+def test_a_single_path_is_not_a_list(fitted: PromptClassifier) -> None:
+    with pytest.raises(DataError, match="a list of paths"):
+        fitted.predict("x.png")
+
+
+def test_the_public_names() -> None:
+    for name in ipl.__all__:
+        assert getattr(ipl, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ipl.nothing

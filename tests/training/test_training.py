@@ -1,0 +1,180 @@
+"""Algorithm 1, its schedule, its views and its promises."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from ipl.backbone import Backbone, encode_files
+from ipl.datasets import Dataset
+from ipl.errors import ConfigError, TrainingError
+from ipl.learners import CoOp, Learner, Recipe
+from ipl.progress import SILENT
+from ipl.training import CachedViews, learning_rate, make_views, train, word_epochs
+from ipl.training.loop import batches
+
+NAMES = ["cat", "starry night", "pirate ship"]
+RECIPE = Recipe(epochs=6, interval=2, batch=4, lr=0.1, m=2)
+Images = tuple[torch.Tensor, torch.Tensor]
+
+
+def fresh(pocket: Backbone, words: int = 2) -> Learner:
+    return CoOp(pocket, CoOp.layout_for(words, 2), NAMES, seed=5)
+
+
+def run(pocket: Backbone, images: Images, seed: int = 5, recipe: Recipe = RECIPE) -> Learner:
+    learner = fresh(pocket)
+    views = CachedViews(images[0][None], seed)
+    learner.record = train(learner, views, images[1], ["furry", "blue"], recipe, seed)
+    return learner
+
+
+def test_words_enter_at_0_t_2t() -> None:
+    assert word_epochs(3, 10, 100) == (0, 10, 20)
+    assert word_epochs(0, 10, 5) == ()
+    assert word_epochs(2, 3, 6) == (0, 3)
+    with pytest.raises(ConfigError, match=r"k = 3.*t = 10.*30.*T = 20"):
+        word_epochs(3, 10, 20)
+
+
+def test_the_learning_rate_rule() -> None:
+    rates = [learning_rate(epoch, 0.002, 100) for epoch in range(100)]
+    assert rates[0] == 1e-5
+    assert rates[1] == 0.002
+    assert rates[51] == pytest.approx(0.001)
+    assert rates[99] == pytest.approx(0.002 * (1 + math.cos(math.pi * 98 / 100)) / 2)
+    assert all(a > b for a, b in zip(rates[1:], rates[2:], strict=False))
+
+
+def test_the_record_shows_the_schedule(pocket: Backbone, few_images: Images) -> None:
+    record = run(pocket, few_images).record
+    assert [epoch.word for epoch in record.epochs] == ["furry", None, "blue", None, None, None]
+    assert [epoch.lr for epoch in record.epochs] == [learning_rate(e, 0.1, 6) for e in range(6)]
+
+
+def test_the_prompt_holds_placeholders_until_a_word_arrives(
+    pocket: Backbone, few_images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each step the slots hold exactly the words that have entered by then."""
+    seen: list[tuple[str, ...]] = []
+    rows: list[torch.Tensor] = []
+    loss = CoOp.loss
+
+    def spy(self: CoOp, *batch: torch.Tensor) -> torch.Tensor:
+        seen.append(self.words)
+        rows.append(self.prompts.embeddings[0, self.prompts.slot_rows[0]].clone())
+        return loss(self, *batch)
+
+    monkeypatch.setattr(CoOp, "loss", spy)
+    run(pocket, few_images)
+    steps = 3  # 12 images in batches of 4
+    assert seen == [("furry",)] * 2 * steps + [("furry", "blue")] * 4 * steps
+    furry, blue, zero = (pocket.embed(pocket.tokenize(w))[0] for w in ("furry", "blue", "0"))
+    assert torch.equal(rows[0], torch.stack([furry, zero]))
+    assert torch.equal(rows[-1], torch.stack([furry, blue]))
+
+
+def test_the_same_seed_gives_the_same_bits(pocket: Backbone, few_images: Images) -> None:
+    first, again, other = (run(pocket, few_images, seed) for seed in (5, 5, 6))
+    assert torch.equal(first.soft, again.soft)
+    assert not torch.equal(first.soft, other.soft)
+
+
+def test_only_the_prompt_changes(pocket: Backbone, few_images: Images) -> None:
+    before = {name: value.clone() for name, value in pocket.clip.state_dict().items()}
+    learner = run(pocket, few_images)
+    after = pocket.clip.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not torch.equal(learner.soft, fresh(pocket).soft)
+
+
+def test_training_lowers_the_loss(pocket: Backbone, few_images: Images) -> None:
+    recipe = Recipe(epochs=40, interval=1, batch=12, lr=0.02, m=2)
+    epochs = run(pocket, few_images, recipe=recipe).record.epochs
+    assert epochs[-1].loss < 0.7 * epochs[0].loss
+
+
+def test_one_step_is_sgd_with_decay_by_hand(pocket: Backbone, few_images: Images) -> None:
+    """Epoch 0 has the warm-up rate; without momentum yet, a step is -lr * (g + 5e-4 w)."""
+    learner, recipe = fresh(pocket, 0), Recipe(epochs=1, interval=1, batch=12, lr=0.1, m=2)
+    start = learner.soft.detach().clone()
+    (gradient,) = torch.autograd.grad(learner.loss(*few_images), learner.soft)
+    train(learner, CachedViews(few_images[0][None], 1), few_images[1], [], recipe)
+    expected = start - 1e-5 * (gradient + 5e-4 * start)
+    torch.testing.assert_close(learner.soft.detach(), expected, atol=1e-7, rtol=1e-4)
+
+
+def test_nan_stops_with_epoch_and_batch(
+    pocket: Backbone, few_images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def loss(self: CoOp, *batch: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return self.soft.sum() * (math.nan if calls == 5 else 1.0)
+
+    monkeypatch.setattr(CoOp, "loss", loss)
+    with pytest.raises(TrainingError, match="nan in epoch 2, batch 2"):
+        run(pocket, few_images)
+
+
+def test_batches_drop_a_short_last_one_unless_it_is_all() -> None:
+    def sizes(count: int, size: int) -> list[int]:
+        return [len(b) for b in batches(count, size, torch.Generator().manual_seed(0))]
+
+    assert sizes(12, 4) == [4, 4, 4]
+    assert sizes(13, 4) == [4, 4, 4]
+    assert sizes(3, 4) == [3]
+    together = torch.cat(list(batches(12, 4, torch.Generator().manual_seed(0))))
+    assert sorted(together.tolist()) == list(range(12))
+
+
+@pytest.fixture(scope="module")
+def paths(scenes: Dataset) -> list[Path]:
+    return [item.path for item in scenes.train[:6]]
+
+
+def test_no_views_is_the_centre_crop_computed_once(
+    pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    centre = encode_files(pocket, paths).features
+    monkeypatch.setattr(Backbone, "encode_image", None)  # any further look would fail
+    views = make_views(0, pocket, paths, centre, 1, SILENT)
+    assert torch.equal(views.batch(3, torch.tensor([4, 0])), centre[[4, 0]])
+
+
+def test_a_bank_of_views(pocket: Backbone, paths: list[Path]) -> None:
+    centre = encode_files(pocket, paths).features
+    views = make_views(3, pocket, paths, centre, 1, SILENT)
+    assert isinstance(views, CachedViews)
+    assert views.features.shape == (3, 6, 512)
+    every = torch.arange(6)
+    drawn = torch.stack([views.batch(epoch, every) for epoch in range(20)])
+    assert torch.equal(drawn[0], views.batch(0, every))
+    assert all((row == views.features[:, 2]).all(-1).any() for row in drawn[:, 2])
+    assert len(drawn[:, 2].unique(dim=0)) == 3  # all views of an image get their turn
+    assert not torch.allclose(views.features[0], views.features[1], atol=1e-3)
+
+
+def test_fresh_views_differ_by_epoch_and_repeat_by_seed(
+    pocket: Backbone, paths: list[Path]
+) -> None:
+    centre = encode_files(pocket, paths).features
+    every = torch.tensor([5, 1])
+    first, same, other = (make_views("fresh", pocket, paths, centre, s, SILENT) for s in (1, 1, 2))
+    assert torch.equal(first.batch(0, every), same.batch(0, every))
+    assert not torch.allclose(first.batch(0, every), first.batch(1, every), atol=1e-3)
+    assert not torch.allclose(first.batch(0, every), other.batch(0, every), atol=1e-3)
+    # an image's crop does not depend on its company
+    alone = first.batch(0, torch.tensor([1]))
+    torch.testing.assert_close(alone, first.batch(0, every)[1:], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("views", [-1, "stale", 1.5])
+def test_what_is_no_view(pocket: Backbone, views: object) -> None:
+    with pytest.raises(ConfigError, match="views is"):
+        make_views(views, pocket, [], torch.zeros(0, 512), 1, SILENT)  # type: ignore[arg-type]
