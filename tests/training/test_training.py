@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def test_the_learning_rate_rule() -> None:
     assert rates[1] == 0.002
     assert rates[51] == pytest.approx(0.001)
     assert rates[99] == pytest.approx(0.002 * (1 + math.cos(math.pi * 98 / 100)) / 2)
-    assert all(a > b for a, b in zip(rates[1:], rates[2:], strict=False))
+    assert all(a > b for a, b in itertools.pairwise(rates[1:]))
 
 
 def test_the_record_shows_the_schedule(pocket: Backbone, few_images: Images) -> None:
