@@ -22,7 +22,7 @@ def features(cache: PrefixCache, ids: list[int]) -> torch.Tensor:
 def test_features_are_those_of_whole_prompts(
     pocket: Backbone, tail: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefix_module, "ROWS_PER_CHUNK", rows)
+    monkeypatch.setitem(prefix_module.ROWS_PER_CHUNK, "cpu", rows)
     prefixes = [[pocket.sos, *pocket.tokenize(f"a photo of a {name}, with")] for name in NAMES]
     cache = PrefixCache(pocket, prefixes, pocket.tokenize(tail))
     ours = features(cache, [pocket.tokenize(word)[0] for word in WORDS])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,19 @@ def contents(root: Path) -> dict[str, bytes | None]:
         str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
         for path in sorted(root.rglob("*"))
     }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _load_once() -> Iterator[None]:
+    """Lets all calls of this process share a loaded backbone; it is frozen."""
+    import ipl.backbone
+    import ipl.classifier
+
+    load = cache(ipl.backbone.load_backbone)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ipl.backbone, "load_backbone", load)
+        patch.setattr(ipl.classifier, "load_backbone", load)
+        yield
 
 
 @pytest.fixture(scope="session")

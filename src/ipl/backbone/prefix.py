@@ -19,7 +19,8 @@ from transformers.activations import QuickGELUActivation
 from ipl.backbone.clip import Backbone
 from ipl.errors import BackboneError
 
-ROWS_PER_CHUNK = 4096  # rows run at once; a few thousand keep matrix products busy
+# Rows run at once: enough to keep matrix products busy, few enough to stay in a CPU's cache.
+ROWS_PER_CHUNK = {"cpu": 4096, "cuda": 65536}
 
 
 class PrefixCache:
@@ -68,7 +69,8 @@ class PrefixCache:
 
     def features(self, candidates: Sequence[int]) -> Iterator[Tensor]:
         """Yields features (prompts, chunk, dim) of one chunk of candidate token ids at a time."""
-        chunk = max(1, ROWS_PER_CHUNK // (len(self.lengths) * (1 + len(self.tail))))
+        rows = ROWS_PER_CHUNK.get(self.backbone.device.type, ROWS_PER_CHUNK["cpu"])
+        chunk = max(1, rows // (len(self.lengths) * (1 + len(self.tail))))
         ids = torch.as_tensor(candidates, dtype=torch.long)
         for start in range(0, len(ids), chunk):
             yield self._run(ids[start : start + chunk])

@@ -118,19 +118,19 @@ def explain(word: str, pool: Pool, tokenizer: Tokenizer) -> Explanation:
 def _checks(word: str, tokenizer: Tokenizer) -> tuple[Check, ...]:
     return (
         Check("alphabetic", *_alphabetic(word)),
-        _ask("synset", _synset, word),
-        _ask("frequency", _frequency, word),
+        _ask("synset", _synset, word, "had a meaning in WordNet when the pool was made"),
+        _ask("frequency", _frequency, word, f"had a Zipf frequency of at least {MIN_ZIPF} then"),
         Check("one token", *_one_token(word, tokenizer)),
     )
 
 
-def _ask(name: str, verdict: Callable[[str], tuple[bool, str]], word: str) -> Check:
+def _ask(name: str, verdict: Callable[[str], tuple[bool, str]], word: str, once: str) -> Check:
     try:
         return Check(name, *verdict(word))
     except FilterUnavailable as error:
         # The frozen pool remembers what its words have passed, so no dictionary is needed for them.
         if word in Pool.bundled():
-            return Check(name, True, "passed it when the bundled pool was made")
+            return Check(name, True, once)
         return Check(name, None, str(error))
 
 

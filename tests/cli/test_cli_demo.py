@@ -1,0 +1,125 @@
+"""`ipl demo`: the whole way, shortened."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipl.classifier import PromptClassifier
+from ipl.datasets.scenes import CLASSES
+from ipl.lexicon import Pool
+
+Call = Callable[..., Any]
+METHODS = ["zero-shot CLIP", "CoOp", "CoOp + IPL"]
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the demo small: few pictures, few words, few epochs, two seeds."""
+    pool = Pool.from_words(["bright", "dark", "sand", "stone", "wall", "water"], "six words")
+    monkeypatch.setattr(Pool, "bundled", staticmethod(lambda: pool))
+    monkeypatch.setattr("ipl.cli.demo.PER_CLASS", 2)
+    monkeypatch.setattr("ipl.cli.demo.SEEDS", (1, 2))
+    monkeypatch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1})
+
+
+@pytest.mark.usefixtures("short")
+def test_json_and_what_is_saved(ipl: Call, home: Path) -> None:
+    result = ipl("demo", "--json", "--quiet", "--device", "cpu")
+    assert result.code == 0
+    assert result.err == ""
+    told = result.json
+    assert told == json.loads((home / "ipl-demo" / "results.json").read_text())
+    assert [row["method"] for row in told["summary"]] == METHODS
+    for row in told["summary"]:
+        outcomes = [o for o in told["outcomes"] if o["method"] == row["method"]]
+        assert [o["seed"] for o in outcomes] == row["seeds"] == [1, 2]
+        for measure in ("base", "novel", "hm"):
+            values = [100 * o[measure] for o in outcomes]
+            assert row[measure]["mean"] == pytest.approx(statistics.mean(values))
+            assert row[measure]["spread"] == pytest.approx(statistics.stdev(values))
+    for outcome in told["outcomes"]:
+        base, novel = outcome["base"], outcome["novel"]
+        assert 0 <= base <= 1
+        assert outcome["hm"] == pytest.approx(2 * base * novel / (base + novel or 1))
+        assert len(outcome["words"]) == (3 if outcome["method"] == "CoOp + IPL" else 0)
+    assert told["words"] == [step["word"] for step in told["selection"]["steps"]]
+    run, scenes = (Path(told["saved"][name]) for name in ("run", "scenes"))
+    assert sum(1 for _ in scenes.rglob("*.png")) == 2 * 2 * len(CLASSES)
+    classifier = PromptClassifier.from_pretrained(run, device="cpu")
+    assert classifier.prompt_ == told["prompt"]
+    assert classifier.classes_ == list(CLASSES[:10])
+
+
+@pytest.mark.usefixtures("short")
+def test_text_shows_table_words_prompt_and_next_steps_that_work(
+    ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shlex
+
+    monkeypatch.setattr("ipl.cli.demo.SEEDS", (1,))
+    folder = home / "my demo"
+    result = ipl("demo", "--out", folder, "--device", "cpu")
+    assert result.code == 0
+    config = json.loads((folder / "run" / "config.json").read_text())
+    lines = result.out.splitlines()
+    for method, row in zip(METHODS, json.loads((folder / "results.json").read_text())["summary"],
+                           strict=True):  # fmt: skip
+        (line,) = [line for line in lines if line.startswith(method + "  ")]
+        assert all(f"{row[m]['mean']:.1f} ± " in line for m in ("base", "novel", "hm"))
+    for step in config["selection"]["steps"]:
+        assert any(line.startswith(step["word"]) and f"{step['gain']:+.4f}" in line
+                   for line in lines)  # fmt: skip
+    assert config["prompt"] in result.out
+    assert "seed 1: CoOp + IPL" in result.err
+    # What it says to type next can be typed: a folder with a blank is quoted.
+    (advice,) = [line for line in lines if " predict " in line]
+    words = shlex.split(advice)
+    told = ipl(*words[words.index("predict") :], "--json", "--device", "cpu", "--quiet").json
+    (prediction,) = told["predictions"]
+    assert {c["name"] for c in prediction["classes"]} == {"castle", "bridge", "windmill"}
+
+
+@pytest.mark.usefixtures("short")
+def test_it_can_be_repeated(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ipl.cli.demo.SEEDS", (1,))
+    first, second = (ipl("demo", "--json", "--quiet", "--device", "cpu").json for _ in range(2))
+    assert first["outcomes"] == second["outcomes"]
+    assert sorted(p.name for p in (home / "ipl-demo").iterdir()) == [
+        "results.json", "run", "scenes"
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("short")
+def test_a_folder_it_must_not_replace_is_refused_at_once(ipl: Call, home: Path) -> None:
+    (home / "ipl-demo" / "run").mkdir(parents=True)
+    (home / "ipl-demo" / "run" / "thesis.txt").write_text("mine")
+    message = ipl("demo", "--quiet", "--device", "cpu").error
+    assert "ipl-demo/run" in message
+    assert (home / "ipl-demo" / "run" / "thesis.txt").read_text() == "mine"
+    assert not (home / "ipl-demo" / "scenes").exists()  # nothing was drawn for nothing
+
+
+@pytest.mark.usefixtures("short")
+def test_a_file_in_the_way_is_refused(ipl: Call, home: Path) -> None:
+    (home / "ipl-demo").write_text("mine")
+    assert "ipl-demo" in ipl("demo", "--quiet").error
+    assert (home / "ipl-demo").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("short")
+def test_ctrl_c_says_what_was_kept(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ipl.protocols.base_to_novel", interrupt)
+    result = ipl("demo", "--quiet", "--device", "cpu")
+    assert result.code == 130
+    assert result.out == ""
+    assert "the pictures in ipl-demo/scenes" in result.err
+    assert [p.name for p in (home / "ipl-demo").iterdir()] == ["scenes"]

@@ -1,0 +1,413 @@
+"""Bad input to `ipl fit` and `ipl predict`: one clear sentence, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+Call = Callable[..., Any]
+
+
+# -- data -----------------------------------------------------------------------------------------
+
+
+def test_no_such_path(refused: Call, home: Path) -> None:
+    assert str(home / "nowhere") in refused(home / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "y/" * 3000])
+def test_a_path_longer_than_the_system_allows(name: str, refused: Call) -> None:
+    assert name[:20] in refused(name)
+
+
+def test_a_file_that_is_no_table(refused: Call, home: Path) -> None:
+    (home / "data.txt").write_text("a\n")
+    message = refused(home / "data.txt")
+    assert "data.txt" in message
+    assert "path,label" in message
+
+
+def test_a_folder_without_class_folders(refused: Call, home: Path) -> None:
+    (home / "flat").mkdir()
+    (home / "flat" / "a.png").write_bytes(b"")
+    message = refused(home / "flat")
+    assert "sub-folder" in message
+
+
+def test_an_empty_class_folder(refused: Call, pictures: Call) -> None:
+    data = pictures(beach=2, castle=0)
+    message = refused(data)
+    assert str(data / "castle") in message
+    assert "empty" in message
+
+
+def test_one_class_only(refused: Call, pictures: Call) -> None:
+    message = refused(pictures(beach=2))
+    assert "'beach'" in message
+    assert "at least two" in message
+
+
+def test_two_folders_with_the_same_name(refused: Call, pictures: Call) -> None:
+    message = refused(pictures({"tabby_cat": 1, "tabby cat": 1}))
+    assert "tabby cat" in message
+    assert "same name" in message
+
+
+def test_two_labels_with_the_same_name(refused: Call, pictures: Call, home: Path) -> None:
+    pictures(beach=1, castle=1)
+    (home / "list.csv").write_text("path,label\ndata/beach/0.png,Cat\ndata/castle/0.png,cat\n")
+    message = refused(home / "list.csv")
+    assert "'Cat'" in message
+    assert "'cat'" in message
+
+
+def test_a_class_name_that_is_empty(refused: Call, pictures: Call) -> None:
+    assert "empty name" in refused(pictures({"beach": 1, "___": 1}))
+
+
+def test_a_class_name_of_300_words(refused: Call, pictures: Call, home: Path) -> None:
+    pictures(beach=1, castle=1)
+    name = "very " * 299 + "long"
+    (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
+    message = refused(home / "list.csv")
+    assert "very very" in message
+    assert "300 tokens" in message
+    assert "77" in message
+    assert len(message) < 300  # the name is not repeated in full
+
+
+def test_a_class_name_that_only_the_template_has_no_room_for(
+    refused: Call, fit: Call, pictures: Call, home: Path
+) -> None:
+    pictures(beach=1, castle=1)
+    name = "very " * 66 + "long"
+    (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
+    message = refused(home / "list.csv")
+    assert "template" in message
+    assert "77" in message
+    assert fit(home / "list.csv", "--words", 0, "--out", home / "plain").code == 0
+
+
+def test_a_class_name_that_is_not_ascii(refused: Call, pictures: Call) -> None:
+    message = refused(pictures({"beach": 1, "café": 1}))
+    assert "'café'" in message
+    assert "'cafe'" in message  # what to rename it to
+    assert "not ASCII" in message
+
+
+@pytest.mark.parametrize("text", ["", "path,label\n", "file;class\na;b\n", "path,label\n,a\n"])
+def test_tables_without_usable_rows(text: str, refused: Call, home: Path) -> None:
+    (home / "list.csv").write_text(text)
+    assert str(home / "list.csv") in refused(home / "list.csv")
+
+
+def test_a_table_with_an_endless_field(refused: Call, home: Path) -> None:
+    (home / "list.csv").write_text("path,label\n" + "x" * 200_000 + ",a\n")
+    assert str(home / "list.csv") in refused(home / "list.csv")
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+def test_words_times_interval_beyond_epochs_names_the_three_numbers(
+    refused: Call, pictures: Call
+) -> None:
+    message = refused(pictures(beach=1, castle=1), "--words", 5, "--interval", 7, "--epochs", 31)
+    assert all(f"= {number})" in message for number in (5, 7, 31))
+    assert "35" in message
+
+
+def test_more_words_than_the_pool_has(refused: Call, pictures: Call) -> None:
+    message = refused(pictures(beach=1, castle=1), "--words", 7, "--epochs", 7)
+    assert "7" in message
+    assert "the pool has 6 words" in message
+
+
+def test_more_words_than_positions(refused: Call, pictures: Call) -> None:
+    message = refused(pictures(beach=1, castle=1), "--words", 40, "--epochs", 40)
+    assert "40 words" in message
+    assert "77 positions" in message
+
+
+def test_more_words_than_the_template_leaves_room_for(
+    refused: Call, pictures: Call, home: Path
+) -> None:
+    from ipl.lexicon import Pool
+
+    (home / "many.txt").write_text("\n".join(Pool.bundled().words[:100]))
+    settings = ["--m", 1, "--words", 35, "--epochs", 35, "--words-file", home / "many.txt"]
+    message = refused(pictures(beach=1, castle=1), *settings)
+    assert "35 words" in message
+    assert "template" in message
+    assert "77" in message
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "named"),
+    [
+        ("--words", -1, "words"),
+        ("--shots", 0, "shots"),
+        ("--epochs", 0, "epochs"),
+        ("--interval", 0, "interval"),
+        ("--batch", 0, "batch"),
+        ("--m", 0, "m is 0"),
+        ("--lr", "nan", "lr"),
+        ("--lambda", -1, "lambda"),
+        ("--lambda", "nan", "lambda"),
+        ("--preset", "papr", "preset"),
+        ("--word-embedding", "x", "word_embedding"),
+        ("--template", "no places", "template"),
+        ("--placeholder", "x", "placeholder"),
+        ("--views", "many", "views"),
+        ("--views", "²", "views"),
+        ("--device", "quantum", "device"),
+        ("--device", "meta", "device"),
+        ("--precision", "fp8", "precision"),
+        ("--seed", 2**70, "seed"),
+    ],
+)
+def test_a_setting_out_of_range_is_named(
+    option: str, value: object, named: str, refused: Call, pictures: Call
+) -> None:
+    message = refused(pictures(beach=1, castle=1), option, value)
+    assert named in message
+    assert str(value) in message
+
+
+def test_an_unknown_learner_with_the_closest_name(refused: Call, pictures: Call) -> None:
+    message = refused(pictures(beach=1, castle=1), "--learner", "cop")
+    assert "'cop'" in message
+    assert "Did you mean 'coop'?" in message
+
+
+def test_an_unknown_learner_with_all_names(refused: Call, pictures: Call) -> None:
+    assert "Known: coop" in refused(pictures(beach=1, castle=1), "--learner", "zzz")
+
+
+def test_an_unknown_backbone_with_the_closest_name(refused: Call, pictures: Call) -> None:
+    message = refused(pictures(beach=1, castle=1), "--backbone", "pockt")
+    assert "'pockt'" in message
+    assert "'pocket'" in message
+
+
+def test_a_folder_that_is_no_backbone(refused: Call, pictures: Call) -> None:
+    data = pictures(beach=1, castle=1)
+    message = refused(data, "--backbone", data)
+    assert str(data) in message
+    assert "config.json" in message
+
+
+@pytest.fixture
+def no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the hub unreachable and its local cache empty, whatever machine this is."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr("ipl.backbone.loading._hub_reachable", lambda: False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "no cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "no home"))
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_hub_name_without_network_says_how_to_get_the_weights(
+    refused: Call, pictures: Call
+) -> None:
+    name = "openai/clip-vit-base-patch16"
+    data = pictures(beach=1, castle=1)
+    started = time.monotonic()
+    message = refused(data, "--backbone", name)
+    assert time.monotonic() - started < 20  # the hub's client alone would retry for longer
+    assert name in message
+    assert f"hf download {name} --local-dir" in message
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", ["openai/clip-vit-base-patch1", "opnai/clip-vit-base-patch16"])
+def test_a_mistyped_hub_name_comes_with_the_closest_names(
+    name: str, refused: Call, pictures: Call
+) -> None:
+    message = refused(pictures(beach=1, castle=1), "--backbone", name)
+    assert repr("openai/clip-vit-base-patch16") in message
+
+
+def test_a_word_list_that_is_not_there(refused: Call, pictures: Call, home: Path) -> None:
+    message = refused(pictures(beach=1, castle=1), "--words-file", home / "none.txt")
+    assert "none.txt" in message
+
+
+def test_dropped_words_of_a_list_are_named(fit: Call, pictures: Call, home: Path) -> None:
+    (home / "own.txt").write_text("stone\nxx\nwater\n")
+    data = pictures(beach=1, castle=1)
+    result = fit(data, "--words-file", home / "own.txt", "--out", home / "run")
+    assert result.code == 0
+    assert "'xx' is left out" in result.err
+
+
+# -- saved runs -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(saved_run: Path, home: Path) -> Path:
+    """Returns a copy of the saved run that a test may break."""
+    return Path(shutil.copytree(saved_run, home / "run"))
+
+
+@pytest.fixture
+def predict_error(ipl: Call, copy: Path, home: Path) -> Callable[[], str]:
+    """Returns what `ipl predict` says of the broken copy, having changed nothing."""
+    from ipl.datasets.scenes import draw
+
+    draw("beach", 7).save(home / "beach.png")
+
+    def call() -> str:
+        before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+        message: str = ipl("predict", copy, home / "beach.png", "--device", "cpu", "--quiet").error
+        assert before == {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+        return message
+
+    return call
+
+
+def _change(copy: Path, path: str, value: object) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    *parents, last = path.split(".")
+    place = config
+    for name in parents:
+        place = place[int(name)] if name.isdigit() else place[name]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    (copy / "config.json").write_text(json.dumps(config))
+
+
+def test_a_run_for_another_backbone(copy: Path, predict_error: Call) -> None:
+    _change(copy, "backbone.weights_sha256", "0" * 64)
+    message = predict_error()
+    assert str(copy) in message
+    assert "0" * 12 in message
+    assert "'pocket'" in message
+
+
+def test_a_run_whose_backbone_is_gone(copy: Path, predict_error: Call) -> None:
+    _change(copy, "backbone.name", "/gone/clip")
+    assert "/gone/clip" in predict_error()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "5", '"x"', '{"format": "other"}', "[" * 200_000, "\0"]
+)
+def test_a_config_that_is_no_config(text: str, copy: Path, predict_error: Call) -> None:
+    (copy / "config.json").write_text(text)
+    assert str(copy / "config.json") in predict_error()
+
+
+def test_a_config_that_is_cut_short(copy: Path, predict_error: Call) -> None:
+    text = (copy / "config.json").read_text()
+    (copy / "config.json").write_text(text[: len(text) // 2])
+    message = predict_error()
+    assert str(copy / "config.json") in message
+    assert "damaged" in message
+
+
+FIELDS = (
+    "learner prompt words placeholder backbone preprocessing classes training results selection "
+    "ipl_version format_version format"
+)
+
+
+@pytest.mark.parametrize("value", [..., 5.5], ids=["missing", "wrong type"])
+@pytest.mark.parametrize("field", FIELDS.split())
+def test_a_field_that_is_missing_or_wrong(
+    field: str, value: object, copy: Path, predict_error: Call
+) -> None:
+    _change(copy, field, value)
+    message = predict_error()
+    assert str(copy / "config.json") in message
+    assert field in message or field == "format"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("words", ["other"]),
+        ("words", [5]),
+        ("prompt", "[V V"),
+        ("prompt", ""),
+        ("classes", []),
+        ("classes", ["a", 5]),
+        ("classes", ["a", "A"]),
+        ("backbone", {}),
+        ("backbone.precision", "fp8"),
+        ("learner", "cop"),
+        ("placeholder", "x"),
+        ("format_version", 99),
+        ("selection.steps", ...),
+        ("selection.steps", 5),
+        ("selection.steps.0.gain", ...),
+        ("selection.steps.0.runners_up", [1]),
+    ],
+)
+def test_a_value_that_cannot_be(path: str, value: object, copy: Path, predict_error: Call) -> None:
+    _change(copy, path, value)
+    assert predict_error()
+
+
+@pytest.mark.parametrize("name", ["config.json", "prompt.safetensors"])
+def test_a_file_that_is_missing(name: str, copy: Path, predict_error: Call) -> None:
+    (copy / name).unlink()
+    message = predict_error()
+    assert str(copy) in message
+    assert name in message
+
+
+@pytest.mark.parametrize("keep", [0, 7, 40, -1])
+def test_tensors_that_are_cut_short(keep: int, copy: Path, predict_error: Call) -> None:
+    data = (copy / "prompt.safetensors").read_bytes()
+    (copy / "prompt.safetensors").write_bytes(data[:keep])
+    message = predict_error()
+    assert str(copy / "prompt.safetensors") in message
+    assert "damaged" in message
+
+
+def _another_shape(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value[1:].clone() for name, value in tensors.items()}
+
+
+def _another_name(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {f"{name}_": value for name, value in tensors.items()}
+
+
+def _one_more(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {**tensors, "more": torch.zeros(1)}
+
+
+def _not_finite(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: torch.full_like(value, float("nan")) for name, value in tensors.items()}
+
+
+@pytest.mark.parametrize("change", [_another_shape, _another_name, _one_more, _not_finite])
+def test_tensors_that_do_not_fit(change: Call, copy: Path, predict_error: Call) -> None:
+    file = copy / "prompt.safetensors"
+    save_file(change(load_file(file)), file)
+    message = predict_error()
+    assert str(copy) in message
+    assert "prompt.safetensors" in message
+
+
+def test_no_such_run(ipl: Call, home: Path) -> None:
+    (home / "a.png").write_bytes(b"")
+    assert "nowhere" in ipl("predict", home / "nowhere", home / "a.png").error
+
+
+def test_a_folder_that_is_no_run(ipl: Call, pictures: Call) -> None:
+    data = pictures(beach=1)
+    message = ipl("predict", data, data / "beach" / "0.png").error
+    assert "not a saved run" in message

@@ -1,0 +1,197 @@
+"""Opening pictures of every kind, upright and in RGB, and saying why one cannot be opened."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from ipl.datasets import UnreadableImageError, open_image
+from ipl.datasets.images import is_image_name, is_litter
+from ipl.datasets.scenes import draw
+
+
+@pytest.fixture(scope="module")
+def scene() -> Image.Image:
+    return draw("castle", 3)
+
+
+def _pixels(image: Image.Image) -> NDArray[np.float64]:
+    return np.asarray(image, dtype=np.float64)
+
+
+@pytest.mark.parametrize("extension", [".png", ".bmp", ".tif", ".ppm"])
+def test_lossless_files_come_back_as_they_were(
+    extension: str, scene: Image.Image, tmp_path: Path
+) -> None:
+    path = tmp_path / f"scène 1{extension}"
+    scene.save(path)
+    opened = open_image(path)
+    assert opened.mode == "RGB"
+    assert np.array_equal(_pixels(opened), _pixels(scene))
+
+
+@pytest.mark.parametrize("extension", [".jpg", ".webp", ".gif"])
+def test_lossy_files_come_back_nearly(extension: str, scene: Image.Image, tmp_path: Path) -> None:
+    path = tmp_path / f"scene{extension}"
+    scene.save(path)
+    assert np.abs(_pixels(open_image(path)) - _pixels(scene)).mean() < 12
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1", "CMYK"])
+def test_every_mode_becomes_rgb(mode: str, scene: Image.Image, tmp_path: Path) -> None:
+    path = tmp_path / ("scene.tif" if mode == "CMYK" else "scene.png")
+    scene.convert(mode).save(path)
+    opened = open_image(path)
+    assert opened.mode == "RGB"
+    assert opened.size == scene.size
+    assert abs(_pixels(opened).mean() - _pixels(scene).mean()) < 12
+
+
+@pytest.mark.parametrize("name", ["scene.png", "scene.tif"])
+def test_sixteen_bits_keep_their_tones(name: str, scene: Image.Image, tmp_path: Path) -> None:
+    grey = np.asarray(scene.convert("L"))
+    Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / name)
+    opened = _pixels(open_image(tmp_path / name))
+    assert np.abs(opened - grey[..., None]).max() <= 1
+
+
+def test_a_picture_is_turned_upright(scene: Image.Image, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held on its side
+    scene.resize((64, 32)).save(tmp_path / "a.png", exif=exif)
+    opened = open_image(tmp_path / "a.png")
+    assert opened.size == (32, 64)
+    turned = scene.resize((64, 32)).transpose(Image.Transpose.ROTATE_270)
+    assert np.array_equal(_pixels(opened), _pixels(turned))
+
+
+def test_of_an_animation_the_first_picture(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert open_image(tmp_path / "a.gif").getpixel((4, 4)) == (255, 0, 0)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1)])
+def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
+    Image.new("RGB", size).save(tmp_path / "a.png")
+    assert open_image(tmp_path / "a.png").size == size
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"", "not an image"), (b"hello", "not an image"), (b"\x89PNG\r\n\x1a\n", "")],
+    ids=["empty", "text", "header alone"],
+)
+def test_what_is_no_picture(content: bytes, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableImageError, match=f"a.png: .*{reason}"):
+        open_image(path)
+
+
+@pytest.mark.parametrize("extension", [".jpg", ".png", ".webp", ".tif", ".bmp", ".gif"])
+def test_cut_short_anywhere_is_unreadable_or_whole(
+    extension: str, scene: Image.Image, tmp_path: Path
+) -> None:
+    file = BytesIO()
+    scene.save(file, Image.registered_extensions()[extension])
+    data = file.getvalue()
+    path = tmp_path / f"a{extension}"
+    failed = 0
+    for tenths in range(10):
+        path.write_bytes(data[: len(data) * tenths // 10])
+        try:
+            assert open_image(path).size == scene.size
+        except UnreadableImageError as error:
+            failed += 1
+            assert str(path) in str(error)
+    assert failed >= 8
+
+
+def test_a_truncated_jpeg_is_called_truncated(scene: Image.Image, tmp_path: Path) -> None:
+    scene.save(tmp_path / "a.jpg")
+    data = (tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "a.jpg").write_bytes(data[: len(data) // 2])
+    with pytest.raises(UnreadableImageError, match="a.jpg: the file is truncated"):
+        open_image(tmp_path / "a.jpg")
+
+
+def test_damage_is_reported_and_never_escapes(scene: Image.Image, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for extension in (".jpg", ".png", ".webp", ".tif", ".bmp", ".gif"):
+        file = BytesIO()
+        scene.resize((24, 24)).save(file, Image.registered_extensions()[extension])
+        for _ in range(40):
+            data = bytearray(file.getvalue())
+            for place in random.integers(0, min(len(data), 400), 6):
+                data[place] = random.integers(256)
+            path = tmp_path / f"a{extension}"
+            path.write_bytes(data)
+            try:
+                assert open_image(path).mode == "RGB"
+            except UnreadableImageError as error:
+                assert str(path) in str(error)
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableImageError, match="no such file"):
+        open_image(tmp_path / "none.png")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(UnreadableImageError, match=r"folder\.png"):
+        open_image(tmp_path / "folder.png")
+
+
+def test_a_file_that_may_not_be_read_is_not_called_no_image(
+    scene: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.save(tmp_path / "a.png")
+
+    def deny(*_: object, **__: object) -> None:
+        raise PermissionError(13, os.strerror(13), str(tmp_path / "a.png"))
+
+    monkeypatch.setattr(Image, "open", deny)  # root may read anything, so it is refused here
+    with pytest.raises(UnreadableImageError, match="[Pp]ermission"):
+        open_image(tmp_path / "a.png")
+
+
+def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (64, 64)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(UnreadableImageError, match="too many pixels"):
+        open_image(tmp_path / "a.png")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="warnings are per thread there")
+def test_threads_leave_the_filters_of_warnings_alone(scene: Image.Image, tmp_path: Path) -> None:
+    scene.save(tmp_path / "a.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(open_image, [tmp_path / "a.png"] * 400))
+        assert warnings.filters == before
+
+
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [("a.JPG", True), ("a.b.tiff", True), ("a", False), ("jpg", False), ("a.txt", False)],
+)
+def test_names_of_pictures(name: str, image: bool) -> None:
+    assert is_image_name(Path(name)) is image
+
+
+@pytest.mark.parametrize(
+    ("name", "litter"),
+    [(".DS_Store", True), ("._a.jpg", True), ("Thumbs.db", True), ("a.jpg", False)],
+)
+def test_names_of_litter(name: str, litter: bool) -> None:
+    assert is_litter(Path("folder") / name) is litter

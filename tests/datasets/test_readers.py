@@ -1,0 +1,240 @@
+"""Folders, CSV and JSONL: what is read, what is passed over, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ipl.datasets import read_dataset, read_folder
+from ipl.errors import DataError
+
+
+def _touch(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"")
+    return root
+
+
+def _found(items: object, root: Path) -> list[tuple[str, int]]:
+    return [(str(path.relative_to(root)), label) for path, label in items]  # type: ignore[attr-defined]
+
+
+# -- folders --------------------------------------------------------------------------------------
+
+
+def test_a_folder_per_class(tmp_path: Path) -> None:
+    root = _touch(tmp_path / "pets", "dog/2.png", "dog/1.jpg", "tabby_cat/a/b.PNG", ".git/x.png")
+    dataset = read_dataset(root)
+    assert dataset.name == "pets"
+    assert dataset.class_names == ("dog", "tabby cat")
+    assert _found(dataset.train, root) == [
+        ("dog/1.jpg", 0),
+        ("dog/2.png", 0),
+        ("tabby_cat/a/b.PNG", 1),
+    ]
+    assert dataset.test == ()
+    assert dataset.notes == ()
+
+
+@pytest.mark.parametrize("part", ["test", "val"])
+def test_train_and_test_folders(part: str, tmp_path: Path) -> None:
+    root = _touch(tmp_path, "train/a/1.png", "train/b/1.png", f"{part}/b/2.png")
+    dataset = read_folder(root)
+    assert dataset.class_names == ("a", "b")
+    assert _found(dataset.train, root) == [("train/a/1.png", 0), ("train/b/1.png", 1)]
+    assert _found(dataset.test, root) == [(f"{part}/b/2.png", 1)]
+
+
+def test_test_goes_before_val(tmp_path: Path) -> None:
+    names = ["train/a/1.png", "train/b/1.png", "val/a/2.png", "test/a/3.png"]
+    root = _touch(tmp_path, *names)
+    assert _found(read_folder(root).test, root) == [("test/a/3.png", 0)]
+
+
+def test_a_class_called_train_is_a_class(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "train/1.png", "plane/1.png")
+    assert read_folder(root).class_names == ("plane", "train")
+
+
+def test_a_test_class_without_training_is_refused(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "train/a/1.png", "train/b/1.png", "test/c/1.png")
+    with pytest.raises(DataError, match="test/c has no counterpart"):
+        read_folder(root)
+
+
+def test_other_files_are_named_and_counted(tmp_path: Path) -> None:
+    others = [f"a/{number}.txt" for number in range(5)]
+    root = _touch(tmp_path, "a/1.png", "b/1.png", "b/.DS_Store", "b/Thumbs.db", *others)
+    (note,) = read_folder(root).notes
+    assert note.startswith("5 file(s)")
+    assert all(str(root / name) in note for name in others[:3])
+    assert str(root / others[3]) not in note
+    with pytest.raises(DataError, match=r"0\.txt is not an image .5 such"):
+        read_folder(root, strict=True)
+
+
+def test_litter_is_no_reason_to_fail(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "a/1.png", "b/1.png", "b/.DS_Store", "b/._1.png")
+    dataset = read_folder(root, strict=True)
+    assert len(dataset.train) == 2
+
+
+def test_hidden_folders_and_folders_named_like_pictures_are_passed_over(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "a/1.png", "a/.ipynb_checkpoints/1-checkpoint.png", "b/1.png")
+    (root / "b" / "trip.jpg").mkdir()
+    assert _found(read_folder(root).train, root) == [("a/1.png", 0), ("b/1.png", 1)]
+
+
+def test_links_that_lead_back_do_not_hang(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "a/1.png", "b/1.png")
+    (root / "a" / "back").symlink_to("..")
+    (root / "b" / "loop.png").symlink_to("loop.png")
+    assert _found(read_folder(root).train, root) == [("a/1.png", 0), ("b/1.png", 1)]
+
+
+def test_a_class_folder_may_be_a_link(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "data/a/1.png", "elsewhere/1.png") / "data"
+    (root / "b").symlink_to("../elsewhere")
+    assert _found(read_folder(root).train, root) == [("a/1.png", 0), ("b/1.png", 1)]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["1.png"], "no sub-folders"),
+        (["a/1.png", "b/note.txt"], "class folder .*/b is empty"),
+        (["a/1.png"], "one class only"),
+        (["a/1.png", "A/1.png"], "same name"),
+        (["a/1.png", "__/1.png"], "empty name"),
+        (["a/1.png", "ä/1.png"], "not ASCII"),
+    ],
+)
+def test_folders_that_cannot_be(names: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=said):
+        read_dataset(_touch(tmp_path, *names))
+
+
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deny(self: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    _touch(tmp_path, "a/1.png", "b/1.png")
+    for name in ("iterdir", "rglob"):  # root may read anything, so it is refused here
+        monkeypatch.setattr(Path, name, lambda self, *_: deny(self))
+    with pytest.raises(DataError, match="[Pp]ermission"):
+        read_dataset(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["none", "x" * 300, "none.csv", "a\0b"])
+def test_no_such_path(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No such file or folder"):
+        read_dataset(tmp_path / name)
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "data.xlsx").write_bytes(b"")
+    with pytest.raises(DataError, match=r"data\.xlsx is not a data set"):
+        read_dataset(tmp_path / "data.xlsx")
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def _csv(folder: Path, text: str, encoding: str = "utf-8") -> Path:
+    path = folder / "list.csv"
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_a_table(tmp_path: Path) -> None:
+    text = "path,label,split\nx/1.png,dog,train\n/abs/2.png,tabby_cat,\nx/3.png,dog,test\n"
+    dataset = read_dataset(_csv(tmp_path, text + "x/4.png,dog,val\n"))
+    assert dataset.name == "list"
+    assert dataset.class_names == ("dog", "tabby cat")
+    assert dataset.train == ((tmp_path / "x/1.png", 0), (Path("/abs/2.png"), 1))
+    assert dataset.test == ((tmp_path / "x/3.png", 0), (tmp_path / "x/4.png", 0))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffpath,label\na b.png,x\nc.png,y\n",
+        '"path","label"\n"a b.png","x"\n"c.png","y"\n',
+        "path,label\r\na b.png,x\r\nc.png,y\r\n",
+        "label , path\nx, a b.png \ny,c.png\n",
+        "id,path,label,size\n1,a b.png,x,5,more\n2,c.png,y\n",
+        "path,label\n\na b.png,x\n\nc.png,y",
+    ],
+    ids=["BOM", "quotes", "CRLF", "blanks", "other columns", "empty lines"],
+)
+def test_the_same_table_written_otherwise(text: str, tmp_path: Path) -> None:
+    dataset = read_dataset(_csv(tmp_path, text))
+    assert dataset.class_names == ("x", "y")
+    assert dataset.train == ((tmp_path / "a b.png", 0), (tmp_path / "c.png", 1))
+
+
+def test_commas_and_line_ends_inside_quotes_belong_to_the_name(tmp_path: Path) -> None:
+    dataset = read_dataset(_csv(tmp_path, 'path,label\n"a, b\n.png",x\nc\u2028d.png,y\n'))
+    assert [item.path.name for item in dataset.train] == ["a, b\n.png", "c\u2028d.png"]
+
+
+def test_lines_of_json(tmp_path: Path) -> None:
+    rows = [
+        {"path": "é.png", "label": "dog", "more": [1]},
+        {"path": "2.png", "label": 7, "split": None},
+        {"path": "3.png", "label": "dog", "split": "test", "note": "a\u2028b"},
+    ]
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    (tmp_path / "list.jsonl").write_text("\ufeff" + "\n\n".join(lines), encoding="utf-8")
+    dataset = read_dataset(tmp_path / "list.jsonl")
+    assert dataset.class_names == ("7", "dog")
+    assert dataset.train == ((tmp_path / "é.png", 1), (tmp_path / "2.png", 0))
+    assert dataset.test == ((tmp_path / "3.png", 1),)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "needs path,label"),
+        ("path,label\n", "is empty"),
+        ("Path;Label\na;b\n", "columns Path;Label"),
+        ("path,label\n1.png,a\n2.png\n", "line 3: no label"),
+        ("path,label\n1.png,a\n,b\n", "line 3: no path"),
+        ("path,label,split\n1.png,a,dev\n", "line 2: split is 'dev'"),
+        ("path,label,split\n1.png,a,\n2.png,b,test\n", "class 'b' has no training row"),
+        ("path,label\n1.png,a\n2.png,a\n", "one class only"),
+        ("path,label\n1.png,Cat\n2.png,cat\n", "'Cat' and 'cat'"),
+        ("path,label\n1.png,a\n2.png,___\n", "empty name"),
+        ("path,label\n1.png,a\n2.png,é\n", "not ASCII"),
+        ("path,label\n" + "x" * 200_000 + ",a\n", "list.csv"),
+    ],
+)
+def test_tables_that_cannot_be(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=said):
+        read_dataset(_csv(tmp_path, text))
+
+
+def test_a_table_in_another_encoding(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"list\.csv cannot be read as UTF-8"):
+        read_dataset(_csv(tmp_path, "path,label\n", "utf-16"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[1]", "line 2: not an object"),
+        ("{}", "line 2: no path"),
+        ('{"path": "a.png", "label": null}', "line 2: no label"),
+        ('{"path": "a.png", "label": ["x"]}', "line 2: .*label"),
+        ('{"path": {"x": 1}, "label": "x"}', "line 2: .*path"),
+        ("[" * 200_000, "line 2: not JSON"),
+    ],
+)
+def test_lines_that_cannot_be(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "list.jsonl").write_text('{"path": "1.png", "label": "a"}\n' + line)
+    with pytest.raises(DataError, match=said):
+        read_dataset(tmp_path / "list.jsonl")

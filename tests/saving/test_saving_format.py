@@ -1,0 +1,226 @@
+"""The saved form: three files that read back as they were, and every way they can be wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from ipl.errors import SavedRunError
+from ipl.saving import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
+
+
+def make_saved(**changes: Any) -> SavedPrompt:
+    """Returns a small prompt with one word, as a fit would save it."""
+    step = {"word": "stone", "utility": 0.5, "redundancy": 0.0, "gain": 0.5, "loss": 1.5}
+    saved = SavedPrompt(
+        learner="coop",
+        prompt="[V V] *stone* [V V] {cls}.",
+        words=("stone",),
+        placeholder="token",
+        backbone={"name": "pocket", "weights_sha256": "ab" * 32, "precision": "fp32"},
+        preprocessing={"resize": 64, "crop": 64},
+        classes=("beach", "starry night"),
+        training={
+            "data": "scenes", "shots": 16, "images": 20, "seed": 1, "views": 0,
+            "epochs": 100, "interval": 10, "batch": 32, "lr": 0.002, "m": 2,
+        },
+        results={"train_accuracy": 0.75, "held_out_accuracy": 0.5, "held_out_images": 8},
+        selection={
+            "words": ["stone"], "steps": [{**step, "runners_up": [], "scored": 9, "seconds": 0.1}],
+            "loss_without_words": 2.0, "template": "a photo of a {cls}, {words}",
+            "lambda_": 0.1, "preset": "paper", "word_embedding": "text",
+            "pool_size": 9, "pool_sha256": "cd" * 32,
+        },
+        ipl_version="0.0",
+        tensors={"soft": torch.arange(12, dtype=torch.float32).reshape(4, 3)},
+    )  # fmt: skip
+    return replace(saved, **changes)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Returns the folder of a saved prompt."""
+    write_run(tmp_path / "run", make_saved())
+    return tmp_path / "run"
+
+
+def test_round_trip(run: Path) -> None:
+    assert sorted(path.name for path in run.iterdir()) == [
+        "README.md",
+        "config.json",
+        "prompt.safetensors",
+    ]
+    back = read_run(run)
+    assert back == make_saved()  # all but the tensors
+    assert back.tensors.keys() == {"soft"}
+    assert torch.equal(back.tensors["soft"], make_saved().tensors["soft"])
+    assert back.layout.soft_count == 4
+    assert back.layout.slots == 1
+
+
+def test_config_is_plain_json_with_format_and_version(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    assert config["format"] == "ipl-prompt"
+    assert config["format_version"] == FORMAT_VERSION
+    assert config["words"] == ["stone"]
+    assert config["classes"] == ["beach", "starry night"]
+    assert "tensors" not in config
+
+
+def test_tensors_are_readable_without_ipl(run: Path) -> None:
+    with safe_open(run / "prompt.safetensors", "pt") as file:
+        assert list(file.keys()) == ["soft"]
+        assert file.get_tensor("soft").shape == (4, 3)
+
+
+def test_a_view_of_a_tensor_is_saved(tmp_path: Path) -> None:
+    view = torch.arange(12.0).reshape(3, 4).T.requires_grad_()
+    write_run(tmp_path / "run", make_saved(tensors={"soft": view}))
+    assert torch.equal(read_run(tmp_path / "run").tensors["soft"], view.detach())
+
+
+def test_a_prompt_without_words(tmp_path: Path) -> None:
+    plain = make_saved(prompt="[V V V V] {cls}.", words=(), selection=None)
+    write_run(tmp_path / "run", plain)
+    assert read_run(tmp_path / "run") == plain
+
+
+# -- where a run may be saved ---------------------------------------------------------------------
+
+
+def test_new_and_empty_targets_are_fine(tmp_path: Path) -> None:
+    check_target(tmp_path / "new")
+    check_target(tmp_path / "deep" / "new")
+    (tmp_path / "empty").mkdir()
+    check_target(tmp_path / "empty")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty"]  # looking makes nothing
+
+
+def test_a_saved_run_needs_overwrite(run: Path) -> None:
+    with pytest.raises(SavedRunError, match="holds a saved run already"):
+        write_run(run, make_saved(learner="other"))
+    assert read_run(run).learner == "coop"
+    write_run(run, make_saved(learner="other"), overwrite=True)
+    assert read_run(run).learner == "other"
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_other_things_are_never_replaced(overwrite: bool, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "config.json").write_text("mine")
+    with pytest.raises(SavedRunError, match="is a file"):
+        check_target(tmp_path / "file", overwrite)
+    with pytest.raises(SavedRunError, match="holds other files"):
+        check_target(tmp_path / "folder", overwrite)
+
+
+def test_a_target_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SavedRunError, match="file"):
+        check_target(tmp_path / "file" / "run")
+
+
+def test_a_name_longer_than_the_system_allows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SavedRunError, match="x{300}"):
+        check_target(tmp_path / ("x" * 300))
+
+
+def test_a_users_file_in_a_run_survives_overwriting(run: Path) -> None:
+    (run / "notes.txt").write_text("mine")
+    try:
+        write_run(run, make_saved(), overwrite=True)
+    except SavedRunError as error:
+        assert "notes.txt" in str(error) or "other files" in str(error)
+    assert (run / "notes.txt").read_text() == "mine"
+
+
+def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write_run(tmp_path / "run", make_saved(results={**make_saved().results, "x": object()}))
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what is wrong with a saved run ---------------------------------------------------------------
+
+
+def _rewrite(run: Path, **changes: Any) -> None:
+    config = json.loads((run / "config.json").read_text())
+    config.update(changes)
+    (run / "config.json").write_text(
+        json.dumps({key: value for key, value in config.items() if value is not ...})
+    )
+
+
+def test_no_folder_and_no_files(tmp_path: Path, run: Path) -> None:
+    with pytest.raises(SavedRunError, match="no such folder"):
+        read_run(tmp_path / "none")
+    with pytest.raises(SavedRunError):
+        read_run(tmp_path / ("x" * 300))
+    (run / "prompt.safetensors").unlink()
+    with pytest.raises(SavedRunError, match=r"prompt\.safetensors is missing"):
+        read_run(run)
+    (run / "config.json").unlink()
+    with pytest.raises(SavedRunError, match=r"config\.json is missing"):
+        read_run(run)
+
+
+FIELDS = [name for name in make_saved().config() if name != "format"]
+
+
+@pytest.mark.parametrize("value", [..., 0.5, [[]]], ids=["missing", "number", "lists"])
+@pytest.mark.parametrize("field", FIELDS)
+def test_each_field_is_checked(field: str, value: Any, run: Path) -> None:
+    _rewrite(run, **{field: value})
+    with pytest.raises(SavedRunError, match=field) as caught:
+        read_run(run)
+    assert str(run / "config.json") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": "else"}, "does not describe an ipl prompt"),
+        ({"format_version": FORMAT_VERSION + 1}, f"version {FORMAT_VERSION + 1}"),
+        ({"format_version": 0}, "format_version is 0"),
+        ({"words": ["water"]}, "words and prompt disagree"),
+        ({"prompt": "[V V] *stone* {cls} {cls}"}, "names the class once"),
+        ({"prompt": "[V"}, "Cannot read the prompt"),
+        ({"backbone": {"name": "pocket"}}, "weights_sha256"),
+        ({"backbone": {"weights_sha256": "ab"}}, "backbone.name"),
+    ],
+)
+def test_values_that_cannot_be(changes: dict[str, Any], said: str, run: Path) -> None:
+    _rewrite(run, **changes)
+    with pytest.raises(SavedRunError, match=said):
+        read_run(run)
+
+
+def test_unknown_fields_are_no_harm(run: Path) -> None:
+    _rewrite(run, later="x")
+    assert read_run(run) == make_saved()
+
+
+def test_damage_anywhere_in_either_file_is_said(run: Path) -> None:
+    for name in ("config.json", "prompt.safetensors"):
+        data = (run / name).read_bytes()
+        for length in {*range(0, len(data) - 2, max(1, len(data) // 40)), len(data) - 2}:
+            (run / name).write_bytes(data[:length])
+            with pytest.raises(SavedRunError, match="damaged") as caught:
+                read_run(run)
+            assert str(run / name) in str(caught.value)
+        (run / name).write_bytes(data)
+    assert read_run(run) == make_saved()
+
+
+def test_deep_and_binary_configs_are_damaged(run: Path) -> None:
+    for content in (b"[" * 200_000, b"\xff\xfe\x00", b"\x00"):
+        (run / "config.json").write_bytes(content)
+        with pytest.raises(SavedRunError, match="damaged"):
+            read_run(run)
