@@ -128,12 +128,14 @@ def test_a_failing_block_changes_nothing(error: BaseException, there: bool, tmp_
     if there:
         _make(tmp_path / "f", b"old")
     before = _contents(tmp_path)
-    with (
-        pytest.raises(IplError if isinstance(error, OSError) else type(error)),
-        new_folder(tmp_path / "f") as work,
-    ):
-        (work / "one").write_bytes(b"half")
-        raise error
+
+    def fail_half_way() -> None:
+        with new_folder(tmp_path / "f") as work:
+            (work / "one").write_bytes(b"half")
+            raise error
+
+    with pytest.raises(IplError if isinstance(error, OSError) else type(error)):
+        fail_half_way()
     assert _contents(tmp_path) == before
 
 

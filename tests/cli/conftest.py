@@ -96,6 +96,17 @@ def _load_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Keeps the many tiny products of these tests from waiting for each other's threads."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def ipl() -> Callable[..., Result]:
     """Returns the caller: ipl("fit", folder, ...) -> Result."""

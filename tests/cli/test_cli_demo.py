@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +19,36 @@ Call = Callable[..., Any]
 METHODS = ["zero-shot CLIP", "CoOp", "CoOp + IPL"]
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _short() -> Iterator[None]:
     """Makes the demo small: few pictures, few words, few epochs, two seeds."""
     pool = Pool.from_words(["bright", "dark", "sand", "stone", "wall", "water"], "six words")
-    monkeypatch.setattr(Pool, "bundled", staticmethod(lambda: pool))
-    monkeypatch.setattr("ipl.cli.demo.PER_CLASS", 2)
-    monkeypatch.setattr("ipl.cli.demo.SEEDS", (1, 2))
-    monkeypatch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pool, "bundled", staticmethod(lambda: pool))
+        patch.setattr("ipl.cli.demo.PER_CLASS", 2)
+        patch.setattr("ipl.cli.demo.SEEDS", (1, 2))
+        patch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1})
+        yield
 
 
-@pytest.mark.usefixtures("short")
-def test_json_and_what_is_saved(ipl: Call, home: Path) -> None:
-    result = ipl("demo", "--json", "--quiet", "--device", "cpu")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns where the demo puts everything; its name has a blank."""
+    return tmp_path_factory.mktemp("demo") / "my demo"
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path, _short: None, ipl: Call) -> Any:
+    """Returns the result of the first demo in the folder."""
+    return ipl("demo", "--json", "--quiet", "--device", "cpu", "--out", folder)
+
+
+def test_json_and_what_is_saved(first: Any, folder: Path) -> None:
+    result = first
     assert result.code == 0
     assert result.err == ""
     told = result.json
-    assert told == json.loads((home / "ipl-demo" / "results.json").read_text())
+    assert told == json.loads((folder / "results.json").read_text())
     assert [row["method"] for row in told["summary"]] == METHODS
     for row in told["summary"]:
         outcomes = [o for o in told["outcomes"] if o["method"] == row["method"]]
@@ -56,15 +70,11 @@ def test_json_and_what_is_saved(ipl: Call, home: Path) -> None:
     assert classifier.classes_ == list(CLASSES[:10])
 
 
-@pytest.mark.usefixtures("short")
 def test_text_shows_table_words_prompt_and_next_steps_that_work(
-    ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+    first: Any, folder: Path, ipl: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shlex
-
     monkeypatch.setattr("ipl.cli.demo.SEEDS", (1,))
-    folder = home / "my demo"
-    result = ipl("demo", "--out", folder, "--device", "cpu")
+    result = ipl("demo", "--out", folder, "--device", "cpu")  # it can be repeated
     assert result.code == 0
     config = json.loads((folder / "run" / "config.json").read_text())
     lines = result.out.splitlines()
@@ -77,6 +87,9 @@ def test_text_shows_table_words_prompt_and_next_steps_that_work(
                    for line in lines)  # fmt: skip
     assert config["prompt"] in result.out
     assert "seed 1: CoOp + IPL" in result.err
+    again = json.loads((folder / "results.json").read_text())["outcomes"]
+    assert again == [outcome for outcome in first.json["outcomes"] if outcome["seed"] == 1]
+    assert sorted(path.name for path in folder.iterdir()) == ["results.json", "run", "scenes"]
     # What it says to type next can be typed: a folder with a blank is quoted.
     (advice,) = [line for line in lines if " predict " in line]
     words = shlex.split(advice)
@@ -85,17 +98,6 @@ def test_text_shows_table_words_prompt_and_next_steps_that_work(
     assert {c["name"] for c in prediction["classes"]} == {"castle", "bridge", "windmill"}
 
 
-@pytest.mark.usefixtures("short")
-def test_it_can_be_repeated(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ipl.cli.demo.SEEDS", (1,))
-    first, second = (ipl("demo", "--json", "--quiet", "--device", "cpu").json for _ in range(2))
-    assert first["outcomes"] == second["outcomes"]
-    assert sorted(p.name for p in (home / "ipl-demo").iterdir()) == [
-        "results.json", "run", "scenes"
-    ]  # fmt: skip
-
-
-@pytest.mark.usefixtures("short")
 def test_a_folder_it_must_not_replace_is_refused_at_once(ipl: Call, home: Path) -> None:
     (home / "ipl-demo" / "run").mkdir(parents=True)
     (home / "ipl-demo" / "run" / "thesis.txt").write_text("mine")
@@ -105,14 +107,12 @@ def test_a_folder_it_must_not_replace_is_refused_at_once(ipl: Call, home: Path) 
     assert not (home / "ipl-demo" / "scenes").exists()  # nothing was drawn for nothing
 
 
-@pytest.mark.usefixtures("short")
 def test_a_file_in_the_way_is_refused(ipl: Call, home: Path) -> None:
     (home / "ipl-demo").write_text("mine")
     assert "ipl-demo" in ipl("demo", "--quiet").error
     assert (home / "ipl-demo").read_text() == "mine"
 
 
-@pytest.mark.usefixtures("short")
 def test_ctrl_c_says_what_was_kept(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Callable
@@ -177,6 +178,28 @@ def test_readable_images_are_drawn_in_place_of_broken_ones(
         (data / "beach" / f"{index}.png").write_text("not a picture")
     result = fit(data, "--out", home / "run", "--json")
     assert result.code == 0, result.err  # two of nine can be read, and two are needed
+
+
+def test_a_folder_whose_name_is_not_utf8(fit: Call, pictures: Call, home: Path) -> None:
+    data = pictures(beach=2, castle=2)
+    odd = home / os.fsdecode(b"caf\xe9")
+    try:
+        data.rename(odd)
+    except OSError:
+        pytest.skip("this file system has UTF-8 names only")
+    result = fit(odd, "--out", home / "run", "--json")
+    assert result.code == 0
+    assert set(os.listdir(home / "run")) == FILES
+
+
+def test_the_advice_can_be_typed_when_a_name_has_a_blank(
+    fit: Call, ipl: Call, pictures: Call, home: Path
+) -> None:
+    data = pictures(beach=2, castle=2)
+    result = fit(data, "--out", "my run")
+    (advice,) = [line for line in result.out.splitlines() if line.startswith("Next:")]
+    words = shlex.split(advice)
+    assert words[words.index("predict") + 1] == "my run"
 
 
 # -- what is at --out is safe ---------------------------------------------------------------------

@@ -2,55 +2,56 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from test_saving_format import make_saved
+from ipl.saving import SavedPrompt, model_card
 
-from ipl.saving import model_card
-
-
-def _card(**changes: Any) -> str:
-    return model_card(make_saved(**changes).config())
+Make = Callable[..., SavedPrompt]
+Call = Callable[..., str]
 
 
-def _head(card: str) -> dict[str, Any]:
+@pytest.fixture
+def card(make_saved: Make) -> Callable[..., str]:
+    """Returns a maker of cards for prompts that differ in the fields it is given."""
+    return lambda **changes: model_card(make_saved(**changes).config())
+
+
+def _head(text: str) -> dict[str, Any]:
     import yaml
 
-    _, head, _ = card.split("---\n", 2)
+    _, head, _ = text.split("---\n", 2)
     values: dict[str, Any] = yaml.safe_load(head)
     return values
 
 
-def test_it_says_what_the_run_is() -> None:
-    card = _card()
-    assert "# A learnt prompt for scenes\n" in card
-    assert "> [V V] *stone* [V V] {cls}.\n" in card
-    assert "| stone | 0.5000 | 1.5000 |" in card
-    assert "75.0 % on the training images" in card
-    assert "50.0 % on 8 held-out images" in card
-    assert "20 training images of 2 classes" in card
-    assert "seed 1, 100 epochs" in card
-    assert "beach, starry night" in card
-    assert "ab" * 6 in card
-    assert card.endswith("\n")
+def test_it_says_what_the_run_is(card: Call) -> None:
+    text = card()
+    assert "# A learnt prompt for scenes\n" in text
+    assert "> [V V] *stone* [V V] {cls}.\n" in text
+    assert "| stone | 0.5000 | 1.5000 |" in text
+    assert "75.0 % on the training images" in text
+    assert "50.0 % on 8 held-out images" in text
+    assert "20 training images of 2 classes" in text
+    assert "seed 1, 100 epochs" in text
+    assert "beach, starry night" in text
+    assert "ab" * 6 in text
+    assert text.endswith("\n")
 
 
-def test_without_words_and_without_held_out_images() -> None:
+def test_without_words_and_without_held_out_images(card: Call, make_saved: Make) -> None:
     results = {**make_saved().results, "held_out_accuracy": None, "held_out_images": 0}
-    card = _card(prompt="[V V V V] {cls}.", words=(), selection=None, results=results)
-    assert "no words" in card
-    assert "| word |" not in card
-    assert "not measured" in card
+    text = card(prompt="[V V V V] {cls}.", words=(), selection=None, results=results)
+    assert "no words" in text
+    assert "| word |" not in text
+    assert "not measured" in text
 
 
-def test_the_head_is_yaml() -> None:
-    assert _head(_card())["library_name"] == "ipl"
-    assert "base_model" not in _head(_card())
+def test_the_head_is_yaml(card: Call) -> None:
+    assert _head(card())["library_name"] == "ipl"
+    assert "base_model" not in _head(card())
 
 
 @pytest.mark.parametrize(
@@ -63,21 +64,23 @@ def test_the_head_is_yaml() -> None:
         ("a/b/c", False),
     ],
 )
-def test_the_base_model_is_named_if_it_is_on_the_hub(name: str, hub: bool) -> None:
-    head = _head(_card(backbone={**make_saved().backbone, "name": name}))
+def test_the_base_model_is_named_if_it_is_on_the_hub(
+    name: str, hub: bool, card: Call, make_saved: Make
+) -> None:
+    head = _head(card(backbone={**make_saved().backbone, "name": name}))
     assert head.get("base_model") == (name if hub else None)
 
 
-def test_braces_in_names_are_text() -> None:
-    card = _card(classes=("{{ 7 * 6 }}", "{% raw %}"), training={
+def test_braces_in_names_are_text(card: Call, make_saved: Make) -> None:
+    text = card(classes=("{{ 7 * 6 }}", "{% raw %}"), training={
         **make_saved().training, "data": "{{ 7 * 6 }}"
     })  # fmt: skip
-    assert "# A learnt prompt for {{ 7 * 6 }}\n" in card
-    assert "{% raw %}" in card
-    assert "42" not in card
+    assert "# A learnt prompt for {{ 7 * 6 }}\n" in text
+    assert "{% raw %}" in text
+    assert "42" not in text
 
 
-def test_a_value_that_is_missing_is_an_error() -> None:
+def test_a_value_that_is_missing_is_an_error(make_saved: Make) -> None:
     from jinja2 import UndefinedError
 
     config = make_saved().config()

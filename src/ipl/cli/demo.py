@@ -81,11 +81,12 @@ def demo(
         f"Drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs, seeds "
         f"{', '.join(map(str, SEEDS))}: accuracy in %, mean ± standard deviation"
     )
-    console.print(methods_table(summary, title))
-    console.print()
+    console.print(title, soft_wrap=True)
+    console.print(methods_table(summary))
+    console.print(f"\nThe words of seed {SEEDS[0]}: gain = utility - 0.1 * redundancy")
     console.print(words_table(best.selection_))
     console.print(
-        f"\nThe prompt of seed {SEEDS[0]}, [V] a trained vector, *word* a chosen word:\n"
+        "\nThe prompt: [V] is a trained vector, *word* a chosen word, {cls} the class name\n"
         f"  {best.prompt_}\n\n"
         f"Saved\n"
         f"  {folder / 'scenes'}  the pictures\n"

@@ -25,9 +25,9 @@ def methods_summary(result: BaseToNovel, methods: Sequence[str]) -> list[dict[st
     return rows
 
 
-def methods_table(summary: Sequence[dict[str, Any]], title: str) -> Table:
+def methods_table(summary: Sequence[dict[str, Any]]) -> Table:
     """Returns a table of the summary: mean and standard deviation in percent."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("method")
     for column in ("base", "novel", "HM"):
         table.add_column(column, justify="right")

@@ -9,7 +9,7 @@ from ipl.selection import Selection
 
 def words_table(selection: Selection) -> Table:
     """Returns a table of the words in order with gain, utility, redundancy and loss."""
-    table = Table(title="Words", title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("word", style="bold")
     for column in ("gain", "utility", "redundancy", "loss after"):
         table.add_column(column, justify="right")
