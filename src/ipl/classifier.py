@@ -13,13 +13,13 @@ from PIL import Image
 from torch import Tensor
 
 from ipl._version import __version__
-from ipl.backbone import Backbone, FeatureStore, ImageFeatures, encode_files, load_backbone
-from ipl.datasets import Dataset, Item, read_dataset, sample_shots
-from ipl.errors import BackboneError, ConfigError, DataError, SavedRunError
+from ipl.backbone import Backbone, FeatureStore, encode_files, load_backbone
+from ipl.datasets import Dataset, read_dataset
+from ipl.errors import ConfigError, DataError, IplError, SavedRunError
 from ipl.learners import Learner, Recipe, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
-from ipl.saving import SavedPrompt, read_run, write_run
+from ipl.saving import SavedPrompt, find_backbone, read_run, restore_learner, write_run
 from ipl.selection import (
     DEFAULT_TEMPLATE,
     CandidateScorer,
@@ -28,7 +28,7 @@ from ipl.selection import (
     Template,
     select_words,
 )
-from ipl.training import TrainingRecord, make_views, train, word_epochs
+from ipl.training import Seen, TrainingRecord, draw_shots, look, make_views, train, word_epochs
 
 Images = Sequence[str | Path | Image.Image]
 
@@ -69,6 +69,8 @@ class PromptClassifier:
             raise ConfigError(f"words is {words}; it must be 0 or more.")
         if shots < 1:
             raise ConfigError(f"shots is {shots}; it must be 1 or more.")
+        if not 0 <= seed < 2**32:
+            raise ConfigError(f"seed is {seed}; it must be from 0 to {2**32 - 1}.")
         self.backbone = backbone
         self.learner = learner
         self.words = words
@@ -102,51 +104,49 @@ class PromptClassifier:
         Fits that share a store of `features` share the work of the towers.
         """
         dataset = data if isinstance(data, Dataset) else read_dataset(data, self.strict)
-        backbone = self._load_backbone()
+        if not isinstance(self.backbone, Backbone):
+            self.backbone = load_backbone(self.backbone, self.device, self.precision)
+        backbone = self.backbone
         layout = learner_class(self.learner).layout_for(self.words, self.recipe.m)
         learner = learner_class(self.learner)(
             backbone, layout, dataset.class_names, self.seed, self.placeholder
         )
         store = features or FeatureStore(backbone)
-        self.notes_: list[str] = list(dataset.notes)
-        shots = sample_shots(dataset.train, self.shots, self.seed)
-        self._note_few(dataset, shots)
-        held_out = dataset.test or tuple(i for i in dataset.train if i not in set(shots))
-        shots, seen, labels = self._look(store, shots, "training")
-        missing = set(range(len(dataset.class_names))) - set(labels.tolist())
-        if missing:
-            name = dataset.class_names[min(missing)]
-            raise DataError(f"Class {name!r} has no readable training image.")
-
+        shots, rest = draw_shots(dataset, self.shots, self.seed, store, self.strict, self.reporter)
+        self.notes_: list[str] = [*dataset.notes, *shots.notes]
         self.selection_: Selection | None = None
         if self.words:
             scorer = CandidateScorer(
-                backbone, dataset.class_names, seen.features, labels, self.template, features
+                backbone, dataset.class_names, shots.features, shots.labels, self.template, features
             )
             pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
             self.selection_ = select_words(scorer, pool, self.words, self.objective, self.reporter)
         chosen = self.selection_.words if self.selection_ else ()
         views = make_views(
-            self.views, backbone, [i.path for i in shots], seen.features, self.seed, self.reporter
+            self.views,
+            backbone,
+            [item.path for item in shots.items],
+            shots.features,
+            self.seed,
+            self.reporter,
         )
         self.record_: TrainingRecord = train(
-            learner, views, labels, chosen, self.recipe, self.seed, self.reporter
+            learner, views, shots.labels, chosen, self.recipe, self.seed, self.reporter
         )
         self._learner = learner
 
         self.classes_ = list(learner.prompts.class_names)
-        held_out, held_seen, held_labels = self._look(store, held_out, "held-out")
+        held_out = look(dataset.test or rest, "held-out", store, self.strict, self.reporter)
+        self.notes_ += held_out.notes
         self.results_: dict[str, Any] = {
-            "train_accuracy": self._accuracy(seen.features, labels),
-            "held_out_accuracy": self._accuracy(held_seen.features, held_labels)
-            if len(held_out)
-            else None,
-            "held_out_images": len(held_out),
+            "train_accuracy": self._accuracy(shots),
+            "held_out_accuracy": self._accuracy(held_out) if held_out.items else None,
+            "held_out_images": len(held_out.items),
         }
         self.training_: dict[str, Any] = {
             "data": dataset.name,
             "shots": self.shots,
-            "images": len(shots),
+            "images": len(shots.items),
             "seed": self.seed,
             "views": self.views,
             **self.recipe.__dict__,
@@ -154,37 +154,9 @@ class PromptClassifier:
         }
         return self
 
-    def _load_backbone(self) -> Backbone:
-        if not isinstance(self.backbone, Backbone):
-            self.backbone = load_backbone(self.backbone, self.device, self.precision)
-        return self.backbone
-
-    def _note_few(self, dataset: Dataset, shots: Sequence[Item]) -> None:
-        counts = np.bincount([item.label for item in shots], minlength=len(dataset.class_names))
-        few = [name for name, n in zip(dataset.class_names, counts, strict=True) if n < self.shots]
-        if few:
-            named = ", ".join(few[:5]) + (", ..." if len(few) > 5 else "")
-            self.notes_.append(
-                f"{len(few)} class(es) have fewer than {self.shots} training images; all they "
-                f"have are used: {named}."
-            )
-
-    def _look(
-        self, store: FeatureStore, items: Sequence[Item], what: str
-    ) -> tuple[tuple[Item, ...], ImageFeatures, Tensor]:
-        """Returns the readable items with features and labels; notes the others, or fails."""
-        seen = store.encode([item.path for item in items], self.reporter)
-        if seen.unreadable:
-            if self.strict:
-                raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
-            named = "; ".join(seen.unreadable[:3]) + ("; ..." if len(seen.unreadable) > 3 else "")
-            self.notes_.append(f"{len(seen.unreadable)} {what} image(s) were skipped: {named}.")
-        kept = tuple(items[index] for index in seen.kept)
-        labels = torch.tensor([item.label for item in kept], dtype=torch.long)
-        return kept, seen, labels
-
-    def _accuracy(self, features: Tensor, labels: Tensor) -> float:
-        return float((self._logits(features).argmax(1).cpu() == labels).double().mean())
+    def _accuracy(self, seen: Seen, places: Tensor | None = None) -> float:
+        labels = seen.labels if places is None else places[seen.labels]
+        return float((self._logits(seen.features).argmax(1).cpu() == labels).double().mean())
 
     # -- using ----------------------------------------------------------------------------------
 
@@ -221,13 +193,13 @@ class PromptClassifier:
                 f"{dataset.name} has the class {unknown[0]!r}, which this prompt was not given; "
                 "use with_classes([...]) first."
             )
-        self.notes_ = list(dataset.notes)
         store = features or FeatureStore(learner.backbone)
-        items, seen, labels = self._look(store, dataset.test or dataset.train, "test")
-        if not items:
+        seen = look(dataset.test or dataset.train, "test", store, self.strict, self.reporter)
+        self.notes_ = [*dataset.notes, *seen.notes]
+        if not seen.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
         places = torch.tensor([self.classes_.index(name) for name in dataset.class_names])
-        return self._accuracy(seen.features, places[labels])
+        return self._accuracy(seen, places)
 
     def with_classes(self, class_names: Sequence[str]) -> PromptClassifier:
         """Returns a classifier with the same words and vectors for other classes."""
@@ -305,30 +277,24 @@ class PromptClassifier:
         """
         saved = read_run(Path(folder))
         precision = precision or str(saved.backbone.get("precision", "fp32"))
-        if not isinstance(backbone, Backbone):
-            backbone = load_backbone(backbone or saved.backbone["name"], device, precision)
-        if backbone.weights_sha256 != saved.backbone["weights_sha256"]:
-            raise BackboneError(
-                f"{folder} was made for the backbone {saved.backbone['name']!r} with weights "
-                f"{saved.backbone['weights_sha256'][:12]}, but {backbone.name!r} has "
-                f"{backbone.weights_sha256[:12]}; name the folder of the right weights."
+        backbone = find_backbone(Path(folder), saved, backbone, device, precision)
+        recipe = {key: saved.training.get(key) for key in ("epochs", "interval", "batch", "lr")}
+        try:
+            classifier = cls(
+                backbone,
+                saved.learner,
+                len(saved.words),
+                placeholder=saved.placeholder,
+                precision=precision,
+                reporter=reporter,
+                **recipe,  # type: ignore[arg-type]
             )
-        classifier = cls(backbone, saved.learner, len(saved.words), reporter=reporter)
-        classifier.precision, classifier.placeholder = precision, saved.placeholder
-        learner = learner_class(saved.learner)(
-            backbone, saved.layout, saved.classes, placeholder=saved.placeholder
-        )
-        expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
-        found = {name: tuple(value.shape) for name, value in saved.tensors.items()}
-        if found != expected:
-            raise SavedRunError(
-                f"{folder}: prompt.safetensors holds {found}, but the prompt needs {expected}."
-            )
-        learner.load_state_dict(saved.tensors)
-        for word in saved.words:
-            learner.place_word(word)
-        classifier._learner = learner
-        classifier.classes_ = list(learner.prompts.class_names)
-        classifier.selection_ = Selection.from_dict(saved.selection) if saved.selection else None
+            classifier._learner = restore_learner(saved, backbone)
+            chosen = Selection.from_dict(saved.selection) if saved.selection else None
+        except (IplError, LookupError, TypeError, ValueError, AttributeError) as error:
+            why = error if isinstance(error, IplError) else f"it does not fit together ({error!r})."
+            raise SavedRunError(f"{folder} is damaged: {why}") from error
+        classifier.selection_ = chosen
+        classifier.classes_ = list(classifier._learner.prompts.class_names)
         classifier.training_, classifier.results_ = saved.training, saved.results
         return classifier

@@ -30,10 +30,13 @@ class TrainingError(IplError):
     """Training that cannot go on."""
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """Returns " Did you mean 'x'?" for the closest known names, or nothing if none is close."""
+    close = get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return " Did you mean " + " or ".join(repr(c) for c in close) + "?" if close else ""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns " Did you mean 'x'?" for the closest known names, else the list of known names."""
+    """Returns the closest known names as a question, else all known names."""
     known = list(known)
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    if close:
-        return " Did you mean " + " or ".join(repr(c) for c in close) + "?"
-    return " Known: " + ", ".join(known) + "."
+    return closest(name, known) or " Known: " + ", ".join(known) + "."

@@ -24,7 +24,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     except OSError as error:
         raise _cannot_write(path, error) from error
     try:
@@ -55,10 +55,12 @@ def new_folder(path: Path) -> Iterator[Path]:
     """Yields a temporary folder that takes the place of `path` when the block ends well.
 
     What stood at `path` stays until the new folder is complete, and comes back if the swap fails.
+    A link stays a link: the folder it leads to is replaced.
     """
+    path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        work = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
         _open_to_umask(work, 0o777)
     except OSError as error:
         raise _cannot_write(path, error) from error
@@ -69,14 +71,46 @@ def new_folder(path: Path) -> Iterator[Path]:
             os.replace(path, old)
         os.replace(work, path)
     except BaseException as error:
-        if old.exists() and not path.exists():
-            os.replace(old, path)
+        with suppress(OSError):  # another process may have put its own there meanwhile
+            if old.exists() and not path.exists():
+                os.replace(old, path)
         if isinstance(error, OSError):
             raise _cannot_write(path, error) from error
         raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def check_writable(path: Path) -> None:
+    """Raises IplError if nothing can be created at `path`, whose parents may not exist yet."""
+    try:
+        path.exists()  # a name too long for the system raises here
+        parent = path.resolve().parent
+        while not parent.exists():
+            parent = parent.parent
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    if not parent.is_dir():
+        raise IplError(f"Cannot write {path}: {parent} is a file.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise IplError(f"Cannot write {path}: no permission to write in {parent}.")
+
+
+def is_folder(path: Path) -> bool:
+    """Returns whether a folder is there; a name that no system could have is not."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_there(path: Path) -> bool:
+    """Returns whether anything is there; a name that no system could have is not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _open_to_umask(path: str | Path, mode: int = 0o666) -> None:

@@ -44,11 +44,11 @@ class Reporter:
     @contextmanager
     def _bar(self, title: str, total: int) -> Iterator[Advance]:
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
         )
         with Progress(*columns, console=self.console, transient=True) as progress:
             bar = progress.add_task(title, total=total, note="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -173,7 +172,6 @@ def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         open_image(tmp_path / "a.png")
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="warnings are per thread there")
 def test_threads_leave_the_filters_of_warnings_alone(scene: Image.Image, tmp_path: Path) -> None:
     scene.save(tmp_path / "a.png")
     with warnings.catch_warnings():

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from ipl.errors import SavedRunError
+from ipl.errors import IplError, SavedRunError
 from ipl.saving import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
 
 Make = Callable[..., SavedPrompt]
@@ -98,12 +98,12 @@ def test_other_things_are_never_replaced(overwrite: bool, tmp_path: Path) -> Non
 
 def test_a_target_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(SavedRunError, match="file"):
+    with pytest.raises(IplError, match="file"):
         check_target(tmp_path / "file" / "run")
 
 
 def test_a_name_longer_than_the_system_allows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SavedRunError, match="x{300}"):
+    with pytest.raises(IplError, match="x{300}"):
         check_target(tmp_path / ("x" * 300))
 
 

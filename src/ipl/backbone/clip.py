@@ -96,8 +96,10 @@ class Backbone:
         """Returns the token ids of a text, without SOS and EOS."""
         ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
         # An unknown character becomes CLIP's EOS token, which would end the prompt right there.
-        if self.eos in ids:
-            raise DataError(f"{text!r} has characters that the tokenizer of {self.name} lacks.")
+        if self.eos in ids or self.sos in ids:
+            raise DataError(
+                f"{text!r} holds a special token, or a character that {self.name} cannot read."
+            )
         return ids
 
     def embed(self, ids: Sequence[int] | Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ def encode_files(
         return backbone.preprocessing.augment(image, augment(index))
 
     features, kept, unreadable = [], [], []
-    with ThreadPoolExecutor(THREADS) as threads:
+    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
+        warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata are not the user's
         for batch in _batches(enumerate(sources)):
             pixels = []
             for (index, _), seen in zip(batch, threads.map(look, batch), strict=True):

@@ -15,7 +15,8 @@ import torch
 
 from ipl.backbone.clip import Backbone
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.errors import BackboneError, ConfigError, did_you_mean
+from ipl.errors import BackboneError, ConfigError, closest, did_you_mean
+from ipl.files import is_folder
 
 # Names to suggest; any CLIP on the hub or in a folder works.
 BACKBONES = (
@@ -56,7 +57,7 @@ def _source(name: str) -> str:
     """Returns the folder or hub name that a user's name for a backbone means."""
     if name == "pocket":
         return str(Path(__file__).parent / "pocket")
-    if name and Path(name).is_dir():
+    if name and is_folder(Path(name)):
         if not (Path(name) / "config.json").is_file():
             raise BackboneError(
                 f"The folder {name} holds no CLIP: config.json is missing. A Hugging Face model "
@@ -76,8 +77,8 @@ def pick_device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError):
+        torch.empty(1, device=chosen).item()
+    except (RuntimeError, AssertionError, NotImplementedError):
         raise ConfigError(
             f"device is {device!r}, which this machine does not have; try auto, cpu or cuda."
         ) from None
@@ -122,6 +123,7 @@ def _why_not(error: Exception, folder: str | None, name: str) -> str:
             f"Cannot load {name} from the Hugging Face hub or its local cache "
             f"({type(error).__name__}). Without network, fetch it on another machine with "
             f"`hf download {name} --local-dir DIR`, copy DIR here and name it as the backbone."
+            + (closest(name, BACKBONES) if name not in BACKBONES else "")
         )
     if not list(Path(folder).glob("*.safetensors")):
         return (

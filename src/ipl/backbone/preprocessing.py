@@ -11,6 +11,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+LONGEST_RATIO = 8
+
 
 @dataclass(frozen=True)
 class Preprocessing:
@@ -28,6 +30,7 @@ class Preprocessing:
 
     def evaluate(self, image: Image.Image) -> np.ndarray[Any, Any]:
         """Returns the centre crop after resizing the short side: (crop, crop, 3) in bytes."""
+        image = _without_far_ends(image)
         width, height = image.size
         short = min(width, height)
         # Rounded down as transformers and torchvision do, and never below the crop.
@@ -52,6 +55,16 @@ class Preprocessing:
         mean = torch.tensor(self.mean, device=pixels.device)
         std = torch.tensor(self.std, device=pixels.device)
         return ((pixels.float() / 255.0 - mean) / std).permute(0, 3, 1, 2)
+
+
+def _without_far_ends(image: Image.Image) -> Image.Image:
+    # A strip of 1 x 65,000 px would be enlarged whole for the sake of its middle.
+    width, height = image.size
+    most = LONGEST_RATIO * min(width, height)
+    left, top = max(0, (width - most) // 2), max(0, (height - most) // 2)
+    if not left and not top:
+        return image
+    return image.crop((left, top, width - left, height - top))
 
 
 def random_crop_box(size: tuple[int, int], stream: random.Random) -> tuple[int, int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -28,6 +29,11 @@ def out() -> Console:
 def print_json(value: Any) -> None:
     """Prints one JSON object on standard output."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def typed(*words: str | Path) -> str:
+    """Returns a command line that can be typed as it stands."""
+    return " ".join([command(), *(shlex.quote(str(word)) for word in words)])
 
 
 def command() -> str:

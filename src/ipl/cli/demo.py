@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ipl.cli.common import DEVICE, JSON, QUIET, command, out, print_json, stopping
+from ipl.cli.common import DEVICE, JSON, QUIET, out, print_json, stopping, typed
 
 if TYPE_CHECKING:
     from ipl.protocols import Outcome
@@ -33,6 +33,7 @@ def demo(
     from ipl.progress import Reporter
     from ipl.protocols import Method, base_to_novel
     from ipl.reports import methods_summary, methods_table, words_table
+    from ipl.saving import check_target
 
     started = time.perf_counter()
     reporter = Reporter(quiet=quiet)
@@ -51,6 +52,7 @@ def demo(
         )
 
     with stopping(lambda: f"kept: {kept['what']}"):
+        check_target(folder / "run", overwrite=True)
         with reporter.task("Drawing pictures", 2 * PER_CLASS * len(CLASSES)) as advance:
             dataset = scenes_dataset(folder / "scenes", PER_CLASS, PER_CLASS, progress=advance)
         kept["what"] = f"the pictures in {folder / 'scenes'}."
@@ -75,7 +77,7 @@ def demo(
     if as_json:
         print_json(report)
         return
-    console, ipl = out(), command()
+    console = out()
     picture = dataset.test[12 * PER_CLASS].path
     title = (
         f"Drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs, seeds "
@@ -93,9 +95,9 @@ def demo(
         f"  {run}  this prompt\n"
         f"  {folder / 'results.json'}  every number above\n\n"
         f"Next\n"
-        f'  {ipl} predict {run} {picture} --classes "castle,bridge,windmill"\n'
-        f"  {ipl} fit {folder / 'scenes'}\n"
-        f"  {ipl} fit YOUR_FOLDER_OF_CLASS_FOLDERS\n\n"
+        f"  {typed('predict', run, picture, '--classes', 'castle,bridge,windmill')}\n"
+        f"  {typed('fit', folder / 'scenes')}\n"
+        f"  {typed('fit', 'YOUR_FOLDER_OF_CLASS_FOLDERS')}\n\n"
         f"{report['seconds']:.0f} s in all.",
         markup=False,
         soft_wrap=True,

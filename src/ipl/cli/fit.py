@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli.common import BACKBONE_HELP, DEVICE, JSON, QUIET, command, out, print_json, stopping
+from ipl.cli.common import BACKBONE_HELP, DEVICE, JSON, QUIET, out, print_json, stopping, typed
 from ipl.errors import ConfigError
 
 TEMPLATE = "a photo of a {cls}, with emphasis on: {words}"
@@ -64,32 +64,33 @@ def fit(
     from ipl.saving import check_target
 
     reporter = Reporter(quiet=quiet)
-    classifier = PromptClassifier(
-        backbone,
-        learner,
-        words,
-        shots=shots,
-        epochs=epochs,
-        interval=interval,
-        batch=batch,
-        lr=lr,
-        m=m,
-        lambda_=lambda_,
-        preset=preset,
-        word_embedding=word_embedding,
-        template=template,
-        placeholder=placeholder,
-        views=_views(views),
-        seed=seed,
-        device=device,
-        precision=precision,
-        strict=strict,
-        reporter=reporter,
-    )
-    dataset = read_dataset(data, strict)
-    target = save_to or _free_folder(f"{dataset.name}-{learner}-{words}w-seed{seed}")
-    check_target(target, overwrite)
-    with stopping(lambda: f"nothing was saved, and {target} is as it was."):
+    where = save_to or "ipl-runs"
+    with stopping(lambda: f"nothing was saved, and {where} is as it was."):
+        classifier = PromptClassifier(
+            backbone,
+            learner,
+            words,
+            shots=shots,
+            epochs=epochs,
+            interval=interval,
+            batch=batch,
+            lr=lr,
+            m=m,
+            lambda_=lambda_,
+            preset=preset,
+            word_embedding=word_embedding,
+            template=template,
+            placeholder=placeholder,
+            views=_views(views),
+            seed=seed,
+            device=device,
+            precision=precision,
+            strict=strict,
+            reporter=reporter,
+        )
+        dataset = read_dataset(data, strict)
+        target = save_to or _free_folder(f"{dataset.name}-{learner}-{words}w-seed{seed}")
+        check_target(target, overwrite)
         classifier.backbone = load_backbone(backbone, device, precision)
         if words_file is not None:
             classifier.pool, dropped = Pool.from_file(words_file, classifier.backbone.tokenizer)
@@ -107,20 +108,20 @@ def fit(
     console = out()
     console.print(fit_report(classifier))
     console.print(f"Saved:  {target}", markup=False, soft_wrap=True)
-    console.print(f"Next:   {command()} predict {target} IMAGE...", markup=False, soft_wrap=True)
+    console.print(f"Next:   {typed('predict', target)} IMAGE...", markup=False, soft_wrap=True)
 
 
 def _views(text: str) -> int | str:
     if text == "fresh":
         return text
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         return int(text)
     raise ConfigError(f"views is {text!r}; allowed are 0, a number of crops, or fresh.")
 
 
 def _free_folder(name: str) -> Path:
     """Returns ipl-runs/NAME, with a number behind it if that is taken."""
-    clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
+    clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:]
     first = Path("ipl-runs") / clean
     numbered = (first.with_name(f"{clean}-{number}") for number in range(2, 10_000))
     return first if not first.exists() else next(path for path in numbered if not path.exists())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 import typer
 
@@ -41,8 +42,14 @@ def _options(
 
 def main() -> None:
     """Runs the command. Bad input gets one sentence and exit code 2, a bug its traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a path may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except IplError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:  # the system refused something: a device that is full, a lost mount
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -59,16 +59,17 @@ def predict(
 
 
 def _image_files(given: list[Path]) -> list[Path]:
-    from ipl.datasets.images import is_image_name
+    from ipl.datasets.images import files_below, is_image_name
+    from ipl.files import is_folder, is_there
 
     found: list[Path] = []
     for path in given:
-        if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if is_image_name(file))
+        if is_folder(path):
+            inside = [file for file in files_below(path) if is_image_name(file)]
             if not inside:
                 raise DataError(f"The folder {path} holds no images.")
             found.extend(inside)
-        elif path.exists():
+        elif is_there(path):
             found.append(path)
         else:
             raise DataError(f"No such file: {path}.")
@@ -76,21 +77,19 @@ def _image_files(given: list[Path]) -> list[Path]:
 
 
 def _class_names(text: str) -> list[str]:
-    try:
-        is_file = Path(text).is_file()
-    except OSError:  # a long list is no file name
-        is_file = False
-    if is_file:
+    from ipl.files import is_there
+
+    path = Path(text)
+    if is_there(path) and path.is_file():
         try:
-            lines = Path(text).read_text(encoding="utf-8-sig").splitlines()
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"The class list {text} cannot be read: {error}.") from None
+            raise DataError(f"The class list {path} cannot be read: {error}.") from None
         names = [line.strip() for line in lines if line.strip()]
+        given = f"The class list {path}"
     else:
         names = [name.strip() for name in text.split(",")]
+        given = f"--classes {text!r} is no file, and"
     if len(names) < 2:
-        raise DataError(
-            f"--classes {text!r} gives {len(names)} class(es) and is no file with names; "
-            "at least two are needed."
-        )
+        raise DataError(f"{given} gives {len(names)} class(es); at least two are needed.")
     return names

@@ -69,7 +69,7 @@ def check_class_names(names: Sequence[str]) -> None:
         raise DataError("There are no class names; give at least one.")
     seen: dict[str, str] = {}
     for name in names:
-        if not name.strip():
+        if not clean_class_name(name):
             raise DataError(f"Class {len(seen) + 1} has an empty name; every class needs a name.")
         if not name.isascii():
             ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
-from PIL import Image, ImageOps
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ipl.errors import DataError
 
 EXTENSIONS = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 )
+# Only what the extensions promise: other decoders, some of which start programs, stay out of reach.
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 # Files that systems put into picture folders; nobody means them as data.
 LITTER = frozenset({"thumbs.db", "desktop.ini"})
 
@@ -23,22 +26,32 @@ class UnreadableImageError(DataError):
 def open_image(path: Path) -> Image.Image:
     """Returns the picture in RGB, upright; raises UnreadableImageError with the reason."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata are not the user's
-            with Image.open(path) as image:
-                image.load()
-                upright = ImageOps.exif_transpose(image)
-                if upright.mode == "P" and "transparency" in upright.info:
-                    upright = upright.convert("RGBA")
-                return upright.convert("RGB")
+        with Image.open(path, formats=FORMATS) as image:
+            image.load()
+            return _to_rgb(ImageOps.exif_transpose(image))
     except FileNotFoundError:
         raise UnreadableImageError(f"{path}: no such file") from None
+    except UnidentifiedImageError:
+        raise UnreadableImageError(f"{path}: not an image") from None
     except Image.DecompressionBombError:
         raise UnreadableImageError(f"{path}: too many pixels to be a photograph") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:  # what Pillow's decoders raise
+        if isinstance(error, OSError) and error.errno:  # the system's word, not a decoder's
+            raise UnreadableImageError(f"{path}: {(error.strerror or '').lower()}") from None
         truncated = "truncated" in str(error).lower() or isinstance(error, EOFError)
-        reason = "the file is truncated" if truncated else "not an image"
+        reason = "the file is truncated" if truncated else "the image is damaged"
         raise UnreadableImageError(f"{path}: {reason}") from None
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits a pixel, which convert() would cut off at white
+        tones = np.asarray(image).astype(np.float64) / 257
+        image = Image.fromarray(tones.round().clip(0, 255).astype(np.uint8))
+    elif image.mode == "F":
+        raise ValueError("floating-point pixels have no known range")
+    elif image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
 
 
 def is_image_name(path: Path) -> bool:
@@ -47,5 +60,12 @@ def is_image_name(path: Path) -> bool:
 
 
 def is_litter(path: Path) -> bool:
-    """Returns whether the file is hidden or one that a system leaves in every folder."""
-    return path.name.startswith(".") or path.name.lower() in LITTER
+    """Returns whether a relative path is hidden, or a file that systems leave in folders."""
+    return any(part.startswith(".") for part in path.parts) or path.name.lower() in LITTER
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yields the files in a folder and its sub-folders in order, without hidden ones and litter."""
+    for file in sorted(folder.rglob("*")):
+        if not is_litter(file.relative_to(folder)) and file.is_file():
+            yield file

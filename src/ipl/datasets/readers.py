@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from ipl.datasets.dataset import Dataset, Item, clean_class_name
-from ipl.datasets.images import is_image_name, is_litter
+from ipl.datasets.images import files_below, is_image_name
 from ipl.errors import DataError
+from ipl.files import is_folder, is_there
 
 LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
 
@@ -17,9 +19,12 @@ LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file 
 def read_dataset(path: str | Path, strict: bool = False) -> Dataset:
     """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture."""
     path = Path(path)
-    if path.is_dir():
-        return read_folder(path, strict=strict)
-    if not path.exists():
+    if is_folder(path):
+        try:
+            return read_folder(path, strict=strict)
+        except PermissionError as error:
+            raise DataError(f"No permission to read {error.filename or path}.") from None
+    if not is_there(path):
         raise DataError(f"No such file or folder: {path}.")
     if path.suffix.lower() in {".csv", ".jsonl", ".ndjson"}:
         return read_table(path)
@@ -52,7 +57,7 @@ def read_folder(path: Path, strict: bool = False) -> Dataset:
             raise DataError(f"{test / unknown[0]} has no counterpart in {train}.")
         test_items = list(_items(test, class_folders, skipped))
     return Dataset(
-        name=path.resolve().name or "data",
+        name=_readable(path.resolve().name) or "data",
         class_names=tuple(clean_class_name(name) for name in class_folders),
         train=tuple(train_items),
         test=tuple(test_items),
@@ -90,11 +95,16 @@ def read_table(path: Path) -> Dataset:
     if without:
         raise DataError(f"{path}: class {written[min(without)]!r} has no training row.")
     return Dataset(
-        name=path.stem,
+        name=_readable(path.stem),
         class_names=tuple(names[name] for name in written),
         train=train,
         test=tuple(Item(image, label_of[label]) for image, label in parts["test"]),
     )
+
+
+def _readable(name: str) -> str:
+    # A file name may hold bytes that are no text; what is saved must be text.
+    return name.encode("utf-8", "replace").decode()
 
 
 def _folders(path: Path) -> list[Path]:
@@ -103,9 +113,7 @@ def _folders(path: Path) -> list[Path]:
 
 def _items(root: Path, class_folders: list[str], skipped: list[Path]) -> Iterator[Item]:
     for label, name in enumerate(class_folders):
-        for file in sorted((root / name).rglob("*")):
-            if not file.is_file() or is_litter(file):
-                continue
+        for file in files_below(root / name):
             if is_image_name(file):
                 yield Item(file, label)
             else:
@@ -129,25 +137,33 @@ def _text(path: Path) -> str:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(_text(path).splitlines())
+    reader = csv.DictReader(io.StringIO(_text(path), newline=""))
     columns = [(name or "").strip() for name in reader.fieldnames or []]
     if not {"path", "label"} <= set(columns):
         raise DataError(
             f"{path} has the columns {', '.join(columns) or 'none'}; it needs path,label[,split]."
         )
     reader.fieldnames = columns
-    for row in reader:
-        yield reader.line_num, {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}
+    try:
+        for row in reader:
+            cells = {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path}, line {number}: not JSON ({error.msg}).") from None
+        except (ValueError, RecursionError) as error:
+            why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+            raise DataError(f"{path}, line {number}: not JSON ({why}).") from None
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not an object with path and label.")
+        for key in ("path", "label", "split"):
+            if not isinstance(row.get(key), str | int | float | type(None)):
+                raise DataError(f"{path}, line {number}: {key} must be a text or a number.")
         yield number, {key: str(value) for key, value in row.items() if value is not None}

@@ -19,7 +19,7 @@ def fit_report(classifier: PromptClassifier) -> Group:
         f"{100 * results['train_accuracy']:.1f} %"
     ]
     if results["held_out_accuracy"] is None:
-        lines.append("Held-out accuracy: not measured, every image was used for training")
+        lines.append("Held-out accuracy: not measured, no readable image was left for it")
     else:
         lines.append(
             f"Accuracy on {results['held_out_images']} held-out images: "

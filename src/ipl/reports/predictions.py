@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 
 def predictions_table(predictions: Sequence[dict[str, Any]]) -> Table:
@@ -15,5 +16,5 @@ def predictions_table(predictions: Sequence[dict[str, Any]]) -> Table:
     table.add_column("classes, most probable first")
     for prediction in predictions:
         ranked = [f"{c['name']} {100 * c['probability']:.1f} %" for c in prediction["classes"]]
-        table.add_row(prediction["image"], ", ".join(ranked))
+        table.add_row(Text(prediction["image"]), Text(", ".join(ranked)))
     return table

@@ -2,12 +2,15 @@
 
 from ipl.saving.card import model_card
 from ipl.saving.format import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
+from ipl.saving.restoring import find_backbone, restore_learner
 
 __all__ = [
     "FORMAT_VERSION",
     "SavedPrompt",
     "check_target",
+    "find_backbone",
     "model_card",
     "read_run",
+    "restore_learner",
     "write_run",
 ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
+
+from ipl.files import is_there
 
 
 def model_card(config: Mapping[str, Any]) -> str:
@@ -15,4 +18,6 @@ def model_card(config: Mapping[str, Any]) -> str:
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    return environment.from_string(source).render(**config)
+    name = config["backbone"]["name"]
+    on_hub = name.count("/") == 1 and name[0] not in "./~" and not is_there(Path(name))
+    return environment.from_string(source).render(**config, base_model=name if on_hub else None)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from ipl.errors import ConfigError, SavedRunError
-from ipl.files import new_folder, write_bytes, write_json, write_text
+from ipl.files import check_writable, is_folder, new_folder, write_bytes, write_json, write_text
 from ipl.prompts import PromptLayout
 from ipl.saving.card import model_card
 
@@ -53,13 +54,15 @@ class SavedPrompt:
 
 def check_target(folder: Path, overwrite: bool = False) -> None:
     """Raises SavedRunError if saving to `folder` would cost a user something."""
+    check_writable(folder)
     if not folder.exists():
         return
     if not folder.is_dir():
         raise SavedRunError(f"{folder} is a file; a run is saved as a folder.")
-    if not any(folder.iterdir()):
+    inside = {path.name for path in folder.iterdir()}
+    if not inside:
         return
-    if not (folder / CONFIG).is_file() or not (folder / TENSORS).is_file():
+    if inside - {CONFIG, TENSORS, CARD} or not {CONFIG, TENSORS} <= inside:
         raise SavedRunError(f"{folder} holds other files; choose a new folder for the run.")
     if not overwrite:
         raise SavedRunError(f"{folder} holds a saved run already; overwrite it or choose another.")
@@ -79,20 +82,23 @@ def write_run(folder: Path, saved: SavedPrompt, overwrite: bool = False) -> None
 
 def read_run(folder: Path) -> SavedPrompt:
     """Returns a saved prompt, every field checked; raises SavedRunError with what is wrong."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise SavedRunError(f"No saved run at {folder}: there is no such folder.")
     for name in (CONFIG, TENSORS):
         if not (folder / name).is_file():
             raise SavedRunError(f"{folder} is not a saved run: {name} is missing.")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SavedRunError(f"{folder / CONFIG} is damaged: {error}.") from None
     saved = _checked(folder / CONFIG, config)
     try:
         tensors = load((folder / TENSORS).read_bytes())
     except (OSError, SafetensorError, ValueError) as error:
         raise SavedRunError(f"{folder / TENSORS} is damaged: {error}.") from None
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise SavedRunError(f"{folder / TENSORS} is damaged: {name} holds NaN or infinity.")
     saved.tensors.update(tensors)
     return saved
 

@@ -1,0 +1,56 @@
+"""From a saved prompt back to a learner on its backbone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ipl.backbone import Backbone, load_backbone
+from ipl.errors import BackboneError, SavedRunError
+from ipl.learners import Learner, learner_class
+from ipl.saving.format import SavedPrompt
+
+
+def find_backbone(
+    folder: Path, saved: SavedPrompt, where: str | Backbone | None, device: str, precision: str
+) -> Backbone:
+    """Returns the backbone that a saved prompt was made for, and no other.
+
+    `where` says where it is now: a name, a folder, or a loaded backbone; None is as saved.
+    """
+    name, made_for = saved.backbone["name"], saved.backbone["weights_sha256"]
+    try:
+        backbone = (
+            where
+            if isinstance(where, Backbone)
+            else load_backbone(where or name, device, precision)
+        )
+    except BackboneError as error:
+        hint = (
+            ""
+            if where
+            else " If the weights of this run are elsewhere now, say where with --backbone "
+            "(backbone= in Python)."
+        )
+        raise BackboneError(f"{error}{hint}") from error
+    if backbone.weights_sha256 != made_for:
+        raise BackboneError(
+            f"{folder} was made for the backbone {name!r} with weights {made_for[:12]}, but "
+            f"{backbone.name!r} has {backbone.weights_sha256[:12]}; name the folder of the right "
+            "weights."
+        )
+    return backbone
+
+
+def restore_learner(saved: SavedPrompt, backbone: Backbone) -> Learner:
+    """Returns the learner with its vectors and, embedded anew, its words."""
+    learner = learner_class(saved.learner)(
+        backbone, saved.layout, saved.classes, placeholder=saved.placeholder
+    )
+    expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in saved.tensors.items()}
+    if found != expected:
+        raise SavedRunError(f"prompt.safetensors holds {found}; the prompt needs {expected}.")
+    learner.load_state_dict(saved.tensors)
+    for word in saved.words:
+        learner.place_word(word)
+    return learner
