@@ -61,7 +61,7 @@ def test_json_and_what_is_saved(first: Any, folder: Path) -> None:
         base, novel = outcome["base"], outcome["novel"]
         assert 0 <= base <= 1
         assert outcome["hm"] == pytest.approx(2 * base * novel / (base + novel or 1))
-        assert len(outcome["words"]) == (3 if outcome["method"] == "CoOp + IPL" else 0)
+        assert len(outcome["words"]) == (2 if outcome["method"] == "CoOp + IPL" else 0)
     assert told["words"] == [step["word"] for step in told["selection"]["steps"]]
     run, scenes = (Path(told["saved"][name]) for name in ("run", "scenes"))
     assert sum(1 for _ in scenes.rglob("*.png")) == 2 * 2 * len(CLASSES)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PER_CLASS = 24  # pictures of each class to draw shots from, and as many to test on
 SEEDS = (1, 2, 3)
+WORDS = 2
 SHORT = {"epochs": 50}  # published: 200 plain and 100 with words
 PLAIN, WITH_WORDS = "CoOp", "CoOp + IPL"
 
@@ -41,7 +42,7 @@ def demo(
     methods = [
         Method("zero-shot CLIP"),
         Method(PLAIN, {"learner": "coop", "words": 0, **SHORT}),
-        Method(WITH_WORDS, {"learner": "coop", "words": 3, **SHORT}),
+        Method(WITH_WORDS, {"learner": "coop", "words": WORDS, **SHORT}),
     ]
 
     def done(outcome: Outcome) -> None:

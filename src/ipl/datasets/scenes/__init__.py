@@ -6,7 +6,6 @@ index: the same three give the same bytes in every process (with the same versio
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Sequence
 from random import Random
@@ -16,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from ipl.datasets.scenes import crossings, landmarks, nature, spectacles, styles, volcano, wonders
 from ipl.datasets.scenes.canvas import SIZE, Canvas
 from ipl.datasets.scenes.palettes import DAY, NIGHTS, STORMS, SUNSETS, Mood, choose_mood, nightfall
-from ipl.errors import DataError
+from ipl.errors import DataError, did_you_mean
 
 __all__ = ["CLASSES", "SIZE", "STYLES", "contact_sheet", "draw"]
 
@@ -61,7 +60,7 @@ STYLES: tuple[str, ...] = tuple(_FINISHES)
 
 
 def draw(name: str, index: int, style: str = "painted") -> Image.Image:
-    """Return picture number `index` of a class in a style, 96 x 96 pixels, RGB.
+    """Returns picture number `index` of a class in a style, 96 x 96 pixels, RGB.
 
     Any index from 0 up is a picture of its own. Raises DataError for an unknown class or style
     and for a negative index.
@@ -69,7 +68,7 @@ def draw(name: str, index: int, style: str = "painted") -> Image.Image:
     _known(name, CLASSES, "class of scenes")
     _known(style, STYLES, "style of scenes")
     if index < 0:
-        raise DataError(f"the index of a scene is 0 or more, not {index}")
+        raise DataError(f"index is {index}; a scene's index is 0 or more.")
     digest = hashlib.sha256(f"{name}/{style}/{index}".encode()).digest()
     rng = Random(int.from_bytes(digest[:8], "big"))
     night = style == "night"
@@ -83,23 +82,22 @@ def draw(name: str, index: int, style: str = "painted") -> Image.Image:
 
 
 def _moods(name: str, night: bool) -> Sequence[Mood]:
-    """Return the kinds of light in which a class is drawn."""
+    """Returns the kinds of light in which a class is drawn."""
     if not night:
         return _OWN_LIGHT.get(name, DAY)
     return [nightfall(mood) for mood in _OWN_LIGHT[name]] if name in _DIMMED else NIGHTS
 
 
 def _known(word: str, choices: Sequence[str], what: str) -> None:
-    """Raise DataError, with the closest names, unless the word is one of the choices."""
+    """Raises DataError, with the closest names, unless the word is one of the choices."""
     if word not in choices:
-        close = difflib.get_close_matches(word, choices, n=3, cutoff=0.4) or list(choices)
-        raise DataError(f"no {what} is called {word!r}; the closest: {', '.join(close)}")
+        raise DataError(f"No {what} is called {word!r}.{did_you_mean(word, choices)}")
 
 
 def contact_sheet(
     style: str | None = None, *, columns: int = 8, names: Sequence[str] = CLASSES
 ) -> Image.Image:
-    """Return one row of `columns` pictures for each class, labelled with the class's name.
+    """Returns one row of `columns` pictures for each class, labelled with the class's name.
 
     Without a style the columns are shared among all four styles. The sheet in the documentation
     is written by `python -m ipl.datasets.scenes docs/scenes.png`.

@@ -20,7 +20,7 @@ Oval = tuple[float, float, float, float]
 
 
 def _halo_mask() -> Image.Image:
-    """Return a round mask that falls off with the square of the distance from its centre."""
+    """Returns a round mask that falls off with the square of the distance from its centre."""
     falloff = ImageChops.invert(Image.radial_gradient("L")).resize((128, 128))
     # radial_gradient reaches 255 beyond the square's edge; the lowest values would show a frame.
     return falloff.point([round(255 * max(0.0, (v - 75) / 180) ** 2) for v in range(256)])
@@ -48,7 +48,7 @@ class Canvas:
         self._brush = ImageDraw.Draw(self.image, "RGBA")
 
     def tint(self, colour: Colour, depth: float = 0.0) -> Colour:
-        """Return the colour as it looks in this picture's light at this depth."""
+        """Returns the colour as it looks in this picture's light at this depth."""
         red, green, blue = colour
         if self.mood.dark:
             # Eyes lose colour in the dark, so a dark mood first greys what it then tints.
@@ -59,7 +59,7 @@ class Canvas:
         return mix(lit, self.mood.haze, depth * self.mood.fog)
 
     def _shade(self, colour: Colour, depth: float, glow: bool) -> tuple[int, int, int]:
-        """Return the 8-bit colour to paint; what glows keeps its own colour."""
+        """Returns the 8-bit colour to paint; what glows keeps its own colour."""
         red, green, blue = colour if glow else self.tint(colour, depth)
         return (
             min(255, max(0, round(red))),
@@ -124,7 +124,7 @@ class Canvas:
         self.image.paste(ramp, corner, mask)
 
     def _lead(self, depth: float) -> int:
-        """Return how dark the pen is at this depth: distant outlines are fainter."""
+        """Returns how dark the pen is at this depth: distant outlines are fainter."""
         return round(35 + 135 * min(1.0, depth))
 
     def rect(
@@ -267,7 +267,7 @@ _DIAGONALS = ((-1, -1), (1, 1))
 
 
 def gradient(stops: Sequence[tuple[int, int, int]], width: int, height: int) -> Image.Image:
-    """Return a picture that runs evenly through the colours from top to bottom."""
+    """Returns a picture that runs evenly through the colours from top to bottom."""
     column = Image.new("RGB", (1, len(stops)))
     for row, colour in enumerate(stops):
         column.putpixel((0, row), colour)
@@ -278,7 +278,7 @@ def gradient(stops: Sequence[tuple[int, int, int]], width: int, height: int) -> 
 
 
 def _frame(rng: Random) -> tuple[float, float, float, float]:
-    """Return the window of the canvas that the picture will show: how close the viewer stands."""
+    """Returns the window of the canvas that the picture will show: how close the viewer stands."""
     side = PIXELS * rng.uniform(0.78, 1.0)
     # More is cut at the bottom than at the top, where spires and craters are.
     left, top = rng.random() * (PIXELS - side), rng.uniform(0.0, 0.6) * (PIXELS - side)
@@ -286,7 +286,7 @@ def _frame(rng: Random) -> tuple[float, float, float, float]:
 
 
 def _clip(corners: Sequence[Point], margin: int = 1) -> tuple[int, int, int, int] | None:
-    """Return the part of the picture that these points span, or None when it is empty."""
+    """Returns the part of the picture that these points span, or None when it is empty."""
     left = max(0, int(min(x for x, _ in corners)) - margin)
     top = max(0, int(min(y for _, y in corners)) - margin)
     right = min(PIXELS, int(max(x for x, _ in corners)) + 1 + margin)

@@ -17,7 +17,7 @@ WATERS = (rgb("2f86b0"), rgb("2a9aa6"), rgb("3f74a8"), rgb("4a93ae"), rgb("2f7f8
 
 
 def ridge(rng: Random, base: float, height: float, rough: float) -> list[Point]:
-    """Return a jagged skyline across the picture by midpoint displacement."""
+    """Returns a jagged skyline across the picture by midpoint displacement."""
     values = [rng.random(), rng.random(), rng.random()]
     reach = 0.6
     for _ in range(5):
@@ -32,7 +32,7 @@ def ridge(rng: Random, base: float, height: float, rough: float) -> list[Point]:
 
 
 def swell(rng: Random, base: float, height: float, waves: float = 1.5) -> list[Point]:
-    """Return a softly rolling skyline across the picture."""
+    """Returns a softly rolling skyline across the picture."""
     first, second = rng.uniform(0, 6.3), rng.uniform(0, 6.3)
     points: list[Point] = []
     for step in range(35):
@@ -43,7 +43,7 @@ def swell(rng: Random, base: float, height: float, waves: float = 1.5) -> list[P
 
 
 def ground(line: Sequence[Point], bottom: float = 103.0) -> list[Point]:
-    """Return the polygon between a skyline and the bottom edge."""
+    """Returns the polygon between a skyline and the bottom edge."""
     return [*line, (line[-1][0], bottom), (line[0][0], bottom)]
 
 
@@ -103,7 +103,7 @@ def peak(
 
 
 def _edge(rng: Random, start: Point, end: Point, steps: int, wander: float) -> list[Point]:
-    """Return a broken line from start to end."""
+    """Returns a broken line from start to end."""
     points = [start]
     for step in range(1, steps):
         share = step / steps
@@ -113,7 +113,7 @@ def _edge(rng: Random, start: Point, end: Point, steps: int, wander: float) -> l
 
 
 def _cap(rng: Random, first: list[Point], second: list[Point], cut: int) -> list[Point]:
-    """Return the snow between two edges of a mountain, with a ragged lower rim."""
+    """Returns the snow between two edges of a mountain, with a ragged lower rim."""
     (x0, y0), (x1, y1) = first[cut], second[cut]
     rim: list[Point] = []
     span = abs(x1 - x0)
@@ -151,7 +151,7 @@ def water(
 
 
 def ripple(c: Canvas, top: float, bottom: float, count: int) -> None:
-    """Draw light and dark ripples on a water surface that is already there."""
+    """Draws light and dark ripples on a water surface that is already there."""
     rng = c.rng
     for _ in range(count):
         near = rng.random()
@@ -165,7 +165,7 @@ def ripple(c: Canvas, top: float, bottom: float, count: int) -> None:
 
 
 def sun_path(c: Canvas, top: float, bottom: float, x: float, strength: float = 0.75) -> None:
-    """Draw the broken reflection of the sun or moon on water."""
+    """Draws the broken reflection of the sun or moon on water."""
     rng = c.rng
     for step in range(22):
         near = step / 22

@@ -10,12 +10,12 @@ Colour = tuple[float, float, float]
 
 
 def rgb(code: str) -> Colour:
-    """Return the colour written as six hexadecimal digits."""
+    """Returns the colour written as six hexadecimal digits."""
     return (int(code[0:2], 16), int(code[2:4], 16), int(code[4:6], 16))
 
 
 def mix(first: Colour, second: Colour, share: float) -> Colour:
-    """Return the colour `share` of the way from the first to the second."""
+    """Returns the colour `share` of the way from the first to the second."""
     keep = 1.0 - share
     return (
         first[0] * keep + second[0] * share,
@@ -25,12 +25,12 @@ def mix(first: Colour, second: Colour, share: float) -> Colour:
 
 
 def scale(colour: Colour, factor: float) -> Colour:
-    """Return the colour made darker (factor below 1) or lighter (above 1)."""
+    """Returns the colour made darker (factor below 1) or lighter (above 1)."""
     return (colour[0] * factor, colour[1] * factor, colour[2] * factor)
 
 
 def jitter(rng: Random, colour: Colour, amount: float) -> Colour:
-    """Return the colour moved at random by up to `amount` in each channel."""
+    """Returns the colour moved at random by up to `amount` in each channel."""
     shift = rng.uniform(-amount, amount)
     return (
         colour[0] + shift + rng.uniform(-amount, amount) * 0.6,
@@ -55,7 +55,7 @@ class Mood:
 def _mood(
     name: str, sky: str, ambient: Colour, haze: str, fog: float, sun: str, dark: bool = False
 ) -> Mood:
-    """Return a mood from colours written in hexadecimal, the sky's from top to horizon."""
+    """Returns a mood from colours written in hexadecimal, the sky's from top to horizon."""
     top, middle, low = (rgb(code) for code in sky.split())
     return Mood(name, (top, middle, low), ambient, rgb(haze), fog, rgb(sun), dark)
 
@@ -95,7 +95,7 @@ STORMS = (
 
 
 def choose_mood(rng: Random, moods: Sequence[Mood]) -> Mood:
-    """Return one of the moods with its colours slightly moved, so that no two skies are equal."""
+    """Returns one of the moods with its colours slightly moved, so that no two skies are equal."""
     mood = rng.choice(moods)
     top, middle, low = (jitter(rng, colour, 9.0) for colour in mood.sky)
     warmth = rng.uniform(-0.05, 0.05)
@@ -109,7 +109,7 @@ def choose_mood(rng: Random, moods: Sequence[Mood]) -> Mood:
 
 
 def nightfall(mood: Mood) -> Mood:
-    """Return the mood an hour later: night from above, the last light left at the horizon."""
+    """Returns the mood an hour later: night from above, the last light left at the horizon."""
     navy = rgb("0a1030")
     top, middle, low = mood.sky
     red, green, blue = mood.ambient

@@ -76,7 +76,7 @@ def cloud(
 
 
 def _cloud_colours(c: Canvas) -> tuple[Colour, Colour]:
-    """Return the noon colours of a cloud's lit top and of its shaded base."""
+    """Returns the noon colours of a cloud's lit top and of its shaded base."""
     if c.night:
         return rgb("9aa6c8"), rgb("5f6f98")
     return WHITE, mix(rgb("d5dde8"), c.mood.sky[1], 0.45)

@@ -19,25 +19,25 @@ _BAYER = np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]
 
 
 def _noise(rng: Random, height: int, width: int) -> NDArray[np.float64]:
-    """Return even noise between -1 and 1, drawn from bytes so that it is cheap."""
+    """Returns even noise between -1 and 1, drawn from bytes so that it is cheap."""
     raw = np.frombuffer(rng.randbytes(height * width), dtype=np.uint8)
     return raw.reshape(height, width).astype(np.float64) / 127.5 - 1.0
 
 
 def _picture(values: NDArray[np.float64]) -> Image.Image:
-    """Return the picture of an array of intensities from 0 to 255."""
+    """Returns the picture of an array of intensities from 0 to 255."""
     return Image.fromarray(np.rint(np.clip(values, 0.0, 255.0)).astype(np.uint8))
 
 
 def painted(canvas: Canvas) -> Image.Image:
-    """Return the canvas at its final size with a fine grain, as of paint on board."""
+    """Returns the canvas at its final size with a fine grain, as of paint on board."""
     small = canvas.image.resize((SIZE, SIZE), Image.Resampling.LANCZOS, box=canvas.frame)
     grain = _noise(canvas.rng, SIZE, SIZE)[:, :, None] * 2.0
     return _picture(np.asarray(small, dtype=np.float64) + grain)
 
 
 def _hatching(rng: Random, tone: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return pencil strokes, 0 paper to 1 lead, that grow denser where the tone is darker."""
+    """Returns pencil strokes, 0 paper to 1 lead, that grow denser where the tone is darker."""
     along = np.arange(PIXELS, dtype=np.float64)
     rows, columns = along[:, None], along[None, :]
     wobble = np.repeat(np.repeat(_noise(rng, PIXELS // 12, PIXELS // 12), 12, 0), 12, 1) * 1.2
@@ -51,7 +51,7 @@ def _hatching(rng: Random, tone: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def sketch(canvas: Canvas) -> Image.Image:
-    """Return outlines and hatching on paper, at times with a thin wash of watercolour."""
+    """Returns outlines and hatching on paper, at times with a thin wash of watercolour."""
     rng = canvas.rng
     if canvas.ink is None:
         raise AssertionError("a sketch needs a canvas with a pen")
@@ -76,7 +76,7 @@ def sketch(canvas: Canvas) -> Image.Image:
 
 
 def pixel_art(canvas: Canvas) -> Image.Image:
-    """Return large square pixels in a small palette, the shades between them dithered."""
+    """Returns large square pixels in a small palette, the shades between them dithered."""
     rng = canvas.rng
     small = canvas.image.resize((CELLS, CELLS), Image.Resampling.LANCZOS, box=canvas.frame)
     values = np.asarray(small, dtype=np.float64)

@@ -68,7 +68,7 @@ def waterfall(c: Canvas) -> None:
 
 
 def _cliff_marks(c: Canvas, line: list[Point], foot: float, stone: Colour) -> None:
-    """Draw the cracks and ledges of a rock face."""
+    """Draws the cracks and ledges of a rock face."""
     rng = c.rng
     for _ in range(16):
         x, top = rng.choice(line)
