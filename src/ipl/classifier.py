@@ -26,6 +26,7 @@ from ipl.selection import (
     Objective,
     Selection,
     Template,
+    check_k,
     select_words,
 )
 from ipl.training import Seen, TrainingRecord, draw_shots, look, make_views, train, word_epochs
@@ -107,10 +108,11 @@ class PromptClassifier:
         if not isinstance(self.backbone, Backbone):
             self.backbone = load_backbone(self.backbone, self.device, self.precision)
         backbone = self.backbone
-        layout = learner_class(self.learner).layout_for(self.words, self.recipe.m)
-        learner = learner_class(self.learner)(
-            backbone, layout, dataset.class_names, self.seed, self.placeholder
-        )
+        kind = learner_class(self.learner)
+        layout = kind.layout_for(self.words, self.recipe.m)
+        learner = kind(backbone, layout, dataset.class_names, self.seed, self.placeholder)
+        pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
+        check_k(self.words, pool)
         store = features or FeatureStore(backbone)
         shots, rest = draw_shots(dataset, self.shots, self.seed, store, self.strict, self.reporter)
         self.notes_: list[str] = [*dataset.notes, *shots.notes]
@@ -119,7 +121,6 @@ class PromptClassifier:
             scorer = CandidateScorer(
                 backbone, dataset.class_names, shots.features, shots.labels, self.template, features
             )
-            pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
             self.selection_ = select_words(scorer, pool, self.words, self.objective, self.reporter)
         chosen = self.selection_.words if self.selection_ else ()
         views = make_views(
@@ -134,7 +135,6 @@ class PromptClassifier:
             learner, views, shots.labels, chosen, self.recipe, self.seed, self.reporter
         )
         self._learner = learner
-
         self.classes_ = list(learner.prompts.class_names)
         held_out = look(dataset.test or rest, "held-out", store, self.strict, self.reporter)
         self.notes_ += held_out.notes
@@ -251,7 +251,7 @@ class PromptClassifier:
             backbone={
                 "name": backbone.name,
                 "weights_sha256": backbone.weights_sha256,
-                "precision": self.precision,
+                "precision": backbone.precision,
             },
             preprocessing=backbone.preprocessing.as_dict(),
             classes=tuple(self.classes_),

@@ -372,3 +372,11 @@ def _truncated_jpeg(path: Path) -> None:
     Image.radial_gradient("L").resize((96, 96)).save(path, quality=95)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
+
+
+def test_the_template_in_the_help_is_the_one_in_use() -> None:
+    """The command line states it without importing the search, so the two must be kept equal."""
+    from ipl.cli.fit import TEMPLATE
+    from ipl.selection import DEFAULT_TEMPLATE
+
+    assert TEMPLATE == DEFAULT_TEMPLATE

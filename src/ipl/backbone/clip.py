@@ -16,8 +16,9 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.shared import run_shared
-from ipl.errors import BackboneError, DataError
+from ipl.errors import BackboneError, ConfigError, DataError
 
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Called before each layer with (layer, hidden states); returns the hidden states to go on with.
 Enter = Callable[[int, Tensor], Tensor]
 
@@ -32,12 +33,15 @@ class Backbone:
         tokenizer: Any,
         preprocessing: Preprocessing,
         device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
+        precision: str = "fp32",
     ) -> None:
+        check_precision(precision)
         self.name = name
         self.tokenizer = tokenizer
         self.preprocessing = preprocessing
         self.device = torch.device(device)
+        self.precision = precision
+        dtype = PRECISIONS[precision]
         # Half precision on a CPU is slow, and virtual machines that promise AMX without having it
         # die of it: there, weights are rounded to half and computed with in fp32.
         self.dtype = dtype if self.device.type != "cpu" else torch.float32
@@ -178,6 +182,12 @@ class Backbone:
         """Returns cos(u, y)/tau for features (..., images, dim) and (..., classes, dim)."""
         images, texts = normalize(image_features, dim=-1), normalize(text_features, dim=-1)
         return self.logit_scale * images @ texts.transpose(-1, -2)
+
+
+def check_precision(precision: str) -> None:
+    """Raises ConfigError unless the precision is one we know."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}.")
 
 
 def hash_weights(clip: Any) -> str:

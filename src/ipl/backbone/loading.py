@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.clip import Backbone, check_precision
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.errors import BackboneError, ConfigError, closest, did_you_mean
 from ipl.files import is_folder
@@ -26,16 +26,14 @@ BACKBONES = (
     "openai/clip-vit-large-patch14",
     "openai/clip-vit-large-patch14-336",
 )
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "fp32") -> Backbone:
     """Returns a frozen CLIP: `pocket` (bundled), a Hugging Face folder, or a name on its hub."""
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}.")
+    check_precision(precision)  # before anything large is fetched
     chosen = pick_device(device)
     source = _source(name)
-    return Backbone(name, *_load(source, name), device=chosen, dtype=PRECISIONS[precision])
+    return Backbone(name, *_load(source, name), device=chosen, precision=precision)
 
 
 def load_tokenizer(name: str = "pocket") -> Any:

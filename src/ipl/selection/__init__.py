@@ -1,6 +1,6 @@
 """Which words to put into the prompt: objective, candidate scorer and greedy search."""
 
-from ipl.selection.greedy import select_words
+from ipl.selection.greedy import check_k, select_words
 from ipl.selection.objective import Objective
 from ipl.selection.scorer import CandidateScorer
 from ipl.selection.template import DEFAULT_TEMPLATE, Template
@@ -14,5 +14,6 @@ __all__ = [
     "Selection",
     "SelectionStep",
     "Template",
+    "check_k",
     "select_words",
 ]

@@ -75,5 +75,5 @@ def select_words(
 
 def check_k(k: int, pool: Pool) -> None:
     """Raises ConfigError unless the pool has k words to give."""
-    if not 1 <= k <= len(pool):
+    if not 0 <= k <= len(pool):
         raise ConfigError(f"words is {k}; the pool has {len(pool)} words to choose from.")
