@@ -14,20 +14,21 @@ TEMPLATE = "a photo of a {cls}, with emphasis on: {words}"
 
 def fit(
     data: Path = typer.Argument(
-        help="A folder with one sub-folder per class, or a CSV/JSONL file: path,label[,split]."
+        metavar="DATA",
+        help="A folder with one sub-folder per class, or a CSV/JSONL file: path,label[,split].",
     ),
     backbone: str = typer.Option("pocket", help=BACKBONE_HELP),
     learner: str = typer.Option("coop", help="The prompt learner."),
     words: int = typer.Option(3, help="Words in the prompt (k); 0 is the plain learner."),
     shots: int = typer.Option(16, help="Training images per class."),
-    epochs: int | None = typer.Option(None, help="Epochs in all (T). [default: the learner's]"),
+    epochs: int | None = typer.Option(None, help="Epochs in all (T) (default: the learner's)."),
     interval: int | None = typer.Option(
-        None, help="Epochs after each word (t). [default: the learner's]"
+        None, help="Epochs after each word (t) (default: the learner's)."
     ),
-    batch: int | None = typer.Option(None, help="Images in a step. [default: the learner's]"),
-    lr: float | None = typer.Option(None, help="Learning rate. [default: the learner's]"),
+    batch: int | None = typer.Option(None, help="Images in a step (default: the learner's)."),
+    lr: float | None = typer.Option(None, help="Learning rate (default: the learner's)."),
     m: int | None = typer.Option(
-        None, "--m", help="Soft vectors in a group. [default: the learner's]"
+        None, "--m", help="Soft vectors in a group (default: the learner's)."
     ),
     lambda_: float = typer.Option(0.1, "--lambda", help="Weight of redundancy between words."),
     preset: str = typer.Option(
@@ -47,7 +48,7 @@ def fit(
     device: str = DEVICE,
     precision: str = typer.Option("fp32", help="fp32, bf16 or fp16; prompts stay fp32."),
     save_to: Path | None = typer.Option(
-        None, "--out", help="Where to save. [default: ipl-runs/NAME]"
+        None, "--out", help="Where to save (default: ipl-runs/NAME)."
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a saved run in --out."),
     strict: bool = typer.Option(False, "--strict", help="Fail on a file that is not an image."),

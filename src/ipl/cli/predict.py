@@ -11,14 +11,14 @@ from ipl.errors import DataError
 
 
 def predict(
-    run: Path = typer.Argument(help="A folder that `ipl fit` saved."),
-    images: list[Path] = typer.Argument(help="Image files, or folders of them."),
+    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
+    images: list[Path] = typer.Argument(metavar="IMAGES", help="Image files, or folders of them."),
     classes: str | None = typer.Option(
         None, help='Other classes: "a,b,c", or a file with a name per line.'
     ),
     top: int = typer.Option(5, min=1, help="Classes to show per image."),
     backbone: str | None = typer.Option(
-        None, help="Where the backbone's weights are now. [default: as saved]"
+        None, help="Where the backbone's weights are now (default: as saved)."
     ),
     device: str = DEVICE,
     strict: bool = typer.Option(False, "--strict", help="Fail on a file that is not an image."),

@@ -12,7 +12,7 @@ from ipl.errors import ConfigError
 
 
 def words(
-    look_up: list[str] = typer.Argument(None, metavar="[WORD]...", help="Words to look up."),
+    look_up: list[str] = typer.Argument(None, metavar="WORD", help="Words to look up."),
     words_file: Path | None = typer.Option(
         None, help="Your own list, a word per line, instead of the bundled pool."
     ),
