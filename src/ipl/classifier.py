@@ -12,14 +12,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ipl._version import __version__
 from ipl.backbone import Backbone, FeatureStore, encode_files, load_backbone
 from ipl.datasets import Dataset, read_dataset
 from ipl.errors import ConfigError, DataError, IplError, SavedRunError
 from ipl.learners import Learner, Recipe, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
-from ipl.saving import SavedPrompt, find_backbone, read_run, restore_learner, write_run
+from ipl.saving import SavedPrompt, capture, find_backbone, read_run, restore, write_run
 from ipl.selection import (
     DEFAULT_TEMPLATE,
     CandidateScorer,
@@ -122,6 +121,9 @@ class PromptClassifier:
                 backbone, dataset.class_names, shots.features, shots.labels, self.template, features
             )
             self.selection_ = select_words(scorer, pool, self.words, self.objective, self.reporter)
+            if self.selection_.harmful:
+                named = ", ".join(self.selection_.harmful)
+                self.notes_.append(f"More words do not lower the loss here: {named} raised it.")
         chosen = self.selection_.words if self.selection_ else ()
         views = make_views(
             self.views,
@@ -152,7 +154,12 @@ class PromptClassifier:
             **self.recipe.__dict__,
             "history": self.record_.as_dict(),
         }
+        self._warn()
         return self
+
+    def _warn(self) -> None:
+        for note in self.notes_:
+            self.reporter.warn(note)
 
     def _accuracy(self, seen: Seen, places: Tensor | None = None) -> float:
         labels = seen.labels if places is None else places[seen.labels]
@@ -196,6 +203,7 @@ class PromptClassifier:
         store = features or FeatureStore(learner.backbone)
         seen = look(dataset.test or dataset.train, "test", store, self.strict, self.reporter)
         self.notes_ = [*dataset.notes, *seen.notes]
+        self._warn()
         if not seen.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
         places = torch.tensor([self.classes_.index(name) for name in dataset.class_names])
@@ -209,6 +217,10 @@ class PromptClassifier:
         other._learner = self._fitted().for_classes(class_names)
         other.classes_ = list(other._learner.prompts.class_names)
         return other
+
+    def __repr__(self) -> str:
+        what = repr(self.prompt_) if self._learner else "not fitted"
+        return f"PromptClassifier({self.learner}, words={self.words}: {what})"
 
     @property
     def words_(self) -> list[str]:
@@ -241,26 +253,7 @@ class PromptClassifier:
         write_run(Path(folder), self._saved(), overwrite)
 
     def _saved(self) -> SavedPrompt:
-        learner = self._fitted()
-        backbone = learner.backbone
-        return SavedPrompt(
-            learner=self.learner,
-            prompt=self.prompt_,
-            words=learner.words,
-            placeholder=self.placeholder,
-            backbone={
-                "name": backbone.name,
-                "weights_sha256": backbone.weights_sha256,
-                "precision": backbone.precision,
-            },
-            preprocessing=backbone.preprocessing.as_dict(),
-            classes=tuple(self.classes_),
-            training=self.training_,
-            results=self.results_,
-            selection=self.selection_.as_dict() if self.selection_ else None,
-            ipl_version=__version__,
-            tensors=dict(learner.state_dict()),
-        )
+        return capture(self._fitted(), self.training_, self.results_, self.selection_)
 
     @classmethod
     def from_pretrained(
@@ -289,7 +282,7 @@ class PromptClassifier:
                 reporter=reporter,
                 **recipe,  # type: ignore[arg-type]
             )
-            classifier._learner = restore_learner(saved, backbone)
+            classifier._learner = restore(saved, backbone)
             chosen = Selection.from_dict(saved.selection) if saved.selection else None
         except (IplError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = error if isinstance(error, IplError) else f"it does not fit together ({error!r})."

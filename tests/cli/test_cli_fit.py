@@ -329,7 +329,12 @@ def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
     shutil.copytree(saved_run, home / "run")
     before = _tree(home)
     monkeypatch.setattr(torch.optim.SGD, "step", lambda *_: signal.raise_signal(signal.SIGINT))
-    result = fit(data, "--out", home / "run", "--overwrite")
+    # A background job may have been started with the signal ignored.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = fit(data, "--out", home / "run", "--overwrite")
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert result.code == 130
     assert result.out == ""
     assert "stopped" in result.err

@@ -27,7 +27,7 @@ def test_count_and_hash(ipl: Call) -> None:
 
 def test_list_prints_a_word_per_line(ipl: Call, words_file: Path) -> None:
     result = ipl("words", "--words-file", words_file, "--list")
-    assert result.out.split("\n")[1:-1] == words_file.read_text().split()
+    assert result.out.split("\n")[:-1] == words_file.read_text().split()
 
 
 def test_look_up_in_and_out(ipl: Call) -> None:

@@ -51,6 +51,10 @@ def load_tokenizer(name: str = "pocket") -> Any:
         raise BackboneError(_why_not(error, source if local else None, name)) from error
 
 
+def _devices() -> str:
+    return "auto, cpu or cuda" if torch.cuda.is_available() else "auto or cpu"
+
+
 def _source(name: str) -> str:
     """Returns the folder or hub name that a user's name for a backbone means."""
     if name == "pocket":
@@ -78,7 +82,7 @@ def pick_device(device: str) -> torch.device:
         torch.empty(1, device=chosen).item()
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ConfigError(
-            f"device is {device!r}, which this machine does not have; try auto, cpu or cuda."
+            f"device is {device!r}, which this machine does not have; try {_devices()}."
         ) from None
     return chosen
 

@@ -81,8 +81,8 @@ def demo(
     console = out()
     picture = dataset.test[12 * PER_CLASS].path
     title = (
-        f"Drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs, seeds "
-        f"{', '.join(map(str, SEEDS))}: accuracy in %, mean ± standard deviation"
+        f"Accuracy in %, mean ± standard deviation over seeds {', '.join(map(str, SEEDS))}\n"
+        f"(drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs)"
     )
     console.print(title, soft_wrap=True)
     console.print(methods_table(summary))
@@ -92,9 +92,9 @@ def demo(
         "\nThe prompt: [V] is a trained vector, *word* a chosen word, {cls} the class name\n"
         f"  {best.prompt_}\n\n"
         f"Saved\n"
-        f"  {folder / 'scenes'}  the pictures\n"
-        f"  {run}  this prompt\n"
-        f"  {folder / 'results.json'}  every number above\n\n"
+        f"  the pictures        {folder / 'scenes'}\n"
+        f"  this prompt         {run}\n"
+        f"  every number above  {folder / 'results.json'}\n\n"
         f"Next\n"
         f"  {typed('predict', run, picture, '--classes', 'castle,bridge,windmill')}\n"
         f"  {typed('fit', folder / 'scenes')}\n"

@@ -21,9 +21,9 @@ def fit(
     learner: str = typer.Option("coop", help="The prompt learner."),
     words: int = typer.Option(3, help="Words in the prompt (k); 0 is the plain learner."),
     shots: int = typer.Option(16, help="Training images per class."),
-    epochs: int | None = typer.Option(None, help="Epochs in all (T) (default: the learner's)."),
+    epochs: int | None = typer.Option(None, help="Epochs in all, T (default: the learner's)."),
     interval: int | None = typer.Option(
-        None, help="Epochs after each word (t) (default: the learner's)."
+        None, help="Epochs after each word, t (default: the learner's)."
     ),
     batch: int | None = typer.Option(None, help="Images in a step (default: the learner's)."),
     lr: float | None = typer.Option(None, help="Learning rate (default: the learner's)."),
@@ -101,8 +101,6 @@ def fit(
             classifier.pool = (classifier.pool or Pool.bundled()).without_names()
         classifier.fit(dataset)
         classifier.save_pretrained(target, overwrite)
-    for note in classifier.notes_:
-        reporter.warn(note)
     if as_json:
         print_json({"out": str(target), "notes": classifier.notes_, **classifier.config()})
         return

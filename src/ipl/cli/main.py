@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 
@@ -10,6 +11,10 @@ import typer
 from ipl._version import __version__
 from ipl.cli import demo, fit, predict, words
 from ipl.errors import IplError
+
+# Threads that wait for each other by spinning slow two processes on one machine down many times;
+# this must be said before torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(
     name="ipl",

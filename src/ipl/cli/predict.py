@@ -30,8 +30,10 @@ def predict(
     from ipl.classifier import PromptClassifier
     from ipl.progress import Reporter
     from ipl.reports import predictions_table
+    from ipl.saving import read_run
 
     reporter = Reporter(quiet=quiet)
+    read_run(run)  # before the pictures are looked for: RUN comes first
     names = _class_names(classes) if classes is not None else None
     paths = _image_files(images)
     with stopping(lambda: "nothing was written."):

@@ -18,7 +18,7 @@ def words(
     ),
     no_names: bool = typer.Option(False, "--no-names", help="Leave proper names out."),
     rebuild: bool = typer.Option(
-        False, "--rebuild", help="Build the pool anew from NLTK data (needs ipl[lexicon])."
+        False, "--rebuild", help="Build the pool anew from NLTK data (needs nltk and wordfreq)."
     ),
     show: bool = typer.Option(False, "--list", help="Print every word."),
     save_to: Path | None = typer.Option(None, "--out", help="Write the pool to a new file."),
@@ -77,7 +77,7 @@ def words(
         lines.append(f"{len(pool):,} words ({pool.source}), SHA-256 {pool.sha256}")
     if show:
         report["list"] = list(pool.words)
-        lines += pool.words
+        lines = list(pool.words)  # nothing else, so that it can be piped
     if save_to is not None:
         pool.save(save_to)
         report["out"] = str(save_to)

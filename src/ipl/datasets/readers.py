@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from ipl.datasets.dataset import Dataset, Item, clean_class_name
+from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.images import files_below, is_image_name
 from ipl.errors import DataError
 from ipl.files import is_folder, is_there
@@ -44,6 +44,7 @@ def read_folder(path: Path, strict: bool = False) -> Dataset:
     if not folders:
         raise DataError(f"{train} has no sub-folders: {LAYOUT}.")
     class_folders = [folder.name for folder in folders]
+    check_class_names(class_folders)  # as written, so that a message shows what to rename
     skipped: list[Path] = []
     train_items = list(_items(train, class_folders, skipped))
     filled = {item.label for item in train_items}
@@ -89,6 +90,7 @@ def read_table(path: Path) -> Dataset:
             (path.parent / row["path"], row["label"])
         )
     written = sorted(names)
+    check_class_names(written)  # as written, so that a message shows what to rename
     label_of = {name: position for position, name in enumerate(written)}
     train = tuple(Item(image, label_of[label]) for image, label in parts["train"])
     without = set(range(len(written))) - {item.label for item in train}

@@ -2,15 +2,16 @@
 
 from ipl.saving.card import model_card
 from ipl.saving.format import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
-from ipl.saving.restoring import find_backbone, restore_learner
+from ipl.saving.learner import capture, find_backbone, restore
 
 __all__ = [
     "FORMAT_VERSION",
     "SavedPrompt",
+    "capture",
     "check_target",
     "find_backbone",
     "model_card",
     "read_run",
-    "restore_learner",
+    "restore",
     "write_run",
 ]

@@ -65,7 +65,10 @@ def check_target(folder: Path, overwrite: bool = False) -> None:
     if inside - {CONFIG, TENSORS, CARD} or not {CONFIG, TENSORS} <= inside:
         raise SavedRunError(f"{folder} holds other files; choose a new folder for the run.")
     if not overwrite:
-        raise SavedRunError(f"{folder} holds a saved run already; overwrite it or choose another.")
+        raise SavedRunError(
+            f"{folder} holds a saved run already; choose another folder, or replace it with "
+            "--overwrite (overwrite=True in Python)."
+        )
 
 
 def write_run(folder: Path, saved: SavedPrompt, overwrite: bool = False) -> None:

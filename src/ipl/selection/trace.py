@@ -46,6 +46,11 @@ class Selection:
         """Returns the chosen words in order."""
         return tuple(step.word for step in self.steps)
 
+    @property
+    def harmful(self) -> tuple[str, ...]:
+        """Returns the words that raised the loss when they entered: k words are always taken."""
+        return tuple(step.word for step in self.steps if step.utility < 0)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns everything as plain values for JSON."""
         values = asdict(self)

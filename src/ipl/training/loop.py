@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from ipl.training.views import View
 
 MOMENTUM = 0.9
 WEIGHT_DECAY = 5e-4
+SMALL_PRODUCT = 5_000_000  # multiplications in the smallest matrix product of a step
 
 
 def train(
@@ -39,7 +41,7 @@ def train(
     order = torch.Generator().manual_seed(seed)
     started = time.perf_counter()
     epochs: list[EpochRecord] = []
-    with reporter.task("Training", recipe.epochs) as advance:
+    with _threads(learner), reporter.task("Training", recipe.epochs) as advance:
         for epoch in range(recipe.epochs):
             word = arrivals.get(epoch)
             if word is not None:
@@ -66,6 +68,21 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tenso
     order = torch.randperm(count, generator=generator)
     full = count - count % size or count
     yield from order[:full].split(size)
+
+
+@contextmanager
+def _threads(learner: Learner) -> Iterator[None]:
+    """Trains small prompts on one thread of a CPU: two would mostly wait for each other."""
+    classes, tokens, width = learner.prompts.embeddings.shape
+    own = tokens - learner.prompts.shared
+    small = (learner.prompts.shared + classes * own) * width**2 < SMALL_PRODUCT
+    before = torch.get_num_threads()
+    if small and learner.backbone.device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _finite(loss: Tensor, epoch: int, batch: int) -> float:

@@ -14,7 +14,7 @@ def word_epochs(k: int, t: int, total: int) -> tuple[int, ...]:
     if k * t > total:
         raise ConfigError(
             f"words (k = {k}) times interval (t = {t}) is {k * t}, more than epochs (T = {total}); "
-            "k * t <= T is needed, so that each word is trained with."
+            f"k * t <= T is needed: {k * t} epochs or more, a shorter interval, or fewer words."
         )
     return tuple(range(0, k * t, t))
 

@@ -1,13 +1,44 @@
-"""From a saved prompt back to a learner on its backbone."""
+"""From a learner to a saved prompt, and back to a learner on its backbone."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from ipl._version import __version__
 from ipl.backbone import Backbone, load_backbone
 from ipl.errors import BackboneError, SavedRunError
 from ipl.learners import Learner, learner_class
 from ipl.saving.format import SavedPrompt
+from ipl.selection import Selection
+
+
+def capture(
+    learner: Learner,
+    training: dict[str, Any],
+    results: dict[str, Any],
+    selection: Selection | None,
+) -> SavedPrompt:
+    """Returns what is saved of a learner and of how it was made."""
+    backbone = learner.backbone
+    return SavedPrompt(
+        learner=learner.name,
+        prompt=learner.layout.readable(learner.words),
+        words=learner.words,
+        placeholder=learner.placeholder,
+        backbone={
+            "name": backbone.name,
+            "weights_sha256": backbone.weights_sha256,
+            "precision": backbone.precision,
+        },
+        preprocessing=backbone.preprocessing.as_dict(),
+        classes=learner.prompts.class_names,
+        training=training,
+        results=results,
+        selection=selection.as_dict() if selection else None,
+        ipl_version=__version__,
+        tensors=dict(learner.state_dict()),
+    )
 
 
 def find_backbone(
@@ -41,7 +72,7 @@ def find_backbone(
     return backbone
 
 
-def restore_learner(saved: SavedPrompt, backbone: Backbone) -> Learner:
+def restore(saved: SavedPrompt, backbone: Backbone) -> Learner:
     """Returns the learner with its vectors and, embedded anew, its words."""
     learner = learner_class(saved.learner)(
         backbone, saved.layout, saved.classes, placeholder=saved.placeholder
