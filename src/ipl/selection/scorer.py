@@ -31,6 +31,7 @@ class CandidateScorer:
         self.labels = labels.to(backbone.device)
         self.template = template or Template()
         self.store = store
+        self._tokens: dict[str, int] = {}  # every step asks for the whole pool again
 
     def score(
         self,
@@ -61,11 +62,14 @@ class CandidateScorer:
 
     def token(self, word: str) -> int:
         """Returns the one token of a word."""
+        if word in self._tokens:
+            return self._tokens[word]
         ids = self.backbone.tokenize(word)
         if len(ids) != 1:
             raise ConfigError(
                 f"{word!r} is {len(ids)} tokens of {self.backbone.name}; a candidate must be one."
             )
+        self._tokens[word] = ids[0]
         return ids[0]
 
     def check_room(self, k: int) -> None:
