@@ -72,11 +72,7 @@ def test_source_is_needed() -> None:
         Pool(("dog",), "")
 
 
-def test_without_leaves_the_rest_and_never_nothing() -> None:
-    pool = Pool(("cat", "dog"), "test")
-    assert pool.without(["dog", "unicorn"]).words == ("cat",)
-    with pytest.raises(DataError, match="No candidate word is left"):
-        pool.without(["cat", "dog"])
+def test_a_pool_of_names_alone_leaves_nothing() -> None:
     with pytest.raises(DataError, match="No candidate word is left"):
         Pool(("aaron",), "test").without_names()
 

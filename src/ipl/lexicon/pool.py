@@ -110,11 +110,6 @@ class Pool:
         """Returns the pool without the words that the package knows to be only proper names."""
         return Pool.from_words(set(self.words) - proper_names(), f"{self.source}, no names")
 
-    def without(self, words: Iterable[str]) -> Pool:
-        """Returns the pool without the given words; those it does not hold are ignored."""
-        unwanted = set(words)
-        return Pool.from_words(set(self.words) - unwanted, f"{self.source}, some words left out")
-
     def save(self, path: str | Path) -> None:
         """Writes the words one per line, as `from_file` reads them."""
         write_text(Path(path), "\n".join(self.words) + "\n")
