@@ -152,6 +152,18 @@ def test_any_class_list_works(fitted: PromptClassifier, base: Dataset) -> None:
         fitted.with_classes(["castle", "Castle"])
 
 
+def test_a_card_keeps_accuracy_with_the_classes_it_was_measured_on(
+    fitted: PromptClassifier, tmp_path: Path
+) -> None:
+    fitted.with_classes(["castle", "bridge"]).save_pretrained(tmp_path / "other")
+    card = (tmp_path / "other" / "README.md").read_text()
+    assert "15 training images of 5 classes" in card
+    assert f"Trained on: {', '.join(fitted.classes_)}." in card
+    assert "Classifies, untrained: castle, bridge." in card
+    fitted.save_pretrained(tmp_path / "same")
+    assert "untrained" not in (tmp_path / "same" / "README.md").read_text()
+
+
 def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Dataset) -> None:
     with pytest.raises(DataError, match="'volcano', which this prompt was not given"):
         fitted.score(scenes)

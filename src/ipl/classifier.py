@@ -147,6 +147,7 @@ class PromptClassifier:
         }
         self.training_: dict[str, Any] = {
             "data": dataset.name,
+            "classes": self.classes_,
             "shots": self.shots,
             "images": len(shots.items),
             "seed": self.seed,

@@ -86,7 +86,8 @@ def demo(
     )
     console.print(title, soft_wrap=True)
     console.print(methods_table(summary))
-    console.print(f"\nThe words of seed {SEEDS[0]}: gain = utility - 0.1 * redundancy")
+    weight = best.selection_.lambda_
+    console.print(f"\nThe words of seed {SEEDS[0]}: gain = utility - {weight} * redundancy")
     console.print(words_table(best.selection_))
     console.print(
         "\nThe prompt: [V] is a trained vector, *word* a chosen word, {cls} the class name\n"

@@ -52,9 +52,6 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except IplError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:  # the system refused something: a device that is full, a lost mount
+    except (IplError, OSError) as error:  # OSError: a device that is full, a mount that is lost
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
