@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,21 @@ import torch
 
 from ipl.backbone import Backbone, load_backbone
 from ipl.datasets import Dataset, scenes_dataset
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Points IPL_CACHE at a temporary folder; yields a folder after the other for the tests."""
+    base = tmp_path_factory.mktemp("caches")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPL_CACHE", str(base / "shared"))  # for fixtures that many tests share
+        yield (base / str(number) for number in count(1))
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(_no_cache_of_the_user: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives each test an empty cache; the folder is there once something was kept."""
+    monkeypatch.setenv("IPL_CACHE", str(next(_no_cache_of_the_user)))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ipl.backbone import Backbone, FeatureStore, encode_files, load_backbone
+from ipl.backbone import MEMORY, Backbone, FeatureStore, encode_files, load_backbone
+from ipl.cache import Cache
 from ipl.datasets import Dataset, read_dataset
 from ipl.errors import ConfigError, DataError, IplError, SavedRunError
 from ipl.learners import Learner, Recipe, learner_class
@@ -21,14 +23,14 @@ from ipl.progress import SILENT, Reporter
 from ipl.saving import SavedPrompt, capture, find_backbone, read_run, restore, write_run
 from ipl.selection import (
     DEFAULT_TEMPLATE,
-    CandidateScorer,
-    Objective,
+    Search,
+    Seen,
     Selection,
-    Template,
-    check_k,
-    select_words,
+    WordChoice,
+    draw_shots,
+    look,
 )
-from ipl.training import Seen, TrainingRecord, draw_shots, look, make_views, train, word_epochs
+from ipl.training import AUTO, check_words, fit_learner, most_words
 
 Images = Sequence[str | Path | Image.Image]
 
@@ -36,15 +38,15 @@ Images = Sequence[str | Path | Image.Image]
 class PromptClassifier:
     """A frozen CLIP with a prompt learnt from a few pictures per class.
 
-    `words` is how many real words the prompt gets (0: the plain learner). What is None takes the
-    learner's published value.
+    `words` is how many real words the prompt gets: 0 is the plain learner, "auto" the number from 1
+    to 6 that trains best. What is None takes the learner's published value.
     """
 
     def __init__(
         self,
         backbone: str | Backbone = "pocket",
         learner: str = "coop",
-        words: int = 3,
+        words: int | str = 3,
         *,
         shots: int = 16,
         epochs: int | None = None,
@@ -56,17 +58,18 @@ class PromptClassifier:
         preset: str = "paper",
         word_embedding: str = "text",
         template: str = DEFAULT_TEMPLATE,
+        search: str | Search = "exact",
+        memory: float = MEMORY,
         placeholder: str = "token",
         views: int | str = 0,
         pool: Pool | None = None,
         seed: int = 1,
         device: str = "auto",
         precision: str = "fp32",
+        cache: bool = True,
         strict: bool = False,
         reporter: Reporter = SILENT,
     ) -> None:
-        if words < 0:
-            raise ConfigError(f"words is {words}; it must be 0 or more.")
         if shots < 1:
             raise ConfigError(f"shots is {shots}; it must be 1 or more.")
         if not 0 <= seed < 2**32:
@@ -77,18 +80,17 @@ class PromptClassifier:
         self.shots = shots
         self.recipe: Recipe = (
             learner_class(learner)
-            .recipe(words)
+            .recipe(words if isinstance(words, int) else 1)
             .override(epochs=epochs, interval=interval, batch=batch, lr=lr, m=m)
         )
-        word_epochs(words, self.recipe.interval, self.recipe.epochs)
-        self.objective = Objective(lambda_, preset, word_embedding)
-        self.template = Template(template)
+        check_words(words, self.recipe)
+        self.choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
         self.placeholder = placeholder
         self.views = views
-        self.pool = pool
         self.seed = seed
         self.device = device
         self.precision = precision
+        self.cache = cache
         self.strict = strict
         self.reporter = reporter
         self._learner: Learner | None = None
@@ -107,41 +109,45 @@ class PromptClassifier:
         if not isinstance(self.backbone, Backbone):
             self.backbone = load_backbone(self.backbone, self.device, self.precision)
         backbone = self.backbone
+        disk = Cache(reporter=self.reporter) if self.cache else None
+        store = features or FeatureStore(backbone, disk)
         kind = learner_class(self.learner)
-        layout = kind.layout_for(self.words, self.recipe.m)
-        learner = kind(backbone, layout, dataset.class_names, self.seed, self.placeholder)
-        pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
-        check_k(self.words, pool)
-        store = features or FeatureStore(backbone)
+
+        def make(k: int) -> Learner:
+            layout = kind.layout_for(k, self.recipe.m)
+            return kind(backbone, layout, dataset.class_names, self.seed, self.placeholder)
+
+        k = most_words(self.recipe) if self.words == AUTO else int(self.words)
+        make(k)  # a prompt too long for the tower is said before anything is computed
+        self.choice.candidates(backbone, k)
         shots, rest = draw_shots(dataset, self.shots, self.seed, store, self.strict, self.reporter)
         self.notes_: list[str] = [*dataset.notes, *shots.notes]
         self.selection_: Selection | None = None
-        if self.words:
-            scorer = CandidateScorer(
-                backbone, dataset.class_names, shots.features, shots.labels, self.template, features
+        if k:
+            self.selection_ = self.choice.choose(
+                backbone, dataset.class_names, shots, k, disk, features, self.reporter
             )
-            self.selection_ = select_words(scorer, pool, self.words, self.objective, self.reporter)
-            if self.selection_.harmful:
-                named = ", ".join(self.selection_.harmful)
-                self.notes_.append(f"More words do not lower the loss here: {named} raised it.")
-        chosen = self.selection_.words if self.selection_ else ()
-        views = make_views(
+        fitted = fit_learner(
+            make,
+            range(1, k + 1) if self.words == AUTO else [k],
+            self.selection_.words if self.selection_ else (),
+            shots,
             self.views,
-            backbone,
-            [item.path for item in shots.items],
-            shots.features,
+            self.recipe,
             self.seed,
             self.reporter,
         )
-        self.record_: TrainingRecord = train(
-            learner, views, shots.labels, chosen, self.recipe, self.seed, self.reporter
-        )
+        learner, self.record_ = fitted.learner, fitted.record
+        if self.selection_ is not None:
+            self.selection_ = self.selection_.first(len(learner.words))
+            self.notes_ += self.selection_.notes
         self._learner = learner
         self.classes_ = list(learner.prompts.class_names)
         held_out = look(dataset.test or rest, "held-out", store, self.strict, self.reporter)
         self.notes_ += held_out.notes
         self.results_: dict[str, Any] = {
             "train_accuracy": self._accuracy(shots),
+            "words_tried": [asdict(trial) for trial in fitted.trials],
             "held_out_accuracy": self._accuracy(held_out) if held_out.items else None,
             "held_out_images": len(held_out.items),
         }

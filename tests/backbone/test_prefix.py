@@ -14,7 +14,8 @@ NAMES = ["cat", "starry night", "siamese cat with a very long name"]
 
 
 def features(cache: PrefixCache, ids: list[int]) -> torch.Tensor:
-    return torch.cat(list(cache.features(ids)), dim=1)
+    """Returns the features (prompts, candidates, dim)."""
+    return torch.cat(list(cache.features(ids))).transpose(0, 1)
 
 
 @pytest.mark.parametrize("tail", ["", ", in a photo."])
@@ -22,7 +23,7 @@ def features(cache: PrefixCache, ids: list[int]) -> torch.Tensor:
 def test_features_are_those_of_whole_prompts(
     pocket: Backbone, tail: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(prefix_module.ROWS_PER_CHUNK, "cpu", rows)
+    monkeypatch.setitem(prefix_module.ROWS_AT_ONCE, "cpu", rows)
     prefixes = [[pocket.sos, *pocket.tokenize(f"a photo of a {name}, with")] for name in NAMES]
     cache = PrefixCache(pocket, prefixes, pocket.tokenize(tail))
     ours = features(cache, [pocket.tokenize(word)[0] for word in WORDS])

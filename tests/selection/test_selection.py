@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone import Backbone, FeatureStore, PrefixCache
+from ipl.backbone import Backbone, FeatureStore, prefix
 from ipl.errors import ConfigError
 from ipl.lexicon import Pool
-from ipl.selection import CandidateScorer, Objective, Selection, Template, select_words
+from ipl.selection import CandidateScorer, Objective, Search, Selection, Template, greedy_search
 
 NAMES = ["cat", "starry night", "pirate ship"]
 POOL = Pool.from_words(
@@ -44,7 +44,7 @@ def test_losses_are_those_of_a_plain_loop(
 ) -> None:
     ours = scorer.score(selected, POOL.words)
     loop = [plain_loss(pocket, few_images, prompts([*selected, word])) for word in POOL.words]
-    torch.testing.assert_close(ours, torch.tensor(loop), atol=1e-4, rtol=0)
+    torch.testing.assert_close(ours, torch.tensor(loop).double(), atol=1e-4, rtol=0)
 
 
 def test_the_loss_of_no_words_is_the_plain_prompts(
@@ -86,7 +86,7 @@ def test_the_words_are_those_of_a_plain_greedy_loop(
         steps.append(best)
         chosen.append(best[1])
         loss = best[2]
-    found = select_words(scorer, POOL, 3, objective)
+    found = greedy_search(scorer, POOL, 3, objective)
     assert found.words == tuple(POOL.words[i] for i in chosen)
     for step, (gain, _, after, repeated) in zip(found.steps, steps, strict=True):
         assert step.gain == pytest.approx(gain, abs=2e-4)
@@ -99,7 +99,7 @@ def test_the_objective_is_the_sum_of_the_steps_gains(
     pocket: Backbone, few_images: Images, scorer: CandidateScorer
 ) -> None:
     """Utility and redundancy of the set, computed at once, telescope into the increments."""
-    found = select_words(scorer, POOL, 3, Objective(0.2))
+    found = greedy_search(scorer, POOL, 3, Objective(0.2))
     words = list(found.words)
     e = normalize(pocket.encode_texts(words), dim=-1)
     pairs = sum(float(e[i] @ e[j]) for i, j in itertools.combinations(range(3), 2))
@@ -108,7 +108,7 @@ def test_the_objective_is_the_sum_of_the_steps_gains(
 
 
 def test_the_first_word_is_the_best_single_word(scorer: CandidateScorer) -> None:
-    found = select_words(scorer, POOL, 1)
+    found = greedy_search(scorer, POOL, 1)
     losses = {word: scorer.loss([word]) for word in POOL.words}
     assert found.words[0] == min(losses, key=losses.__getitem__)
     ranked = [found.words[0], *(r.word for r in found.steps[0].runners_up)]
@@ -116,15 +116,15 @@ def test_the_first_word_is_the_best_single_word(scorer: CandidateScorer) -> None
 
 
 def test_a_large_lambda_changes_the_choice(scorer: CandidateScorer) -> None:
-    free = select_words(scorer, POOL, 3, Objective(0.0))
-    strict = select_words(scorer, POOL, 3, Objective(50.0))
+    free = greedy_search(scorer, POOL, 3, Objective(0.0))
+    strict = greedy_search(scorer, POOL, 3, Objective(50.0))
     assert free.words[0] == strict.words[0]
     assert free.words != strict.words
     assert sum(s.redundancy for s in strict.steps) < sum(s.redundancy for s in free.steps)
 
 
 def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: CandidateScorer) -> None:
-    found = select_words(scorer, POOL, len(POOL))
+    found = greedy_search(scorer, POOL, len(POOL))
     assert sorted(found.words) == list(POOL.words)
     assert [step.scored for step in found.steps] == list(range(len(POOL), 0, -1))
     assert found.steps[-1].runners_up == ()
@@ -136,16 +136,17 @@ def test_ties_go_in_alphabetical_order(
     monkeypatch.setattr(
         CandidateScorer, "score", lambda self, selected, candidates, advance: torch.ones(len(POOL))
     )
-    assert select_words(scorer, POOL, 3, Objective(0.0)).words == POOL.words[:3]
+    every = greedy_search(scorer, POOL, 3, Objective(0.0), Search("exhaustive"))
+    assert every.words == POOL.words[:3]
 
 
 def test_k_must_fit_the_pool_and_the_positions(pocket: Backbone, few_images: Images) -> None:
     scorer = CandidateScorer(pocket, NAMES, *few_images)
     with pytest.raises(ConfigError, match="words is 11; the pool has 10 words"):
-        select_words(scorer, POOL, 11)
+        greedy_search(scorer, POOL, 11)
     many = Pool.from_words(Pool.bundled().words[:60], "test")
     with pytest.raises(ConfigError, match="40 words need 93 tokens .* 77 positions"):
-        select_words(scorer, many, 40)
+        greedy_search(scorer, many, 40)
 
 
 def test_the_room_is_counted_exactly(pocket: Backbone, few_images: Images) -> None:
@@ -210,7 +211,7 @@ def test_what_is_no_objective(arguments: dict[str, object], says: str) -> None:
 
 
 def test_the_trace_survives_json(scorer: CandidateScorer) -> None:
-    found = select_words(scorer, POOL, 2)
+    found = greedy_search(scorer, POOL, 2)
     again = Selection.from_dict(json.loads(json.dumps(found.as_dict())))
     assert again == found
     assert again.pool_sha256 == POOL.sha256
@@ -221,9 +222,9 @@ def test_other_shots_reuse_candidate_features(
 ) -> None:
     """With a store, a second seed runs the tower only where its words differ."""
     runs: list[int] = []
-    run = PrefixCache._run
+    run = prefix._Run.features
     monkeypatch.setattr(
-        PrefixCache, "_run", lambda self, ids: (runs.append(len(ids)), run(self, ids))[1]
+        prefix._Run, "features", lambda self, ids: (runs.append(len(ids)), run(self, ids))[1]
     )
     store = FeatureStore(pocket)
     first = CandidateScorer(pocket, NAMES, *few_images, store=store)

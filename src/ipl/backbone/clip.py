@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.shared import run_shared
+from ipl.backbone.tower import TextTower
 from ipl.errors import BackboneError, ConfigError, DataError
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -25,6 +26,8 @@ Enter = Callable[[int, Tensor], Tensor]
 
 class Backbone:
     """Both towers of one CLIP, frozen, with its tokenizer and image transform."""
+
+    causal = True  # a text row sees only itself and the rows before it
 
     def __init__(
         self,
@@ -50,7 +53,10 @@ class Backbone:
         self._token_rows = clip.text_model.embeddings.token_embedding.weight.detach().float()
         self._token_rows = self._token_rows.to(self.device)
         self.logit_scale = float(clip.logit_scale.detach().exp())
+        if not getattr(clip.config.text_config, "is_causal", True):
+            self.causal = False
         self.clip = clip.eval().requires_grad_(False).to(dtype).to(self.device, self.dtype)
+        self._towers: dict[torch.dtype, TextTower] = {}
 
     # -- dimensions, read from the model --------------------------------------------------------
 
@@ -91,6 +97,11 @@ class Backbone:
         """Returns the id of the token that opens a text."""
         return int(self.tokenizer.bos_token_id)
 
+    @property
+    def opening(self) -> tuple[int, ...]:
+        """Returns the ids that stand before every text."""
+        return (self.sos,)
+
     @cached_property
     def eos(self) -> int:
         """Returns the id of the token that closes a text and carries its feature."""
@@ -116,33 +127,43 @@ class Backbone:
     ) -> Tensor:
         """Returns features (prompts, dim) of token embeddings (prompts, tokens, width).
 
-        `eos` holds each prompt's EOS row; what stands after it is padding, which a causal tower
-        never sees from that row. `enter` may rewrite rows before any layer. `shared` says how many
-        first rows are the same in every prompt; without `enter` they are then run once.
+        `eos` holds each prompt's EOS row; what stands after it is padding, which that row never
+        sees. `enter` may rewrite rows before any layer. `shared` says how many first rows are the
+        same in every prompt; a causal tower without `enter` then runs them once.
         """
         text = self.clip.text_model
+        hidden = self._with_positions(embeddings)
+        if self.causal and shared and enter is None:
+            hidden, eos = run_shared(self.text_layers, hidden, shared), eos - shared
+        else:
+            seen = None
+            if not self.causal:  # then padding has to be hidden: (prompts, 1, 1, tokens)
+                tokens = torch.arange(hidden.shape[1], device=self.device)
+                seen = (tokens <= eos[:, None])[:, None, None]
+            hidden = run_layers(self.text_layers, hidden, enter, seen, self.causal)
+        hidden = hidden[torch.arange(len(hidden), device=self.device), eos]
+        features: Tensor = self.clip.text_projection(text.final_layer_norm(hidden))
+        return features.float()
+
+    def _with_positions(self, embeddings: Tensor) -> Tensor:
         tokens = embeddings.shape[1]
         if tokens > self.positions:
             raise BackboneError(
                 f"A prompt of {tokens} tokens does not fit the {self.positions} positions of "
                 f"{self.name}."
             )
-        rows = text.embeddings.position_embedding.weight[:tokens]
-        hidden = embeddings.to(self.dtype) + rows
-        if shared and enter is None:
-            hidden, eos = run_shared(self.text_layers, hidden, shared), eos - shared
-        else:
-            for number, layer in enumerate(self.text_layers):
-                if enter is not None:
-                    hidden = enter(number, hidden)
-                hidden = layer(hidden, None, is_causal=True)
-        hidden = hidden[torch.arange(len(hidden), device=self.device), eos]
-        features: Tensor = self.clip.text_projection(text.final_layer_norm(hidden))
-        return features.float()
+        positions: Tensor = self.clip.text_model.embeddings.position_embedding.weight[:tokens]
+        return embeddings.to(self.dtype) + positions
+
+    def text_tower(self, dtype: torch.dtype) -> TextTower:
+        """Returns a causal text tower as plain matrices in a precision, made once."""
+        if dtype not in self._towers:
+            self._towers[dtype] = TextTower(self.clip, dtype)
+        return self._towers[dtype]
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """Returns features (texts, dim) of plain strings, padded only to the longest of them."""
-        ids = [[self.sos, *self.tokenize(text), self.eos] for text in texts]
+        ids = [[*self.opening, *self.tokenize(text), self.eos] for text in texts]
         longest = max(len(row) for row in ids)
         padded = torch.tensor([row + [self.eos] * (longest - len(row)) for row in ids])
         eos = torch.tensor([len(row) - 1 for row in ids], device=self.device)
@@ -160,17 +181,18 @@ class Backbone:
         the position embedding and before the pre-norm; `enter` may rewrite rows before any layer.
         """
         vision = self.clip.vision_model
-        hidden = vision.embeddings(pixels.to(self.device, self.dtype))
-        if prompts is not None:
-            rows = prompts.to(self.dtype).expand(len(hidden), *prompts.shape[-2:])
-            hidden = torch.cat([hidden, rows], dim=1)
-        hidden = vision.pre_layrnorm(hidden)
-        for number, layer in enumerate(self.image_layers):
-            if enter is not None:
-                hidden = enter(number, hidden)
-            hidden = layer(hidden, None, is_causal=False)
+        hidden = vision.pre_layrnorm(self._patch_rows(pixels, prompts))
+        hidden = run_layers(self.image_layers, hidden, enter)
         features: Tensor = self.clip.visual_projection(vision.post_layernorm(hidden[:, 0]))
         return features.float()
+
+    def _patch_rows(self, pixels: Tensor, prompts: Tensor | None) -> Tensor:
+        """Returns the first rows (batch, rows, width) of the image tower, prompts at the end."""
+        hidden: Tensor = self.clip.vision_model.embeddings(pixels.to(self.device, self.dtype))
+        if prompts is None:
+            return hidden
+        rows = prompts.to(self.dtype).expand(len(hidden), *prompts.shape[-2:])
+        return torch.cat([hidden, rows], dim=1)
 
     def no_features(self) -> Tensor:
         """Returns the features (0, dim) of no picture."""
@@ -182,6 +204,21 @@ class Backbone:
         """Returns cos(u, y)/tau for features (..., images, dim) and (..., classes, dim)."""
         images, texts = normalize(image_features, dim=-1), normalize(text_features, dim=-1)
         return self.logit_scale * images @ texts.transpose(-1, -2)
+
+
+def run_layers(
+    layers: Any,
+    hidden: Tensor,
+    enter: Enter | None = None,
+    seen: Tensor | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """Returns the rows (batch, rows, width) after all layers; `seen` masks what they attend to."""
+    for number, layer in enumerate(layers):
+        if enter is not None:
+            hidden = enter(number, hidden)
+        hidden = layer(hidden, seen, is_causal=causal)
+    return hidden
 
 
 def check_precision(precision: str) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,38 +16,64 @@ import torch
 
 from ipl.backbone.clip import Backbone, check_precision
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.siglip import SiglipBackbone
 from ipl.errors import BackboneError, ConfigError, closest, did_you_mean
 from ipl.files import is_folder
 
-# Names to suggest; any CLIP on the hub or in a folder works.
+# Names to suggest; any CLIP or SigLIP on the hub or in a folder works.
 BACKBONES = (
     "pocket",
     "openai/clip-vit-base-patch16",
     "openai/clip-vit-base-patch32",
     "openai/clip-vit-large-patch14",
     "openai/clip-vit-large-patch14-336",
+    "google/siglip-base-patch16-224",
 )
 
 
+@dataclass(frozen=True)
+class Family:
+    """How models of one type are loaded, and what their preprocessor says unless it is written."""
+
+    backbone: type[Backbone]
+    model: str  # the class in transformers
+    crops: bool  # resizes the short side and crops, or squashes the whole picture
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+FAMILIES = {
+    "clip": Family(
+        Backbone,
+        "CLIPModel",
+        crops=True,
+        mean=(0.48145466, 0.4578275, 0.40821073),
+        std=(0.26862954, 0.26130258, 0.27577711),
+    ),
+    # SigLIP 2's checkpoints of fixed resolution are saved under this type as well.
+    "siglip": Family(
+        SiglipBackbone, "SiglipModel", crops=False, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
+    ),
+}
+
+
 def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "fp32") -> Backbone:
-    """Returns a frozen CLIP: `pocket` (bundled), a Hugging Face folder, or a name on its hub."""
+    """Returns a frozen CLIP or SigLIP: `pocket`, a Hugging Face folder, or a name on its hub."""
     check_precision(precision)  # before anything large is fetched
     chosen = pick_device(device)
-    source = _source(name)
-    return Backbone(name, *_load(source, name), device=chosen, precision=precision)
+    family, model, tokenizer, preprocessing = _load(_source(name), name)
+    return family.backbone(name, model, tokenizer, preprocessing, chosen, precision)
 
 
 def load_tokenizer(name: str = "pocket") -> Any:
     """Returns the tokenizer of a backbone without loading its weights."""
-    from transformers import AutoTokenizer
-
     source = _source(name)
     local = Path(source).is_dir()
     try:
         with _quiet_transformers(local):
-            return AutoTokenizer.from_pretrained(
-                source, local_files_only=local or not _hub_reachable()
-            )
+            return _tokenizer(source, name, local or not _hub_reachable())
+    except BackboneError:
+        raise
     except Exception as error:  # transformers and hub raise many kinds
         raise BackboneError(_why_not(error, source if local else None, name)) from error
 
@@ -87,28 +114,30 @@ def pick_device(device: str) -> torch.device:
     return chosen
 
 
-def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
-    from transformers import AutoConfig, AutoTokenizer, CLIPModel
+def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
+    import transformers
 
     local = Path(source).is_dir()
-    options = {"local_files_only": local or not _hub_reachable()}
+    offline = local or not _hub_reachable()
     try:
         with _quiet_transformers(local):
-            config = AutoConfig.from_pretrained(source, **options)
-            if config.model_type != "clip":
+            config = transformers.AutoConfig.from_pretrained(source, local_files_only=offline)
+            if config.model_type not in FAMILIES:
                 raise BackboneError(
-                    f"{name} is a {config.model_type!r} model; ipl needs a CLIP model."
+                    f"{name} is a {config.model_type!r} model; ipl needs a CLIP, or a SigLIP of "
+                    "fixed resolution."
                 )
-            clip, report = CLIPModel.from_pretrained(
+            family = FAMILIES[config.model_type]
+            tokenizer = _tokenizer(source, name, offline)  # may lack a package: before the weights
+            values = _preprocessor_config(source, offline)
+            model, report = getattr(transformers, family.model).from_pretrained(
                 source,
                 dtype=torch.float32,
                 attn_implementation="sdpa",
                 use_safetensors=True,  # nothing is ever unpickled
                 output_loading_info=True,
-                **options,
+                local_files_only=offline,
             )
-            tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            values = _preprocessor_config(source, options["local_files_only"])
     except BackboneError:
         raise
     except Exception as error:  # transformers, hub and safetensors raise many kinds
@@ -116,7 +145,27 @@ def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
     lost = sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]])
     if lost:
         raise BackboneError(f"The weights of {name} are incomplete: no usable {lost[0]}.")
-    return clip, tokenizer, _read_preprocessing(values, clip.config.vision_config.image_size)
+    image_size = model.config.vision_config.image_size
+    return family, model, tokenizer, _read_preprocessing(values, image_size, family)
+
+
+def _tokenizer(source: str, name: str, offline: bool) -> Any:
+    from transformers import AutoConfig, AutoTokenizer
+    from transformers.utils import is_protobuf_available, is_sentencepiece_available
+
+    try:
+        return AutoTokenizer.from_pretrained(source, local_files_only=offline)
+    except Exception:
+        # What SigLIP's tokenizer needs and ipl does not; how transformers says so varies.
+        found = {"sentencepiece": is_sentencepiece_available(), "protobuf": is_protobuf_available()}
+        missing = " ".join(package for package, there in found.items() if not there)
+        config = AutoConfig.from_pretrained(source, local_files_only=offline)
+        if config.model_type != "siglip" or not missing:
+            raise
+        raise BackboneError(
+            f"The tokenizer of {name} needs packages that are not installed: "
+            f"`pip install {missing}`."
+        ) from None
 
 
 def _why_not(error: Exception, folder: str | None, name: str) -> str:
@@ -130,7 +179,7 @@ def _why_not(error: Exception, folder: str | None, name: str) -> str:
     if not list(Path(folder).glob("*.safetensors")):
         return (
             f"The folder {name} has no model.safetensors, and ipl never unpickles. Convert other "
-            "weights once with transformers: CLIPModel.from_pretrained(DIR).save_pretrained(DIR)."
+            "weights once with transformers: AutoModel.from_pretrained(DIR).save_pretrained(DIR)."
         )
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return f"The folder {name} holds no usable CLIP: {lines[0].rstrip('.')}."
@@ -162,16 +211,21 @@ def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
     return dict(values)
 
 
-def _read_preprocessing(values: dict[str, Any], image_size: int) -> Preprocessing:
-    resize, crop = (_edge(values.get(key), image_size) for key in ("size", "crop_size"))
+def _read_preprocessing(values: dict[str, Any], image_size: int, family: Family) -> Preprocessing:
+    size = values.get("size")
+    # {"height", "width"} is the size of the whole picture unless a crop follows.
+    exact = "height" in size if isinstance(size, dict) else not family.crops
+    squash = exact and not values.get("do_center_crop", family.crops)
+    resize = _edge(size, image_size)
+    crop = resize if squash else _edge(values.get("crop_size"), image_size)
     if not crop == image_size <= resize:
         raise BackboneError(
             f"preprocessor_config.json resizes to {resize} px and crops {crop} px; "
             f"the image tower takes {image_size} px."
         )
-    mean = values.get("image_mean", (0.48145466, 0.4578275, 0.40821073))
-    std = values.get("image_std", (0.26862954, 0.26130258, 0.27577711))
-    return Preprocessing(resize, crop, tuple(mean), tuple(std), int(values.get("resample", 3)))
+    mean, std = values.get("image_mean", family.mean), values.get("image_std", family.std)
+    resample = int(values.get("resample", 3))
+    return Preprocessing(resize, crop, tuple(mean), tuple(std), resample, squash)
 
 
 def _edge(size: Any, default: int) -> int:

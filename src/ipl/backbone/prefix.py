@@ -2,134 +2,213 @@
 
 A causal tower computes a row from the rows before it. What stands before a candidate word is the
 same for every candidate, so its keys and values are kept once per prompt and layer; for each
-(prompt, candidate) only the candidate, the tail and EOS are run. All candidates of a prompt meet
-the same prefix keys in one product; nothing is copied per candidate.
+(candidate, prompt) only the candidate, the tail and EOS are run. All candidates of a prompt meet
+the same prefix keys in one product; nothing is copied per candidate. When a candidate has been
+chosen, the cache grows by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import cache
+from types import ModuleType
 
 import torch
 from torch import Tensor
-from torch.nn.functional import silu
-from transformers.activations import QuickGELUActivation
+from torch.nn.functional import pad
 
 from ipl.backbone.clip import Backbone
-from ipl.errors import BackboneError
+from ipl.backbone.tower import TextTower
+from ipl.errors import BackboneError, ConfigError
 
 # Rows run at once: enough to keep matrix products busy, few enough to stay in a CPU's cache.
-ROWS_PER_CHUNK = {"cpu": 4096, "cuda": 65536}
+ROWS_AT_ONCE = {"cpu": 4096, "cuda": 65536}
+GIB = 1 << 30
+MEMORY = 2.0  # GiB of working memory for a search, unless told otherwise
 
 
 class PrefixCache:
     """Keys and values of prompts up to, and not with, the candidate word."""
 
     def __init__(
-        self, backbone: Backbone, prefixes: Sequence[Sequence[int]], tail: Sequence[int] = ()
+        self,
+        backbone: Backbone,
+        prefixes: Sequence[Sequence[int]],
+        tail: Sequence[int] = (),
+        memory: float = MEMORY,
     ) -> None:
-        """Takes each prompt's token ids from SOS on, and the ids between candidate and EOS."""
+        """Takes each prompt's token ids from SOS on, and the ids between candidate and EOS.
+
+        `memory` is how many GiB the rows of candidates may take while they are run.
+        """
         self.backbone = backbone
         self.tail = [*tail, backbone.eos]
+        self.memory = memory
         lengths = [len(prefix) for prefix in prefixes]
-        longest = max(lengths)
-        if longest + 1 + len(self.tail) > backbone.positions:
-            raise BackboneError(
-                f"A prompt of {longest + 1 + len(self.tail)} tokens does not fit the "
-                f"{backbone.positions} positions of {backbone.name}."
-            )
-        padded = [[*p, *[backbone.eos] * (longest - len(p))] for p in prefixes]
+        self._check_room(max(lengths))
+        padded = [[*p, *[backbone.eos] * (max(lengths) - len(p))] for p in prefixes]
         self.lengths = torch.tensor(lengths, device=backbone.device)
-        # (prompts, 1, 1, prefix): padding gets no attention
-        ahead = torch.arange(longest, device=backbone.device) >= self.lengths[:, None]
-        self._hidden_prefix = ahead[:, None, None, :]
-        self._head_count = int(backbone.text_layers[0].self_attn.num_heads)
-        own = 1 + len(self.tail)
-        self._future = torch.ones(own, own, dtype=torch.bool, device=backbone.device).triu(1)
-        self._keys, self._values = self._run_prefixes(torch.tensor(padded))
+        tower = backbone.text_tower(torch.float32)
+        self._keys, self._values = tower.keys_and_values(backbone.embed(torch.tensor(padded)))
+
+    def _check_room(self, longest: int) -> None:
+        need = longest + 1 + len(self.tail)
+        if need > self.backbone.positions:
+            raise BackboneError(
+                f"A prompt of {need} tokens does not fit the {self.backbone.positions} positions "
+                f"of {self.backbone.name}."
+            )
+
+    def candidates_at_once(self, dtype: torch.dtype = torch.float32) -> int:
+        """Returns how many candidates are run together within the memory given."""
+        rows = len(self.lengths) * (1 + len(self.tail))  # of one candidate
+        # The stream, its norm, the MLP's four widths, and what attention and products need.
+        row_bytes = 14 * self.backbone.text_width * dtype.itemsize
+        most = ROWS_AT_ONCE.get(self.backbone.device.type, ROWS_AT_ONCE["cpu"])
+        fit = int(self.memory * GIB // row_bytes)
+        if fit < rows:
+            raise ConfigError(
+                f"memory is {self.memory:g} GiB; {len(self.lengths)} prompts need at least "
+                f"{rows * row_bytes / GIB:.2g}."
+            )
+        return max(1, min(most, fit) // rows)
 
     @torch.no_grad()
-    def _run_prefixes(self, ids: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        backbone = self.backbone
-        position = backbone.clip.text_model.embeddings.position_embedding.weight
-        hidden = backbone.embed(ids).to(backbone.dtype) + position[: ids.shape[1]]
+    def features(
+        self, candidates: Sequence[int], dtype: torch.dtype = torch.float32
+    ) -> Iterator[Tensor]:
+        """Yields features (chunk, prompts, dim) of one chunk of candidate token ids at a time."""
+        run = _Run(self, dtype)
+        ids = torch.as_tensor(candidates, dtype=torch.long, device=self.backbone.device)
+        for chunk in ids.split(self.candidates_at_once(dtype)):
+            yield run.features(chunk)
+
+    @torch.no_grad()
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Appends the same tokens to every prefix, at the cost of these tokens alone."""
+        self._check_room(int(self.lengths.max()) + len(tokens))
+        prompts, own = len(self.lengths), len(tokens)
+        run = _Run(self, torch.float32)
+        rows = self.backbone.embed(tokens)[None, :, None].expand(1, own, prompts, -1)
+        new_keys, new_values = run.keys_and_values(rows)
+        places = self.lengths[:, None] + torch.arange(own, device=self.lengths.device)
+        which = torch.arange(prompts, device=self.lengths.device)[:, None]
+        for kept, new in ((self._keys, new_keys), (self._values, new_values)):
+            for number, rows in enumerate(new):
+                kept[number] = pad(kept[number], (0, 0, 0, own))
+                kept[number][which, places] = rows[0].transpose(0, 1)
+        self.lengths = self.lengths + own
+
+    def keys_and_values(self, number: int) -> tuple[Tensor, Tensor]:
+        """Returns a layer's keys and values (prompts, prefix, width) in fp32."""
+        return self._keys[number], self._values[number]
+
+
+class _Run:
+    """One pass over candidates, all in one precision."""
+
+    def __init__(self, prefix: PrefixCache, dtype: torch.dtype) -> None:
+        backbone = prefix.backbone
+        self.embed, self.tail, self.lengths = backbone.embed, prefix.tail, prefix.lengths
+        self.tower: TextTower = backbone.text_tower(dtype)
+        layers = range(len(self.tower.layers))
+        pairs = [prefix.keys_and_values(number) for number in layers]
+        self.keys = [key.to(dtype) for key, _ in pairs]
+        self.values = [value.to(dtype) for _, value in pairs]
+        longest = self.keys[0].shape[1]
+        ahead = torch.arange(longest, device=self.lengths.device) >= self.lengths[:, None]
+        self.padding = ahead[:, None, None, :]  # (prompts, 1, 1, prefix)
+        head_width = backbone.text_width // self.tower.heads
+        # Triton multiplies fp32 in reduced precision, and fp32 has to be exact here.
+        self.kernels = (
+            _kernels() if backbone.device.type == "cuda" and dtype.itemsize == 2 else None
+        )
+        if self.kernels is not None and not self.kernels.fits(head_width):
+            self.kernels = None
+
+    def features(self, candidates: Tensor) -> Tensor:
+        """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
+        tail = torch.tensor(self.tail, device=candidates.device)
+        ids = torch.cat([candidates[:, None], tail.expand(len(candidates), -1)], dim=1)
+        hidden = self._enter(self.embed(ids)[:, :, None])
+        last = len(self.tower.layers) - 1
+        for number in range(last):
+            hidden = self._layer(hidden, number, hidden.shape[1])
+        hidden = self._layer(hidden, last, 1)  # only EOS has to leave the last layer
+        return self.tower.project(self._norm(hidden, 2 * last + 2)[:, 0])
+
+    def keys_and_values(self, rows: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Returns each layer's keys and values of token embeddings (1, rows, prompts, width)."""
+        hidden = self._enter(rows)
         keys, values = [], []
-        for layer in backbone.text_layers:
-            seen = layer.layer_norm1(hidden)
-            keys.append(self._heads(layer.self_attn.k_proj(seen)))
-            values.append(self._heads(layer.self_attn.v_proj(seen)))
-            hidden = layer(hidden, None, is_causal=True)
-        return keys, values  # per layer (prompts, heads, prefix, head width)
+        for number, layer in enumerate(self.tower.layers):
+            seen = self._norm(hidden, 2 * number)
+            keys.append(layer.key(seen))
+            values.append(layer.value(seen))
+            if number + 1 < len(self.tower.layers):
+                hidden = self._layer(hidden, number, hidden.shape[1])
+        return keys, values
 
-    def _heads(self, rows: Tensor) -> Tensor:
-        """Returns (prompts, rows, width) as (prompts, heads, rows, head width)."""
-        split: Tensor = rows.unflatten(-1, (self._head_count, -1))
-        return split.transpose(1, 2)
+    def _enter(self, rows: Tensor) -> Tensor:
+        """Returns embeddings (candidates, rows, 1 or prompts, width) at each prompt's positions."""
+        places = self.lengths + torch.arange(rows.shape[1], device=self.lengths.device)[:, None]
+        return rows.to(self.tower.dtype) + self.tower.positions[places]
 
-    def features(self, candidates: Sequence[int]) -> Iterator[Tensor]:
-        """Yields features (prompts, chunk, dim) of one chunk of candidate token ids at a time."""
-        rows = ROWS_PER_CHUNK.get(self.backbone.device.type, ROWS_PER_CHUNK["cpu"])
-        chunk = max(1, rows // (len(self.lengths) * (1 + len(self.tail))))
-        ids = torch.as_tensor(candidates, dtype=torch.long)
-        for start in range(0, len(ids), chunk):
-            yield self._run(ids[start : start + chunk])
+    def _layer(self, hidden: Tensor, number: int, asking: int) -> Tensor:
+        """Returns the last `asking` rows of the stream (candidates, rows, prompts, width)."""
+        layer = self.tower.layers[number]
+        seen = self._norm(hidden, 2 * number)
+        key, value = layer.key(seen), layer.value(seen)
+        if asking < hidden.shape[1]:
+            hidden, seen = (rows[:, -asking:].contiguous() for rows in (hidden, seen))
+        mixed = self._attend(layer.query(seen), key, value, number)
+        hidden = self.tower.add(hidden, mixed, layer.out)
+        return self.tower.mlp(hidden, self._norm(hidden, 2 * number + 1), number)
 
-    @torch.no_grad()
-    def _run(self, candidates: Tensor) -> Tensor:
-        backbone = self.backbone
-        own = 1 + len(self.tail)
-        ids = torch.tensor([[0, *self.tail]]).repeat(len(candidates), 1)
-        ids[:, 0] = candidates
-        position = backbone.clip.text_model.embeddings.position_embedding.weight
-        places = self.lengths[:, None] + torch.arange(own, device=backbone.device)
-        hidden = backbone.embed(ids).to(backbone.dtype) + position[places][:, None]
-        last = len(backbone.text_layers) - 1
-        for number, layer in enumerate(backbone.text_layers):
-            # hidden: (prompts, count, own rows, width); only EOS has to leave the last layer
-            asking = 1 if number == last else own
-            mixed = self._attend(number, layer.layer_norm1(hidden), asking)
-            hidden = hidden[:, :, own - asking :] + mixed
-            hidden = hidden + _mlp(layer.mlp, layer.layer_norm2(hidden))
-        text = backbone.clip.text_model
-        features: Tensor = backbone.clip.text_projection(text.final_layer_norm(hidden[:, :, 0]))
-        return features.float()
+    def _norm(self, hidden: Tensor, number: int) -> Tensor:
+        if self.kernels is None:
+            return self.tower.norm(hidden, number)
+        out: Tensor = self.kernels.norm(hidden, self.tower.offsets[number], self.tower.eps)
+        return out
 
-    def _attend(self, number: int, seen: Tensor, asking: int) -> Tensor:
-        """Returns what the last `asking` rows take from the shared prefix and their own rows."""
-        attention = self.backbone.text_layers[number].self_attn
-        count, own = seen.shape[1:3]
-        query = self._split(attention.q_proj(seen[:, :, own - asking :])) * attention.scale
-        key, value = self._split(attention.k_proj(seen)), self._split(attention.v_proj(seen))
-        shared = query.flatten(2, 3) @ self._keys[number].transpose(-1, -2)
-        shared = shared.masked_fill_(self._hidden_prefix, -torch.inf)
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
+        """Returns what the asking rows take from the shared prefix and from their own rows."""
+        if self.kernels is not None:
+            kept = (self.keys[number], self.values[number], self.lengths)
+            out: Tensor = self.kernels.attend(query, key, value, *kept, self.tower.heads)
+            return out
+        count, asking = query.shape[:2]
+        own = key.shape[1]
+        query, key, value = (self._split(rows) for rows in (query, key, value))
+        prefix_key, prefix_value = (
+            rows[number].unflatten(-1, (self.tower.heads, -1)).transpose(1, 2)
+            for rows in (self.keys, self.values)
+        )
+        shared = query.flatten(2, 3) @ prefix_key.transpose(-1, -2)
+        shared = shared.masked_fill_(self.padding, -torch.inf)
         # Products of a handful of own rows: elementwise beats thousands of tiny matrix products.
         private = (query[..., :, None, :] * key[..., None, :, :]).sum(-1)
-        private = private.masked_fill_(self._future[own - asking :], -torch.inf)
+        future = torch.ones(asking, own, dtype=torch.bool, device=key.device).triu(1 + own - asking)
+        private = private.masked_fill_(future, -torch.inf)
         weights = torch.cat([shared, private.flatten(2, 3)], dim=-1).softmax(dim=-1)
         from_prefix, from_own = weights.split([shared.shape[-1], own], dim=-1)
-        mixed = (from_prefix @ self._values[number]).unflatten(2, (count, asking))
+        mixed = (from_prefix @ prefix_value).unflatten(2, (count, asking))
         from_own = from_own.unflatten(2, (count, asking))
         for row in range(own):
             mixed = mixed.addcmul_(from_own[..., row, None], value[..., row, None, :])
-        rows: Tensor = attention.out_proj(mixed.permute(0, 2, 3, 1, 4).flatten(3))
-        return rows
+        together: Tensor = mixed.permute(2, 3, 0, 1, 4).flatten(3)
+        return together
 
     def _split(self, rows: Tensor) -> Tensor:
-        """Returns (prompts, count, rows, width) as (prompts, heads, count, rows, head width)."""
-        split: Tensor = rows.unflatten(-1, (self._head_count, -1))
-        return split.permute(0, 3, 1, 2, 4)
+        """Returns (count, rows, prompts, width) as (prompts, heads, count, rows, head width)."""
+        split: Tensor = rows.unflatten(-1, (self.tower.heads, -1))
+        return split.permute(2, 3, 0, 1, 4)
 
 
-def _mlp(mlp: Any, rows: Tensor) -> Tensor:
-    """Returns the layer's MLP of rows; QuickGELU in one pass over memory instead of three.
-
-    x * sigmoid(1.702 x) is silu(1.702 x) / 1.702, and both factors ride on the matrix products.
-    """
-    if not isinstance(mlp.activation_fn, QuickGELUActivation):
-        result: Tensor = mlp(rows)
-        return result
-    flat = rows.reshape(-1, rows.shape[-1])
-    wide = torch.addmm(mlp.fc1.bias * 1.702, flat, mlp.fc1.weight.T, alpha=1.702)
-    narrow = torch.addmm(mlp.fc2.bias, silu(wide, inplace=True), mlp.fc2.weight.T, alpha=1 / 1.702)
-    return narrow.view(rows.shape)
+@cache
+def _kernels(head_width: int) -> ModuleType | None:
+    try:
+        from ipl.backbone import kernels
+    except ImportError:  # no Triton here, as on Windows
+        return None
+    return kernels if kernels.fits(head_width) else None

@@ -1,4 +1,4 @@
-"""From a picture to the pixels CLIP sees: one way to look for testing, many for training."""
+"""From a picture to the pixels a backbone sees: one look for testing, many for training."""
 
 from __future__ import annotations
 
@@ -23,13 +23,20 @@ class Preprocessing:
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
     resample: int = Image.Resampling.BICUBIC
+    squash: bool = False  # the whole picture to crop x crop, whatever its shape
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the fields as plain values for JSON."""
-        return {**asdict(self), "resample": int(self.resample)}
+        values = {**asdict(self), "resample": int(self.resample)}
+        if not self.squash:  # as runs saved before there was a choice have it
+            del values["squash"]
+        return values
 
     def evaluate(self, image: Image.Image) -> np.ndarray[Any, Any]:
-        """Returns the centre crop after resizing the short side: (crop, crop, 3) in bytes."""
+        """Returns the centre of the resized picture, or all of it: (crop, crop, 3) in bytes."""
+        if self.squash:
+            whole = image.resize((self.crop, self.crop), Image.Resampling(self.resample))
+            return np.asarray(whole)
         image = _without_far_ends(image)
         width, height = image.size
         short = min(width, height)

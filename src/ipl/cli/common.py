@@ -9,15 +9,72 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from ipl.lexicon import Pool
+    from ipl.progress import Reporter
 
 QUIET = typer.Option(False, "--quiet", "-q", help="No progress on standard error.")
 JSON = typer.Option(False, "--json", help="Print one JSON object instead of text.")
 DEVICE = typer.Option("auto", "--device", help="auto, cpu, cuda, cuda:1, mps.")
 BACKBONE_HELP = "pocket (bundled), a Hugging Face name or a model folder."
+
+# What decides which words are chosen: the same options for `fit` and `select`.
+DATA = typer.Argument(
+    metavar="DATA",
+    help="A folder with one sub-folder per class, or a CSV/JSONL file: path,label[,split].",
+)
+BACKBONE = typer.Option("pocket", "--backbone", help=BACKBONE_HELP)
+SHOTS = typer.Option(16, "--shots", help="Training images per class.")
+LAMBDA = typer.Option(0.1, "--lambda", help="Weight of redundancy between words.")
+PRESET = typer.Option(
+    "paper", "--preset", help="Redundancy: paper (sum of cosines) or reference (their mean)."
+)
+WORD_EMBEDDING = typer.Option(
+    "text",
+    "--word-embedding",
+    help="What redundancy compares: text (features) or token (embeddings).",
+)
+TEMPLATE = typer.Option(
+    "a photo of a {cls}, with emphasis on: {words}",
+    "--template",
+    help="The sentence that scores words.",
+)
+SEARCH = typer.Option(
+    "exact",
+    "--search",
+    help="exact (proved, most words ruled out by bounds), exhaustive (every word scored), "
+    "screen or lazy (both approximate).",
+)
+SHORTLIST = typer.Option(
+    1000, "--shortlist", help="With --search screen: how many words are scored exactly."
+)
+MEMORY = typer.Option(2.0, "--memory", help="GiB of working memory for the search.")
+WORDS_FILE = typer.Option(None, "--words-file", help="Choose from your own list of words.")
+NO_NAMES = typer.Option(False, "--no-names", help="Leave proper names out of the pool.")
+PRECISION = typer.Option("fp32", "--precision", help="fp32, bf16 or fp16; prompts stay fp32.")
+NO_CACHE = typer.Option(
+    False, "--no-cache", help="Compute everything anew and keep nothing (see: ipl cache)."
+)
+STRICT = typer.Option(False, "--strict", help="Fail on a file that is not an image.")
+
+
+def own_pool(
+    words_file: Path | None, no_names: bool, tokenizer: Any, reporter: Reporter
+) -> Pool | None:
+    """Returns the pool that --words-file and --no-names ask for; None is the bundled one."""
+    from ipl.lexicon import Pool
+
+    pool = None
+    if words_file is not None:
+        pool, dropped = Pool.from_file(words_file, tokenizer)
+        for drop in dropped:
+            reporter.warn(f"{words_file}: {drop.word!r} is left out, it is {drop.reason}.")
+    return (pool or Pool.bundled()).without_names() if no_names else pool
 
 
 def out() -> Console:

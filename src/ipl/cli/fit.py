@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
-from ipl.cli.common import BACKBONE_HELP, DEVICE, JSON, QUIET, out, print_json, stopping, typed
+from ipl.cli import common
+from ipl.cli.common import out, own_pool, print_json, stopping, typed
 from ipl.errors import ConfigError
-
-TEMPLATE = "a photo of a {cls}, with emphasis on: {words}"
 
 
 def fit(
-    data: Path = typer.Argument(
-        metavar="DATA",
-        help="A folder with one sub-folder per class, or a CSV/JSONL file: path,label[,split].",
-    ),
-    backbone: str = typer.Option("pocket", help=BACKBONE_HELP),
+    data: Path = common.DATA,
+    backbone: str = common.BACKBONE,
     learner: str = typer.Option("coop", help="The prompt learner."),
-    words: int = typer.Option(3, help="Words in the prompt (k); 0 is the plain learner."),
-    shots: int = typer.Option(16, help="Training images per class."),
+    words: str = typer.Option(
+        "3", help="Words in the prompt, k: a number (0: the plain learner), or auto."
+    ),
+    shots: int = common.SHOTS,
     epochs: int | None = typer.Option(None, help="Epochs in all, T (default: the learner's)."),
     interval: int | None = typer.Option(
         None, help="Epochs after each word, t (default: the learner's)."
@@ -30,39 +29,39 @@ def fit(
     m: int | None = typer.Option(
         None, "--m", help="Soft vectors in a group (default: the learner's)."
     ),
-    lambda_: float = typer.Option(0.1, "--lambda", help="Weight of redundancy between words."),
-    preset: str = typer.Option(
-        "paper", help="Redundancy: paper (sum of cosines) or reference (their mean)."
-    ),
-    word_embedding: str = typer.Option(
-        "text", help="What redundancy compares: text (features) or token (embeddings)."
-    ),
-    template: str = typer.Option(TEMPLATE, help="The sentence that scores words."),
+    lambda_: float = common.LAMBDA,
+    preset: str = common.PRESET,
+    word_embedding: str = common.WORD_EMBEDDING,
+    template: str = common.TEMPLATE,
+    search: str = common.SEARCH,
+    shortlist: int = common.SHORTLIST,
+    memory: float = common.MEMORY,
     placeholder: str = typer.Option("token", help='An empty slot holds token ("0") or zero.'),
     views: str = typer.Option(
         "0", help="Random crops per training image: 0 (centre crop), a number, or fresh."
     ),
-    words_file: Path | None = typer.Option(None, help="Choose from your own list of words."),
-    no_names: bool = typer.Option(False, "--no-names", help="Leave proper names out of the pool."),
+    words_file: Path | None = common.WORDS_FILE,
+    no_names: bool = common.NO_NAMES,
     seed: int = typer.Option(1, help="Draws the shots and starts the vectors."),
-    device: str = DEVICE,
-    precision: str = typer.Option("fp32", help="fp32, bf16 or fp16; prompts stay fp32."),
+    device: str = common.DEVICE,
+    precision: str = common.PRECISION,
+    no_cache: bool = common.NO_CACHE,
     save_to: Path | None = typer.Option(
         None, "--out", help="Where to save (default: ipl-runs/NAME)."
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a saved run in --out."),
-    strict: bool = typer.Option(False, "--strict", help="Fail on a file that is not an image."),
-    quiet: bool = QUIET,
-    as_json: bool = JSON,
+    strict: bool = common.STRICT,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
 ) -> None:
     """Learn a prompt from a few pictures per class and save it."""
     from ipl.backbone import load_backbone
     from ipl.classifier import PromptClassifier
     from ipl.datasets import read_dataset
-    from ipl.lexicon import Pool
     from ipl.progress import Reporter
     from ipl.reports import fit_report
     from ipl.saving import check_target
+    from ipl.selection import Search
 
     reporter = Reporter(quiet=quiet)
     where = save_to or "ipl-runs"
@@ -70,7 +69,7 @@ def fit(
         classifier = PromptClassifier(
             backbone,
             learner,
-            words,
+            _words(words),
             shots=shots,
             epochs=epochs,
             interval=interval,
@@ -81,11 +80,14 @@ def fit(
             preset=preset,
             word_embedding=word_embedding,
             template=template,
+            search=Search(search, shortlist),
+            memory=memory,
             placeholder=placeholder,
             views=_views(views),
             seed=seed,
             device=device,
             precision=precision,
+            cache=not no_cache,
             strict=strict,
             reporter=reporter,
         )
@@ -93,12 +95,8 @@ def fit(
         target = save_to or _free_folder(f"{dataset.name}-{learner}-{words}w-seed{seed}")
         check_target(target, overwrite)
         classifier.backbone = load_backbone(backbone, device, precision)
-        if words_file is not None:
-            classifier.pool, dropped = Pool.from_file(words_file, classifier.backbone.tokenizer)
-            for drop in dropped:
-                reporter.warn(f"{words_file}: {drop.word!r} is left out, it is {drop.reason}.")
-        if no_names:
-            classifier.pool = (classifier.pool or Pool.bundled()).without_names()
+        pool = own_pool(words_file, no_names, classifier.backbone.tokenizer, reporter)
+        classifier.choice = replace(classifier.choice, pool=pool)
         classifier.fit(dataset)
         classifier.save_pretrained(target, overwrite)
     if as_json:
@@ -108,6 +106,10 @@ def fit(
     console.print(fit_report(classifier))
     console.print(f"Saved:  {target}", markup=False, soft_wrap=True)
     console.print(f"Next:   {typed('predict', target)} IMAGE...", markup=False, soft_wrap=True)
+
+
+def _words(text: str) -> int | str:
+    return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
 
 
 def _views(text: str) -> int | str:

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 import typer
 
 from ipl._version import __version__
-from ipl.cli import demo, fit, predict, words
+from ipl.cli import cache, demo, fit, predict, select, words
 from ipl.errors import IplError
 
 # Threads that wait for each other by spinning slow two processes on one machine down many times;
@@ -24,9 +24,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a bug gets a plain traceback
 )
+app.command("cache")(cache.cache)
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
+app.command("select")(select.select)
 app.command("words")(words.words)
 
 

@@ -93,7 +93,7 @@ def _walk(layout: PromptLayout, backbone: Backbone, class_name: str) -> _Walk:
     for segment in layout.segments:
         here = len(walk.ids)
         if isinstance(segment, Sos):
-            walk.ids.append(backbone.sos)
+            walk.ids.extend(backbone.opening)  # no row where the backbone has no SOS
         elif isinstance(segment, Eos):
             walk.ids.append(backbone.eos)
         elif isinstance(segment, Soft):

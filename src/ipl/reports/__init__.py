@@ -3,12 +3,13 @@
 from ipl.reports.fit import fit_report
 from ipl.reports.predictions import predictions_table
 from ipl.reports.results import methods_summary, methods_table
-from ipl.reports.words import words_table
+from ipl.reports.words import selection_report, words_table
 
 __all__ = [
     "fit_report",
     "methods_summary",
     "methods_table",
     "predictions_table",
+    "selection_report",
     "words_table",
 ]

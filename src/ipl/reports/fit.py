@@ -25,6 +25,12 @@ def fit_report(classifier: PromptClassifier) -> Group:
             f"Accuracy on {results['held_out_images']} held-out images: "
             f"{100 * results['held_out_accuracy']:.1f} %"
         )
+    if len(results.get("words_tried", ())) > 1:
+        tried = ", ".join(
+            f"{trial['words']}: {100 * trial['accuracy']:.1f} % (loss {trial['loss']:.4f})"
+            for trial in results["words_tried"]
+        )
+        lines.append(f"Number of words by training accuracy, then loss: {tried}")
     parts: list[Any] = [Text("\n".join(lines)), Text("")]
     if classifier.selection_ is not None:
         parts += [words_table(classifier.selection_), Text("")]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from ipl.selection import Selection
 
@@ -25,3 +27,33 @@ def words_table(selection: Selection) -> Table:
             ", ".join(ranked.word for ranked in step.runners_up[:3]),
         )
     return table
+
+
+def selection_report(selection: Selection) -> Group:
+    """Returns the words with their gains, what was proved, and how returns diminished."""
+    lines = [_how(selection)]
+    curve = selection.diminishing_returns()
+    if len(selection.steps) > 1:
+        gains = ", ".join(f"{gain:+.4f}" for gain in curve["gains"])
+        lines.append(f"Gains step by step: {gains}; {curve['objective'][-1]:+.4f} in all.")
+    if curve["pairs"]:
+        lines.append(
+            f"Of {curve['pairs']:,} (word, step) pairs scored exactly at two steps running, "
+            f"{curve['violations']:,} ({100 * curve['share']:.1f} %) gained more at the later one."
+        )
+    if selection.recall is not None:
+        lines.append(
+            f"The shortlist held the true winner in {100 * selection.recall:.0f} % of steps."
+        )
+    if not selection.steps:
+        return Group(Text("No words were asked for."))
+    return Group(words_table(selection), Text(""), Text("\n".join(lines)))
+
+
+def _how(selection: Selection) -> str:
+    scored = ", ".join(f"{step.scored:,}" for step in selection.steps)
+    seconds = sum(step.seconds for step in selection.steps)
+    what = f"{scored} of {selection.pool_size:,} words scored exactly, {seconds:.1f} s in all"
+    if not selection.certified:
+        return f"Approximate ({selection.search}): {what}. Another word may be better."
+    return f"Proved ({selection.search}): no other word has a higher gain at its step; {what}."

@@ -3,74 +3,119 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from ipl.cache import Cache
 from ipl.errors import ConfigError
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
+from ipl.selection.kept import KeptSelection, word_embeddings
+from ipl.selection.modes import Mode, Search, Step
 from ipl.selection.objective import Objective
 from ipl.selection.scorer import CandidateScorer
 from ipl.selection.trace import RankedWord, Selection, SelectionStep
 
 RUNNERS_UP = 19
+Array = np.ndarray[Any, Any]
 
 
-def select_words(
+def greedy_search(
     scorer: CandidateScorer,
     pool: Pool,
     k: int,
     objective: Objective | None = None,
+    search: Search | None = None,
+    cache: Cache | None = None,
     reporter: Reporter = SILENT,
 ) -> Selection:
-    """Returns k words of the pool; every word is scored exactly at every step."""
-    objective = objective or Objective()
+    """Returns k words of the pool; with a cache, steps that were ever done are not done again."""
+    objective, search = objective or Objective(), search or Search()
     check_k(k, pool)
     scorer.check_room(k)
-    embeddings = objective.embed_words(scorer.backbone, [scorer.token(w) for w in pool.words])
-    empty = loss = scorer.loss([])
-    chosen: list[int] = []
-    steps: list[SelectionStep] = []
-    while len(chosen) < k:
-        started = time.perf_counter()
-        selected = [pool.words[i] for i in chosen]
-        title = f"Choosing word {len(chosen) + 1} of {k}"
-        with reporter.task(title, len(pool)) as advance:
-            losses = scorer.score(selected, pool.words, advance).double().numpy()
-        redundancy = objective.redundancy(embeddings, chosen).cpu().double().numpy()
-        gains = (loss - losses) - objective.lambda_ * redundancy
-        gains[chosen] = -np.inf
-        # The pool is sorted and the sort is stable, so equal gains go in alphabetical order.
-        ranking = np.argsort(-gains, kind="stable")[: 1 + RUNNERS_UP]
-        best = int(ranking[0])
-        steps.append(
-            SelectionStep(
-                word=pool.words[best],
-                utility=float(loss - losses[best]),
-                redundancy=float(redundancy[best]),
-                gain=float(gains[best]),
-                loss=float(losses[best]),
-                runners_up=tuple(
-                    RankedWord(pool.words[i], float(gains[i]))
-                    for i in ranking[1:]
-                    if np.isfinite(gains[i])
-                ),
-                scored=len(pool) - len(chosen),
-                seconds=time.perf_counter() - started,
-            )
+    kept = KeptSelection(cache, scorer, pool, objective, search)
+    selection, gains = kept.read() or (_nothing_yet(scorer, pool, objective, search), [])
+    if len(selection.steps) >= k:
+        return selection.first(k)
+    if not search.resumable:
+        selection, gains = selection.first(0), []
+    if not scorer.backbone.causal:
+        reporter.say(
+            f"{scorer.backbone.name} has no causal text tower: every prompt is run from end to "
+            "end, which gives the same words many times slower."
         )
-        chosen.append(best)
-        loss = steps[-1].loss
+    embeddings = word_embeddings(cache, scorer, pool, objective)
+    mode = search.start(scorer, pool.words)
+    while len(selection.steps) < k:
+        title = f"Choosing word {len(selection.steps) + 1} of {k}"
+        with reporter.task(title, len(pool)) as advance:
+            step, found = _step(mode, pool, selection, embeddings, objective, advance)
+        if gains:
+            compared, rising = _rising(gains[-1], found)
+            step = replace(step, compared=compared, rising=rising)
+        gains.append(found)
+        selection = replace(selection, steps=(*selection.steps, step))
+        kept.write(selection, gains)
+    return selection
+
+
+def _nothing_yet(
+    scorer: CandidateScorer, pool: Pool, objective: Objective, search: Search
+) -> Selection:
     return Selection(
-        steps=tuple(steps),
-        loss_without_words=empty,
+        steps=(),
+        loss_without_words=scorer.loss([]),
         template=scorer.template.text,
-        lambda_=objective.lambda_,
-        preset=objective.preset,
-        word_embedding=objective.word_embedding,
+        **asdict(objective),
         pool_size=len(pool),
         pool_sha256=pool.sha256,
+        search=search.mode,
     )
+
+
+def _step(
+    mode: Mode,
+    pool: Pool,
+    selection: Selection,
+    embeddings: Tensor,
+    objective: Objective,
+    advance: Any,
+) -> tuple[SelectionStep, Array]:
+    """Returns the next step and the gain of each word, NaN where it was not needed."""
+    started = time.perf_counter()
+    loss = selection.steps[-1].loss if selection.steps else selection.loss_without_words
+    chosen = [pool.words.index(word) for word in selection.words]
+    redundancy = objective.redundancy(embeddings, chosen).cpu().double().numpy()
+    penalty = objective.lambda_ * redundancy
+    penalty[chosen] = np.inf
+    losses = mode.losses(Step(selection.words, penalty, loss, advance))
+    gains = loss - losses - penalty
+    gains[chosen] = np.nan
+    # The pool is sorted and the sort is stable, so equal gains go in alphabetical order.
+    ranking = np.argsort(-gains, kind="stable")[: min(1 + RUNNERS_UP, np.isfinite(gains).sum())]
+    best = int(ranking[0])
+    step = SelectionStep(
+        word=pool.words[best],
+        utility=float(loss - losses[best]),
+        redundancy=float(redundancy[best]),
+        gain=float(gains[best]),
+        loss=float(losses[best]),
+        runners_up=tuple(RankedWord(pool.words[i], float(gains[i])) for i in ranking[1:]),
+        scored=int(np.isfinite(gains).sum()),
+        seconds=time.perf_counter() - started,
+        certified=mode.certified,
+        recalled=mode.recalled,
+    )
+    return step, gains
+
+
+def _rising(before: Array, now: Array) -> tuple[int, int]:
+    """Returns how many words have a gain at both steps, and how many of these gains rose."""
+    both = np.isfinite(before) & np.isfinite(now)
+    return int(both.sum()), int((now[both] > before[both]).sum())
 
 
 def check_k(k: int, pool: Pool) -> None:

@@ -14,6 +14,7 @@ from ipl.errors import ConfigError
 
 PRESETS = ("paper", "reference")
 EMBEDDINGS = ("text", "token")
+AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,17 @@ class Objective:
                 f"word_embedding is {self.word_embedding!r}; allowed are {', '.join(EMBEDDINGS)}."
             )
 
-    def embed_words(self, backbone: Backbone, tokens: Sequence[int]) -> Tensor:
-        """Returns one normalised embedding (words, dim) per single-token word."""
+    def embed_words(self, backbone: Backbone, words: Sequence[str]) -> Tensor:
+        """Returns one normalised embedding (words, dim) per word, each a single token."""
+        tokens = [backbone.tokenize(word)[0] for word in words]
         if self.word_embedding == "token":
             return normalize(backbone.embed(tokens), dim=-1)
-        alone = PrefixCache(backbone, [[backbone.sos]])
-        features = [chunk[0] for chunk in alone.features(tokens)]
+        if backbone.causal:
+            alone = PrefixCache(backbone, [backbone.opening])
+            features = [chunk[:, 0] for chunk in alone.features(tokens)]
+        else:
+            parts = [words[i : i + AT_ONCE] for i in range(0, len(words), AT_ONCE)]
+            features = [backbone.encode_texts(part) for part in parts]
         return normalize(torch.cat(features), dim=-1)
 
     def redundancy(self, embeddings: Tensor, chosen: Sequence[int]) -> Tensor:

@@ -1,4 +1,4 @@
-"""The cross-entropy of every candidate word, exactly, on frozen towers."""
+"""Text features and losses of candidate words, on frozen towers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, FeatureStore, PrefixCache
+from ipl.backbone import MEMORY, Backbone, FeatureStore, PrefixCache
 from ipl.errors import ConfigError
+from ipl.selection.loss import CrossEntropy
 from ipl.selection.template import Template
+
+WHOLE_PROMPTS = 512  # run at once where the tower is not causal
 
 
 class CandidateScorer:
@@ -24,41 +26,95 @@ class CandidateScorer:
         labels: Tensor,  # (images,)
         template: Template | None = None,
         store: FeatureStore | None = None,
+        memory: float = MEMORY,  # GiB
     ) -> None:
         self.backbone = backbone
         self.class_names = tuple(class_names)
-        self.images = image_features.to(backbone.device)
-        self.labels = labels.to(backbone.device)
         self.template = template or Template()
         self.store = store
+        self.memory = memory
+        self.cross_entropy = CrossEntropy(
+            image_features.to(backbone.device), labels, len(class_names), backbone.logit_scale
+        )
         self._tokens: dict[str, int] = {}  # every step asks for the whole pool again
+        self._prefix: tuple[tuple[str, ...], PrefixCache] | None = None
+
+    @property
+    def half(self) -> torch.dtype | None:
+        """Returns the half precision that a first sweep may use here, None where it has no gain."""
+        fast = self.backbone.causal and self.backbone.device.type == "cuda"
+        return torch.float16 if fast else None
 
     def score(
         self,
         selected: Sequence[str],
         candidates: Sequence[str],
         advance: Callable[..., None] | None = None,
+        dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         """Returns the loss (candidates,) of the selected words followed by each candidate."""
+        losses = []
+        for features in self.features(selected, candidates, dtype):
+            losses.append(self.cross_entropy.losses(features).cpu())
+            if advance is not None:
+                advance(len(features))
+        return torch.cat(losses)
+
+    def features(
+        self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
+    ) -> Iterator[Tensor]:
+        """Yields text features (chunk, classes, dim) of the candidates in order."""
         tokens = [self.token(word) for word in candidates]
 
         def run() -> Iterator[Tensor]:
-            return self._cache(selected).features(tokens)
+            if not self.backbone.causal:
+                return self._whole_prompts(selected, candidates)
+            return self._prefix_for(selected).features(tokens, dtype)
 
         # Candidate features depend on no picture: other shots of the same classes can reuse them.
-        key = (self.class_names, self.template, tuple(selected), tuple(tokens))
-        losses = []
-        for features in self.store.texts(key, run) if self.store else run():
-            losses.append(self._losses(features))
-            if advance is not None:
-                advance(features.shape[1])
-        return torch.cat(losses).cpu()
+        key = (self.class_names, self.template, tuple(selected), tuple(tokens), dtype)
+        yield from self.store.texts(key, run) if self.store else run()
+
+    def blocks(
+        self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
+    ) -> Iterator[Tensor]:
+        """Yields what `features` yields in as large pieces as half of the memory allows."""
+        word_bytes = len(self.class_names) * self.backbone.feature_dim * dtype.itemsize
+        room = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
+        held: list[Tensor] = []
+        for chunk in self.features(selected, candidates, dtype):
+            if held and sum(map(len, held)) + len(chunk) > room:
+                yield torch.cat(held)
+                held = []
+            held.append(chunk)
+        if held:
+            yield torch.cat(held)
+
+    def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
+        """Returns a guess (candidates,) at the losses: linear in the candidate's embedding.
+
+        One pass and its gradient, at the mean of the candidates' embeddings.
+        """
+        backbone = self.backbone
+        rows = backbone.embed([self.token(word) for word in candidates])
+        mean = rows.mean(0).requires_grad_()
+        tail = [*backbone.tokenize(self.template.tail), backbone.eos]
+        before = [self._before(name, selected) for name in self.class_names]
+        longest = max(map(len, before)) + 1 + len(tail)
+        ids = [[*b, backbone.eos, *tail, *[backbone.eos] * (longest - len(b))] for b in before]
+        places = torch.tensor([len(b) for b in before], device=backbone.device)
+        with torch.enable_grad():
+            embeddings = backbone.embed(torch.tensor([row[:longest] for row in ids]))
+            embeddings[torch.arange(len(before), device=backbone.device), places] = mean
+            features = backbone.encode_text(embeddings, places + len(tail))
+            loss = self.cross_entropy.losses(features[None])[0]
+            (slope,) = torch.autograd.grad(loss, mean)
+        return (loss.detach() + (rows - mean.detach()).double() @ slope.double()).cpu()
 
     def loss(self, words: Sequence[str]) -> float:
         """Returns the loss of a whole list of words; of none, that of the plain prompt."""
         texts = [self.template.full(name, words) for name in self.class_names]
-        features = self.backbone.encode_texts(texts)
-        return float(self._losses(features[:, None])[0])
+        return float(self.cross_entropy.losses(self.backbone.encode_texts(texts)[None])[0])
 
     def token(self, word: str) -> int:
         """Returns the one token of a word."""
@@ -85,16 +141,36 @@ class CandidateScorer:
                 "words, a shorter class name or a shorter template."
             )
 
-    def _cache(self, selected: Sequence[str]) -> PrefixCache:
-        tokenize, sos = self.backbone.tokenize, self.backbone.sos
-        before = [self.template.before(name, selected) for name in self.class_names]
-        return PrefixCache(
-            self.backbone, [[sos, *tokenize(text)] for text in before], tokenize(self.template.tail)
-        )
+    def _prefix_for(self, selected: Sequence[str]) -> PrefixCache:
+        """Returns the cache of the prompts up to the next word, grown from the last one asked."""
+        wanted = tuple(selected)
+        if self._prefix is None or wanted[: len(self._prefix[0])] != self._prefix[0]:
+            self._prefix = ((), self._first_prefix())
+        had, prefix = self._prefix
+        for word in wanted[len(had) :]:
+            prefix.extend(self.backbone.tokenize(f"{word},"))
+        self._prefix = (wanted, prefix)
+        return prefix
 
-    def _losses(self, features: Tensor) -> Tensor:
-        """Returns the loss (candidates,) of text features (classes, candidates, dim)."""
-        texts = normalize(features, dim=-1).transpose(0, 1)  # (candidates, classes, dim)
-        logits = self.backbone.logit_scale * self.images @ texts.transpose(-1, -2)
-        right = logits[:, torch.arange(len(self.labels)), self.labels]  # (candidates, images)
-        return (logits.logsumexp(-1) - right).mean(-1)
+    def _first_prefix(self) -> PrefixCache:
+        before = [self._before(name, []) for name in self.class_names]
+        tail = self.backbone.tokenize(self.template.tail)
+        return PrefixCache(self.backbone, before, tail, self.memory / 2)
+
+    def _before(self, class_name: str, selected: Sequence[str]) -> list[int]:
+        text = self.template.before(class_name, selected)
+        return [*self.backbone.opening, *self.backbone.tokenize(text)]
+
+    def _whole_prompts(
+        self, selected: Sequence[str], candidates: Sequence[str]
+    ) -> Iterator[Tensor]:
+        """Yields features (chunk, classes, dim) by running every prompt from end to end."""
+        chunk = max(1, WHOLE_PROMPTS // len(self.class_names))
+        for start in range(0, len(candidates), chunk):
+            part = candidates[start : start + chunk]
+            texts = [
+                self.template.full(name, [*selected, word])
+                for word in part
+                for name in self.class_names
+            ]
+            yield self.backbone.encode_texts(texts).unflatten(0, (len(part), -1))

@@ -1,22 +1,34 @@
 """Training the soft vectors: Algorithm 1, its schedule, its views of the images, its record."""
 
+from ipl.training.fitting import (
+    AUTO,
+    MOST_WORDS,
+    Fitted,
+    Trial,
+    check_words,
+    fit_learner,
+    most_words,
+)
 from ipl.training.loop import train
 from ipl.training.record import EpochRecord, TrainingRecord
 from ipl.training.schedule import learning_rate, word_epochs
-from ipl.training.shots import Seen, draw_shots, look
 from ipl.training.views import CachedViews, FreshViews, View, make_views
 
 __all__ = [
+    "AUTO",
+    "MOST_WORDS",
     "CachedViews",
     "EpochRecord",
+    "Fitted",
     "FreshViews",
-    "Seen",
     "TrainingRecord",
+    "Trial",
     "View",
-    "draw_shots",
+    "check_words",
+    "fit_learner",
     "learning_rate",
-    "look",
     "make_views",
+    "most_words",
     "train",
     "word_epochs",
 ]

@@ -1,0 +1,78 @@
+"""`ipl cache`: what is kept on disk for next time, and how to be rid of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from ipl.cli.common import JSON, out, print_json, stopping, typed
+from ipl.errors import ConfigError, did_you_mean
+
+
+def cache(
+    clear: bool = typer.Option(False, "--clear", help="Remove what is kept."),
+    kind: str | None = typer.Option(
+        None, help="With --clear: only images, words or selections (default: all)."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Show what is kept on disk so that it need not be computed again, or remove it."""
+    from rich.filesize import decimal
+
+    from ipl.cache import KINDS, Cache
+    from ipl.files import is_folder, is_there
+
+    if kind is not None and not clear:
+        raise ConfigError("--kind says what --clear removes; give both.")
+    if kind is not None and kind not in KINDS:
+        raise ConfigError(f"--kind is {kind!r}.{did_you_mean(kind, KINDS)}")
+    store = Cache()
+    if is_there(store.folder) and not is_folder(store.folder):
+        raise ConfigError(f"The cache folder {store.folder} is a file; IPL_CACHE names another.")
+    report: dict[str, Any] = {"folder": str(store.folder)}
+    if clear:
+        with stopping(lambda: "some of the cache is left."):
+            count, size = store.clear(kind)
+        what = "all kinds" if kind is None else kind
+        report["removed"] = {"kind": kind, "entries": count, "bytes": size}
+        lines = [f"Removed {_entries(count)} of {what} ({decimal(size)}) from {store.folder}."]
+    else:
+        usage = store.usage()
+        chosen = list(store.entries("selections"))
+        report["kinds"] = {name: {"entries": n, "bytes": size} for name, (n, size) in usage.items()}
+        report["selections"] = [
+            {"key": entry.key, "bytes": entry.bytes, "facts": entry.facts} for entry in chosen
+        ]
+        lines = [f"The cache is in {store.folder}"]
+        for name, (count, size) in usage.items():
+            lines.append(f"  {name:<12}{_entries(count):>16}{decimal(size):>12}")
+        if chosen:
+            lines += ["", "Finished selections"]
+            lines += [f"  {_selection(entry.facts)}" for entry in chosen]
+        if any(count for count, _ in usage.values()):
+            lines += ["", f"To remove them: {typed('cache', '--clear')}"]
+    if as_json:
+        print_json(report)
+    else:
+        out().print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"
+
+
+def _selection(facts: dict[str, Any]) -> str:
+    """Returns one line about a selection, of whatever it tells."""
+    parts = [", ".join(_texts(facts.get("words"))) or "(words not told)"]
+    if classes := _texts(facts.get("classes")):
+        some = ", ".join(classes[:3]) + (", ..." if len(classes) > 3 else "")
+        parts.append(f"{len(classes)} classes ({some})")
+    parts += [facts[name] for name in ("backbone", "template") if isinstance(facts.get(name), str)]
+    # Facts are read from a file: nothing in them may break the line or steer the terminal.
+    return "".join(c if c.isprintable() else " " for c in "; ".join(parts))
+
+
+def _texts(value: Any) -> Sequence[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []

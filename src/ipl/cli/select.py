@@ -1,0 +1,74 @@
+"""`ipl select DATA`: which words a prompt would get, and how that is known. Nothing is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ipl.cli import common
+from ipl.cli.common import out, own_pool, print_json, stopping
+
+
+def select(
+    data: Path = common.DATA,
+    backbone: str = common.BACKBONE,
+    words: int = typer.Option(3, help="Words to choose, k."),
+    shots: int = common.SHOTS,
+    lambda_: float = common.LAMBDA,
+    preset: str = common.PRESET,
+    word_embedding: str = common.WORD_EMBEDDING,
+    template: str = common.TEMPLATE,
+    search: str = common.SEARCH,
+    shortlist: int = common.SHORTLIST,
+    recall: bool = typer.Option(
+        False, "--recall", help="With --search screen: say how often it listed the true winner."
+    ),
+    memory: float = common.MEMORY,
+    words_file: Path | None = common.WORDS_FILE,
+    no_names: bool = common.NO_NAMES,
+    seed: int = typer.Option(1, help="Draws the shots."),
+    device: str = common.DEVICE,
+    precision: str = common.PRECISION,
+    no_cache: bool = common.NO_CACHE,
+    strict: bool = common.STRICT,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
+) -> None:
+    """Choose words for a few pictures per class and show what each brings; train nothing."""
+    from ipl.backbone import load_backbone
+    from ipl.datasets import read_dataset
+    from ipl.progress import Reporter
+    from ipl.reports import selection_report
+    from ipl.selection import Search, select_words
+
+    reporter = Reporter(quiet=quiet)
+    how = Search(search, shortlist, recall)
+    kept = "nothing was kept" if no_cache else "finished words are in the cache"
+    with stopping(lambda: f"{kept}."):
+        dataset = read_dataset(data, strict)
+        clip = load_backbone(backbone, device, precision)
+        found = select_words(
+            dataset,
+            words,
+            backbone=clip,
+            shots=shots,
+            lambda_=lambda_,
+            preset=preset,
+            word_embedding=word_embedding,
+            template=template,
+            search=how,
+            memory=memory,
+            pool=own_pool(words_file, no_names, clip.tokenizer, reporter),
+            seed=seed,
+            cache=not no_cache,
+            strict=strict,
+            reporter=reporter,
+        )
+    for note in found.notes:
+        reporter.warn(note)
+    if as_json:
+        asked = {"data": str(data), "backbone": backbone, "shots": shots, "seed": seed}
+        print_json({**asked, "classes": list(dataset.class_names), **found.as_dict()})
+    else:
+        out().print(selection_report(found))

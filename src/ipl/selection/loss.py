@@ -1,0 +1,97 @@
+"""Cross-entropy of text features, and lower bounds on it that cost a dot product.
+
+For fixed images the cross-entropy is convex in the text features Y, so it lies above each of its
+tangents: CE(Y) >= CE(Y0) + <grad CE(Y0), Y - Y0> for any Y0. A tangent taken once bounds the loss
+of every candidate, at every step of a search. All of it is computed in fp64, where rounding is far
+below the differences between words; what is left of it is counted in `slack`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+BYTES_AT_ONCE = 1 << 28  # of logits
+
+
+class CrossEntropy:
+    """Mean cross-entropy over labelled images, as a function of text features."""
+
+    def __init__(self, images: Tensor, labels: Tensor, classes: int, logit_scale: float) -> None:
+        """Takes normalised image features (images, dim) and their labels (images,)."""
+        # Apple's GPUs have no fp64.
+        device = torch.device("cpu") if images.device.type == "mps" else images.device
+        self.images = images.to(device).double()
+        self.labels = labels.to(device)
+        self.classes, self.logit_scale = classes, logit_scale
+        right = torch.zeros(classes, images.shape[1], dtype=torch.float64, device=device)
+        right.index_add_(0, self.labels, self.images)
+        # (classes, dim): a text's mean logit on its own images is one dot product
+        self._right = right * (logit_scale / len(labels))
+
+    def losses(self, features: Tensor) -> Tensor:
+        """Returns the loss (candidates,) of text features (candidates, classes, dim)."""
+        parts = features.split(max(1, BYTES_AT_ONCE // (24 * self.classes * len(self.images))))
+        return torch.cat([self._losses(self.unit(part)) for part in parts])
+
+    def _losses(self, texts: Tensor) -> Tensor:
+        logits = self.logit_scale * texts @ self.images.T  # (candidates, classes, images)
+        return logits.logsumexp(1).mean(1) - (texts * self._right).sum((1, 2))
+
+    def unit(self, features: Tensor) -> Tensor:
+        """Returns features of any precision at length one in fp64."""
+        return normalize(features.to(self.images.device).double(), dim=-1)
+
+    def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns offset () and slope (classes, dim) at texts (classes, dim) of any length.
+
+        CE(Y) >= offset + <slope, Y>.
+        """
+        logits = self.logit_scale * texts @ self.images.T  # (classes, images)
+        pulled = logits.softmax(0) @ self.images * (self.logit_scale / len(self.images))
+        slope = pulled - self._right
+        loss = logits.logsumexp(0).mean() - (texts * self._right).sum()
+        return loss - (slope * texts).sum(), slope
+
+
+class Tangents:
+    """Lower bounds on the loss of candidates, the better the more tangents there are."""
+
+    def __init__(self, loss: CrossEntropy) -> None:
+        self.loss = loss
+        device = loss.images.device
+        self._offsets = torch.zeros(0, dtype=torch.float64, device=device)
+        size = loss.classes * loss.images.shape[1]
+        self._slopes = torch.zeros(0, size, dtype=torch.float64, device=device)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def add(self, texts: Tensor) -> None:
+        """Adds the tangent at texts (classes, dim)."""
+        offset, slope = self.loss.tangent(texts)
+        self._offsets = torch.cat([self._offsets, offset[None]])
+        self._slopes = torch.cat([self._slopes, slope.flatten()[None]])
+
+    def bounds(self, features: Tensor, first: int = 0) -> Tensor:
+        """Returns the best lower bound (candidates,) that the tangents from `first` on give."""
+        parts = features.split(max(1, BYTES_AT_ONCE // (16 * self._slopes.shape[1])))
+        found = []
+        for part in parts:
+            values = self.loss.unit(part).flatten(1) @ self._slopes[first:].T
+            found.append((values + self._offsets[first:] - self.slack).amax(1))
+        return torch.cat(found)
+
+    @property
+    def slack(self) -> float:
+        """Returns what rounding in fp64 may add to a bound or take from a loss.
+
+        A sum of n products of fp64 numbers is off by at most n units in the last place of the sum
+        of their sizes. Texts have length one (a tangent's point at most that), slopes at most twice
+        the scale in all: sums over images in a slope, over dimensions in a logit, over both in a
+        bound.
+        """
+        count, dim = self.loss.images.shape
+        steps = self.loss.classes * (count + dim) + 64
+        return 8 * self.loss.logit_scale * steps * torch.finfo(torch.float64).eps

@@ -1,0 +1,112 @@
+"""From pictures to words, without training anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ipl.backbone import MEMORY, Backbone, FeatureStore, load_backbone
+from ipl.cache import Cache
+from ipl.datasets import Dataset, read_dataset
+from ipl.errors import ConfigError
+from ipl.lexicon import Pool
+from ipl.progress import SILENT, Reporter
+from ipl.selection.greedy import check_k, greedy_search
+from ipl.selection.modes import Search
+from ipl.selection.objective import Objective
+from ipl.selection.scorer import CandidateScorer
+from ipl.selection.shots import Seen, draw_shots
+from ipl.selection.template import DEFAULT_TEMPLATE, Template
+from ipl.selection.trace import Selection
+
+
+@dataclass(frozen=True)
+class WordChoice:
+    """Everything that decides which words are chosen for given pictures, but their number."""
+
+    objective: Objective
+    template: Template
+    search: Search
+    memory: float = MEMORY  # GiB
+    pool: Pool | None = None  # None: the bundled one
+
+    def __post_init__(self) -> None:
+        if not 0 < self.memory < float("inf"):
+            raise ConfigError(f"memory is {self.memory}; it must be a number of GiB above 0.")
+
+    @classmethod
+    def of(
+        cls,
+        lambda_: float,
+        preset: str,
+        word_embedding: str,
+        template: str,
+        search: str | Search,
+        memory: float,
+        pool: Pool | None,
+    ) -> WordChoice:
+        """Returns the choice that plain settings mean."""
+        search = search if isinstance(search, Search) else Search(search)
+        objective = Objective(lambda_, preset, word_embedding)
+        return cls(objective, Template(template), search, memory, pool)
+
+    def candidates(self, backbone: Backbone, k: int) -> Pool:
+        """Returns the words that a backbone can be given; raises ConfigError if fewer than k."""
+        pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
+        check_k(k, pool)
+        return pool
+
+    def choose(
+        self,
+        backbone: Backbone,
+        class_names: Sequence[str],
+        seen: Seen,
+        k: int,
+        cache: Cache | None = None,
+        store: FeatureStore | None = None,
+        reporter: Reporter = SILENT,
+    ) -> Selection:
+        """Returns k words for the pictures seen; a `store` lets other shots reuse text features."""
+        scorer = CandidateScorer(
+            backbone, class_names, seen.features, seen.labels, self.template, store, self.memory
+        )
+        pool = self.candidates(backbone, k)
+        return greedy_search(scorer, pool, k, self.objective, self.search, cache, reporter)
+
+
+def select_words(
+    data: str | Path | Dataset,
+    words: int = 3,
+    *,
+    backbone: str | Backbone = "pocket",
+    shots: int = 16,
+    lambda_: float = 0.1,
+    preset: str = "paper",
+    word_embedding: str = "text",
+    template: str = DEFAULT_TEMPLATE,
+    search: str | Search = "exact",
+    memory: float = MEMORY,
+    pool: Pool | None = None,
+    seed: int = 1,
+    device: str = "auto",
+    precision: str = "fp32",
+    cache: bool = True,
+    strict: bool = False,
+    reporter: Reporter = SILENT,
+) -> Selection:
+    """Returns the words that a prompt for these pictures would get, and how they were found.
+
+    They are the words of `PromptClassifier.fit` with the same settings, for any learner.
+    """
+    choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
+    dataset = data if isinstance(data, Dataset) else read_dataset(data, strict)
+    if not isinstance(backbone, Backbone):
+        backbone = load_backbone(backbone, device, precision)
+    choice.candidates(backbone, words)  # too few are said before anything is computed
+    disk = Cache(reporter=reporter) if cache else None
+    store = FeatureStore(backbone, disk)
+    drawn, _ = draw_shots(dataset, shots, seed, store, strict, reporter)
+    for note in (*dataset.notes, *drawn.notes):
+        reporter.warn(note)
+    return choice.choose(backbone, dataset.class_names, drawn, words, disk, reporter=reporter)

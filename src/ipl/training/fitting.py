@@ -1,0 +1,93 @@
+"""A learner trained with k words; or with each k that may be, of which the best is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from ipl.errors import ConfigError
+from ipl.learners import Learner, Recipe
+from ipl.progress import SILENT, Reporter
+from ipl.selection import Seen
+from ipl.training.loop import train
+from ipl.training.record import TrainingRecord
+from ipl.training.schedule import word_epochs
+from ipl.training.views import make_views
+
+AUTO = "auto"  # as a number of words: the one from 1 to 6 that trains best
+MOST_WORDS = 6
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How k words did on the training pictures."""
+
+    words: int
+    accuracy: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained learner, its record, and every number of words that was tried on the way."""
+
+    learner: Learner
+    record: TrainingRecord
+    trials: tuple[Trial, ...]
+
+
+def check_words(words: int | str, recipe: Recipe) -> None:
+    """Raises ConfigError unless words is auto or a number that the recipe has epochs for."""
+    if words == AUTO:
+        most_words(recipe)
+    elif isinstance(words, str):
+        raise ConfigError(f"words is {words!r}; allowed are 0, a number, or {AUTO}.")
+    elif words < 0:
+        raise ConfigError(f"words is {words}; it must be 0 or more.")
+    else:
+        word_epochs(words, recipe.interval, recipe.epochs)
+
+
+def most_words(recipe: Recipe) -> int:
+    """Returns the largest number of words that auto tries: up to 6, as many as the epochs allow."""
+    if recipe.interval > recipe.epochs:
+        word_epochs(1, recipe.interval, recipe.epochs)  # says what is wrong
+    return min(MOST_WORDS, recipe.epochs // recipe.interval)
+
+
+def fit_learner(
+    make: Callable[[int], Learner],
+    numbers: Sequence[int],
+    words: Sequence[str],
+    shots: Seen,
+    views: int | str,
+    recipe: Recipe,
+    seed: int = 1,
+    reporter: Reporter = SILENT,
+) -> Fitted:
+    """Returns the best of the learners trained with the first k words, k among `numbers`.
+
+    Best is by training pictures alone: accuracy, then loss, then fewer words.
+    """
+    backbone = make(numbers[0]).backbone
+    paths = [item.path for item in shots.items]
+    looks = make_views(views, backbone, paths, shots.features, seed, reporter)
+    best: tuple[tuple[float, float], Learner, TrainingRecord] | None = None
+    trials = []
+    for k in numbers:
+        learner = make(k)
+        record = train(learner, looks, shots.labels, words[:k], recipe, seed, reporter)
+        with torch.no_grad():
+            logits = learner.logits(shots.features).cpu().double()
+        accuracy = float((logits.argmax(1) == shots.labels).double().mean())
+        trial = Trial(k, accuracy, float(cross_entropy(logits, shots.labels)))
+        trials.append(trial)
+        if len(numbers) > 1:
+            reporter.say(f"{k} word(s): accuracy {100 * accuracy:.1f} %, loss {trial.loss:.4f}")
+        if best is None or (accuracy, -trial.loss) > best[0]:
+            best = ((accuracy, -trial.loss), learner, record)
+    assert best is not None
+    return Fitted(best[1], best[2], tuple(trials))

@@ -1,0 +1,318 @@
+"""Image features in memory and on disk: what is computed, what is kept, and under which key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import ipl.backbone.store as store_module
+from ipl.backbone import Backbone, FeatureStore, encode_files
+from ipl.cache import Cache
+from ipl.datasets.scenes import CLASSES, draw
+from ipl.progress import Reporter
+
+
+class Counted(Reporter):
+    """Keeps the totals of tasks and what is warned of."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.totals: list[int] = []
+        self.heard: list[str] = []
+
+    def task(self, title: str, total: int) -> Any:
+        self.totals.append(total)
+        return super().task(title, total)
+
+    def warn(self, message: str) -> None:
+        self.heard.append(message)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache", Counted())
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> list[Path]:
+    """Returns six picture files of different content."""
+    paths = []
+    for number in range(6):
+        paths.append(tmp_path / f"{number}.png")
+        draw(CLASSES[number], 0).resize((96, 96)).save(paths[-1])
+    return paths
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[list[Path]]:
+    """Returns the list of what the image tower was asked for, call by call."""
+    calls: list[list[Path]] = []
+
+    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+        calls.append(list(paths))
+        return encode_files(backbone, paths, *rest)
+
+    monkeypatch.setattr(store_module, "encode_files", encode)
+    return calls
+
+
+def count(cache: Cache) -> int:
+    return cache.usage()["images"][0]
+
+
+def test_without_a_cache_nothing_is_written(
+    pocket: Backbone, pictures: list[Path], computed: list[list[Path]]
+) -> None:
+    before = os.environ["IPL_CACHE"]
+    store = FeatureStore(pocket)
+    first, second = store.encode(pictures), store.encode(pictures[::-1])
+    assert torch.equal(first.features, second.features.flip(0))
+    assert torch.equal(first.features, encode_files(pocket, pictures).features)
+    assert computed == [pictures]
+    assert not Path(before).exists()
+
+
+def test_a_second_store_runs_no_image_tower(
+    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = FeatureStore(pocket).encode(pictures)
+    first = FeatureStore(pocket, cache).encode(pictures)
+    assert torch.equal(first.features, plain.features)
+    assert count(cache) == 6
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("the image tower was run")
+
+    monkeypatch.setattr(store_module, "encode_files", fail)
+    monkeypatch.setattr(pocket, "encode_image", fail)
+    reporter = Counted()
+    second = FeatureStore(pocket, Cache(cache.folder)).encode(pictures, reporter)
+    assert second.features.dtype == torch.float32
+    assert second.features.device == pocket.device
+    assert second.features.numpy().tobytes() == first.features.numpy().tobytes()
+    assert second.kept == first.kept == tuple(range(6))
+    assert second.unreadable == ()
+    assert reporter.totals == []
+
+
+def test_only_what_is_missing_is_computed_and_counted(
+    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+) -> None:
+    FeatureStore(pocket, cache).encode(pictures[1:4])
+    reporter = Counted()
+    store = FeatureStore(pocket, cache)
+    asked = [*pictures, pictures[0], pictures[2]]
+    features = store.encode(asked, reporter)
+    assert computed == [pictures[1:4], [pictures[0], *pictures[4:]]]
+    assert reporter.totals == [3]
+    assert features.kept == tuple(range(8))
+    assert torch.equal(features.features[0], features.features[6])
+    expected = encode_files(pocket, asked).features
+    assert torch.allclose(features.features, expected, atol=1e-5)
+    assert store.encode(asked, reporter).features.equal(features.features)
+    assert reporter.totals == [3]  # from memory
+
+
+def test_a_file_is_known_by_its_content(
+    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+) -> None:
+    FeatureStore(pocket, cache).encode(pictures[:1])
+    moved = pictures[0].with_name("a new name.png")
+    pictures[0].rename(moved)
+    FeatureStore(pocket, cache).encode([moved])
+    assert len(computed) == 1
+    other = encode_files(pocket, pictures[1:2]).features
+    moved.write_bytes(pictures[1].read_bytes())  # other content at the same path
+    again = FeatureStore(pocket, cache).encode([moved])
+    assert computed[1:] == [[moved]]
+    assert torch.equal(again.features, other)
+
+
+def test_copies_of_a_file_share_one_feature(
+    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = pictures[0].with_name("copy.png")
+    copy.write_bytes(pictures[0].read_bytes())
+
+    def wobble(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+        """As a tower does whose last bits depend on the place in the batch."""
+        found = encode_files(backbone, paths, *rest)
+        return replace(found, features=found.features + 1e-7 * torch.arange(len(paths))[:, None])
+
+    monkeypatch.setattr(store_module, "encode_files", wobble)
+    paths = [pictures[0], pictures[1], copy]
+    first = FeatureStore(pocket, cache).encode(paths)
+    assert torch.equal(first.features[0], first.features[2])
+    assert count(cache) == 2
+    assert torch.equal(FeatureStore(pocket, cache).encode(paths).features, first.features)
+
+
+def test_unreadable_files_are_named_and_never_kept(
+    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+) -> None:
+    tmp = pictures[0].parent
+    (tmp / "text.png").write_text("no picture")
+    (tmp / "empty.png").write_bytes(b"")
+    (tmp / "cut.png").write_bytes(pictures[5].read_bytes()[:-40])
+    (tmp / "folder.png").mkdir()
+    bad = [tmp / name for name in ("text.png", "missing.png", "empty.png", "cut.png", "folder.png")]
+    asked = [bad[0], pictures[0], bad[1], bad[2], pictures[1], bad[3], bad[4]]
+    expected = encode_files(pocket, asked)
+    for _ in range(2):
+        seen = FeatureStore(pocket, cache).encode(asked)
+        assert seen.kept == expected.kept == (1, 4)
+        assert seen.unreadable == expected.unreadable
+        assert len(seen.unreadable) == 5
+        assert count(cache) == 2
+    assert computed[1] == bad
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+def test_a_file_without_end_is_not_hashed(pocket: Backbone, cache: Cache) -> None:
+    seen = FeatureStore(pocket, cache).encode([Path("/dev/zero")])
+    assert seen.unreadable == encode_files(pocket, [Path("/dev/zero")]).unreadable
+
+
+def test_a_file_that_becomes_readable(pocket: Backbone, cache: Cache, pictures: list[Path]) -> None:
+    late = pictures[0].with_name("late.png")
+    late.write_text("not yet")
+    assert FeatureStore(pocket, cache).encode([late]).kept == ()
+    late.write_bytes(pictures[2].read_bytes())
+    assert FeatureStore(pocket, cache).encode([late]).kept == (0,)
+
+
+def test_a_file_written_while_it_is_encoded_is_not_kept(
+    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = pictures[0].read_bytes()
+
+    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+        pictures[0].write_bytes(pictures[1].read_bytes())  # after it was hashed
+        return encode_files(backbone, paths, *rest)
+
+    monkeypatch.setattr(store_module, "encode_files", encode)
+    FeatureStore(pocket, cache).encode(pictures[:1])
+    assert count(cache) == 0
+    monkeypatch.undo()
+    pictures[0].write_bytes(old)
+    again = FeatureStore(pocket, cache).encode(pictures[:1])
+    assert torch.equal(again.features, encode_files(pocket, pictures[:1]).features)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights_sha256": "0" * 64},
+        {"precision": "bf16"},
+        {"dtype": torch.bfloat16},
+        {"device": torch.device("cuda")},
+        {"resize": 256},
+        {"mean": (0.5, 0.5, 0.5)},
+        {"std": (0.5, 0.5, 0.5)},
+        {"resample": 2},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_changes_the_feature_changes_the_key(
+    pocket: Backbone, pictures: list[Path], change: dict[str, Any]
+) -> None:
+    asked: list[str] = []
+
+    class Asked:
+        """A cache that has nothing."""
+
+        def get(self, kind: str, key: str) -> None:
+            asked.append(key)
+
+    def look(**changes: Any) -> None:
+        fields = ("weights_sha256", "preprocessing", "precision", "device", "dtype", "feature_dim")
+        parts = {name: getattr(pocket, name) for name in fields}
+        FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(pictures[:1])
+
+    look()
+    look()
+    inner = {name: value for name, value in change.items() if hasattr(pocket.preprocessing, name)}
+    look(**({"preprocessing": replace(pocket.preprocessing, **inner)} if inner else change))
+    assert asked[0] == asked[1]
+    assert asked[2] != asked[0]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"other": np.zeros(512, dtype=np.float32)},
+        {"feature": np.zeros(511, dtype=np.float32)},
+        {"feature": np.zeros((1, 512), dtype=np.float32)},
+        {"feature": np.zeros(512)},
+    ],
+    ids=["nothing", "another name", "too short", "a row too many", "double"],
+)
+def test_an_entry_of_another_shape_is_replaced(
+    pocket: Backbone, cache: Cache, pictures: list[Path], arrays: dict[str, Any]
+) -> None:
+    first = FeatureStore(pocket, cache).encode(pictures[:1])
+    (entry,) = cache.entries("images")
+    cache.put("images", entry.key, arrays, {})
+    again = FeatureStore(pocket, cache).encode(pictures[:1])
+    assert torch.equal(again.features, first.features)
+    kept = cache.get("images", entry.key)
+    assert kept is not None
+    assert kept.arrays["feature"].tobytes() == first.features[0].numpy().tobytes()
+
+
+def test_a_damaged_entry_is_computed_anew(
+    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+) -> None:
+    first = FeatureStore(pocket, cache).encode(pictures)
+    entry = list(cache.entries("images"))[2]
+    data = bytearray(entry.path.read_bytes())
+    data[-1] ^= 1
+    entry.path.write_bytes(data)
+    again = FeatureStore(pocket, cache).encode(pictures)
+    assert len(computed[1]) == 1
+    assert torch.allclose(again.features, first.features, atol=1e-5)
+    assert len(cache.reporter.heard) == 1
+    assert count(cache) == 6
+
+
+def test_a_cache_that_cannot_be_written_does_not_break_the_work(
+    pocket: Backbone, tmp_path: Path, pictures: list[Path]
+) -> None:
+    (tmp_path / "in the way").write_text("mine")
+    reporter = Counted()
+    store = FeatureStore(pocket, Cache(tmp_path / "in the way", reporter))
+    seen = store.encode(pictures)
+    assert torch.equal(seen.features, encode_files(pocket, pictures).features)
+    assert len(reporter.heard) == 1
+
+
+def test_what_was_done_before_an_interruption_is_kept(
+    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        calls.append(list(paths))
+        return encode_files(backbone, paths, *rest)
+
+    monkeypatch.setattr(store_module, "encode_files", encode)
+    monkeypatch.setattr(store_module, "STEP", 2)
+    with pytest.raises(KeyboardInterrupt):
+        FeatureStore(pocket, cache).encode(pictures)
+    assert calls == [pictures[:2], pictures[2:4]]
+    assert count(cache) == 4
+
+
+def test_steps_are_whole_batches() -> None:
+    assert store_module.STEP % store_module.BATCH == 0  # so that steps do not change any batch
