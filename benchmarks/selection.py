@@ -1,82 +1,245 @@
-"""How long one traversal of the pool takes: whole prompts, the prefix cache, and the ratio.
+"""How long one traversal of the pool takes: the plain loop, ours, their ratio and the floor.
 
-    python benchmarks/selection.py [--classes 10] [--words 8900] [--naive-words 300]
+    python benchmarks/selection.py --model pocket --classes 10
+    python benchmarks/selection.py --model vit-b16 --device cuda --classes 10,50,100,500
 
-Both sides run in this process on the same image features, in fp32, with PocketCLIP. The plain loop
-does what a straightforward implementation does: for each word, tokenise one prompt per class, pad
-to 77 tokens, run the whole text tower. It is timed on the first `--naive-words` words and scaled up
-to the pool; the losses of those words are compared.
+Both sides run in this process on the same image features, 16 per class. The plain loop does what a
+straightforward implementation does: for each word it tokenises one prompt per class, pads to 77
+tokens and runs the whole text tower, in half precision on a GPU and in fp32 on a CPU. It is timed
+for at most --plain-seconds and scaled up to the pool. Ours is a step of the exact search after a
+warm-up: features, bounds, losses, and on a GPU the finalists again in fp32. The words compared are
+the best that either side found, scored again by the plain loop in fp32. The floor is the matrix
+products that must be done over the rate of one large product measured here.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
+import resource
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone import Backbone, load_backbone
 from ipl.lexicon import Pool
-from ipl.selection import CandidateScorer
+from ipl.selection import CandidateScorer, Search
+from ipl.selection.modes import Step
+
+SHOTS = 16
 
 
-def plain_loop(scorer: CandidateScorer, words: tuple[str, ...]) -> torch.Tensor:
-    """Returns the loss of each word by whole prompts of 77 tokens."""
-    backbone: Backbone = scorer.backbone
-    losses = []
+@dataclass(frozen=True)
+class Measurement:
+    """One number of classes."""
+
+    classes: int
+    words: int
+    precision: str
+    plain_seconds: float
+    plain_words: int  # that the plain loop was timed on
+    ours_seconds: float
+    exhaustive_seconds: float | None  # every loss in fp32, no pruning
+    ratio: float
+    floor_seconds: float
+    peak_gib: float
+    scored: int
+    best_word: str
+    plain_best_word: str
+    largest_loss_difference: float  # of the best twenty, from the plain loop in fp32
+
+
+def build(model: str, device: str) -> Backbone:
+    """Returns PocketCLIP, or ViT-B/16 with random weights and PocketCLIP's tokenizer."""
+    pocket = load_backbone("pocket", device)
+    if model == "pocket":
+        return pocket
+    from transformers import CLIPConfig, CLIPModel
+
+    torch.manual_seed(0)
+    ids = {"bos_token_id": pocket.sos, "eos_token_id": pocket.eos}
+    clip = CLIPModel(CLIPConfig(text_config={"vocab_size": 49408, **ids}))
+    clip.logit_scale.data.fill_(np.log(100.0))
+    return Backbone(model, clip, pocket.tokenizer, pocket.preprocessing, device)
+
+
+def task(
+    backbone: Backbone, words: Sequence[str], classes: int
+) -> tuple[list[str], Tensor, Tensor]:
+    """Returns class names of one and two words, image features near their texts, and labels."""
+    names = list(words[:: len(words) // classes][:classes])
+    names[::3] = [f"{name} {words[-1 - i]}" for i, name in enumerate(names[::3])]
+    texts = torch.cat([backbone.encode_texts([f"a photo of a {name}"]) for name in names])
+    texts = normalize(texts, dim=-1).cpu()
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(classes).repeat_interleave(SHOTS)
+    noise = torch.randn(len(labels), texts.shape[1], generator=generator)
+    return names, normalize(texts[labels] + noise / 10, dim=-1), labels
+
+
+def plain_loop(
+    backbone: Backbone, scorer: CandidateScorer, words: Sequence[str], half: bool, most: float
+) -> tuple[Tensor, float]:
+    """Returns the losses of as many words as the seconds allow, and the seconds per word."""
+    device = backbone.device
+    if half:
+        clip = copy.deepcopy(backbone.clip)
+        backbone = Backbone("half", clip, backbone.tokenizer, None, device, "fp16")
+    images = scorer.cross_entropy.images.to(backbone.dtype)
+    losses: list[Tensor] = []
+    started = time.perf_counter()
     for word in words:
         texts = [scorer.template.full(name, [word]) for name in scorer.class_names]
         tokens = backbone.tokenizer(
             texts, padding="max_length", max_length=backbone.positions, return_tensors="pt"
         )
         with torch.no_grad():
-            hidden = backbone.clip.text_model(input_ids=tokens["input_ids"]).pooler_output
-            features = normalize(backbone.clip.text_projection(hidden), dim=-1)
-            logits = backbone.logit_scale * scorer.images @ features.T
-            losses.append(cross_entropy(logits, scorer.labels))
-    return torch.stack(losses)
+            ids = tokens["input_ids"].to(device)
+            eos = (ids == backbone.eos).int().argmax(1)
+            features = normalize(backbone.encode_text(backbone.embed(ids), eos), dim=-1)
+            logits = backbone.logit_scale * images @ features.to(images.dtype).T
+            losses.append(cross_entropy(logits.float(), scorer.cross_entropy.labels))
+        if len(losses) % 16 == 0:
+            synchronise(device)
+            if time.perf_counter() - started > most:
+                break
+    synchronise(device)
+    seconds = (time.perf_counter() - started) / len(losses)
+    return torch.stack(losses).cpu(), seconds
+
+
+def synchronise(device: torch.device) -> None:
+    """Waits until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def timed(run: Callable[[], Any], device: torch.device, times: int) -> tuple[Any, float]:
+    """Returns the last result and the shortest time."""
+    best = float("inf")
+    for _ in range(times):
+        synchronise(device)
+        started = time.perf_counter()
+        result = run()
+        synchronise(device)
+        best = min(best, time.perf_counter() - started)
+    return result, best
+
+
+def floor(backbone: Backbone, prefix: int, classes: int, words: int, half: bool) -> float:
+    """Returns the seconds of the products that candidate and EOS rows cannot do without."""
+    width, layers = backbone.text_width, len(backbone.text_layers)
+    wide = int(backbone.clip.config.text_config.intermediate_size)
+    mixing = 2 * 2 * width * (prefix + 2)  # attention of one row: scores and mixture
+    row = 2 * (4 * width * width + 2 * width * wide) + mixing
+    last = 2 * (6 * width * width + 2 * width * wide) + mixing  # two keys and values, one EOS row
+    pair = 2 * row * (layers - 1) + last + 2 * width * backbone.feature_dim
+    dtype = torch.float16 if half else torch.float32
+    a = torch.randn(65536 if half else 4096, width, device=backbone.device, dtype=dtype)
+    b = torch.randn(width, wide, device=backbone.device, dtype=dtype)
+    many = 20
+    _, seconds = timed(lambda: [a @ b for _ in range(many)], backbone.device, 3)
+    rate = 2 * a.shape[0] * width * wide * many / seconds
+    return pair * classes * words / rate
+
+
+def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: Any) -> Measurement:
+    """Returns both sides' times and what they found for one number of classes."""
+    device = backbone.device
+    half = device.type == "cuda"
+    names, images, labels = task(backbone, words, classes)
+    scorer = CandidateScorer(backbone, names, images, labels)
+    nothing = Step((), np.zeros(len(words)), scorer.loss([]), lambda _: None)
+
+    def search(mode: str) -> np.ndarray[Any, Any]:
+        return Search(mode).start(scorer, words).losses(nothing)
+
+    if half:
+        search("exact")  # warm up: compile, allocate
+        torch.cuda.reset_peak_memory_stats()
+    else:
+        scorer.score([], words[:500])
+    ours, seconds = timed(lambda: search("exact"), device, 3 if half else 1)
+    peak = torch.cuda.max_memory_allocated() / 2**30 if half else 0.0
+    if not half:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    exhaustive = None
+    if not options.no_exhaustive:
+        _, exhaustive = timed(lambda: search("exhaustive"), device, 1)
+    plain, each = plain_loop(backbone, scorer, words, half, options.plain_seconds)
+    top = np.argsort(np.nan_to_num(ours, nan=np.inf))[:20]
+    finalists = sorted({*top.tolist(), *plain.argsort()[:20].tolist()})
+    again, _ = plain_loop(backbone, scorer, [words[i] for i in finalists], False, 1e9)
+    exact = dict(zip(finalists, again.tolist(), strict=True))
+    prefix = max(len(backbone.tokenize(scorer.template.before(name, []))) for name in names) + 1
+    return Measurement(
+        classes=classes,
+        words=len(words),
+        precision="fp16" if half else "fp32",
+        plain_seconds=each * len(words),
+        plain_words=len(plain),
+        ours_seconds=seconds,
+        exhaustive_seconds=exhaustive,
+        ratio=each * len(words) / seconds,
+        floor_seconds=floor(backbone, prefix, classes, len(words), half),
+        peak_gib=peak,
+        scored=int(np.isfinite(ours).sum()),
+        best_word=words[int(top[0])],
+        plain_best_word=words[min(exact, key=exact.__getitem__)],
+        largest_loss_difference=max(abs(exact[i] - ours[i]) for i in top.tolist()),
+    )
+
+
+def table(found: Sequence[Measurement]) -> str:
+    """Returns the measurements as a Markdown table."""
+    lines = [
+        "| classes | plain loop, s | ours, s | ratio | floor, s | all in fp32, s | peak, GiB "
+        "| scored | best word: plain, ours | loss difference |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for m in found:
+        every = f"{m.exhaustive_seconds:.2f}" if m.exhaustive_seconds else "-"
+        lines.append(
+            f"| {m.classes} | {m.plain_seconds:.1f} | {m.ours_seconds:.3f} | {m.ratio:.0f} "
+            f"| {m.floor_seconds:.3f} | {every} | {m.peak_gib:.2f} | {m.scored} "
+            f"| {m.plain_best_word}, {m.best_word} | {m.largest_loss_difference:.1e} |"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Prints both times, their ratio and the largest difference between losses, as JSON."""
+    """Prints a table, and JSON to a file if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--model", choices=["pocket", "vit-b16"], default="pocket")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--classes", default="10", help="numbers with commas between")
     parser.add_argument("--words", type=int, default=8900)
-    parser.add_argument("--naive-words", type=int, default=300)
+    parser.add_argument("--plain-seconds", type=float, default=60.0)
+    parser.add_argument("--no-exhaustive", action="store_true")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    backbone = load_backbone("pocket", "cpu")
+    backbone = build(options.model, options.device)
     words = Pool.bundled().words[: options.words]
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(options.classes).repeat_interleave(16)
-    images = normalize(torch.randn(len(labels), backbone.feature_dim, generator=generator), dim=-1)
-    names = words[:: len(words) // options.classes][: options.classes]  # any names will do
-    scorer = CandidateScorer(backbone, names, images, labels)
-    scorer.score([], words[:500])  # warm up
-
-    started = time.perf_counter()
-    ours = scorer.score([], words)
-    ours_seconds = time.perf_counter() - started
-    first = words[: options.naive_words]
-    started = time.perf_counter()
-    plain = plain_loop(scorer, first)
-    plain_seconds = (time.perf_counter() - started) * len(words) / len(first)
-    print(
-        json.dumps(
-            {
-                "classes": options.classes,
-                "words": len(words),
-                "threads": torch.get_num_threads(),
-                "plain_loop_seconds": round(plain_seconds, 1),
-                "plain_loop_scaled_from_words": len(first),
-                "prefix_cache_seconds": round(ours_seconds, 2),
-                "ratio": round(plain_seconds / ours_seconds, 1),
-                "largest_difference_of_losses": float((ours[: len(first)] - plain).abs().max()),
-            },
-            indent=2,
-        )
-    )
+    found = []
+    for classes in map(int, options.classes.split(",")):
+        found.append(measure(backbone, words, classes, options))
+        print(table(found[-1:]).splitlines()[-1], flush=True)
+    where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    threads = torch.get_num_threads()
+    print(f"\n{options.model}, {where}, torch {torch.__version__}, {threads} threads\n")
+    print(table(found))
+    if options.json:
+        values = {"model": options.model, "device": where, "torch": torch.__version__}
+        values["measurements"] = [asdict(m) for m in found]
+        options.json.write_text(json.dumps(values, indent=2) + "\n")
 
 
 if __name__ == "__main__":

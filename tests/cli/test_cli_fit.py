@@ -316,7 +316,7 @@ def test_a_full_disk_leaves_the_earlier_run(
         real(source, target, **options)
 
     monkeypatch.setattr(os, "replace", full)
-    result = fit(data, "--epochs", 1, "--out", home / "run", "--overwrite")
+    result = fit(data, "--epochs", 1, "--out", home / "run", "--overwrite", "--no-cache")
     assert calls[0] >= failing
     assert "No space left on device" in result.error
     assert _tree(home) == before
@@ -379,9 +379,12 @@ def _truncated_jpeg(path: Path) -> None:
     path.write_bytes(data[: len(data) // 2])
 
 
-def test_the_template_in_the_help_is_the_one_in_use() -> None:
-    """The command line states it without importing the search, so the two must be kept equal."""
-    from ipl.cli.fit import TEMPLATE
-    from ipl.selection import DEFAULT_TEMPLATE
+def test_the_defaults_in_the_help_are_those_in_use() -> None:
+    """The command line states them without importing the search, so they must be kept equal."""
+    from ipl.backbone import MEMORY
+    from ipl.cli import common
+    from ipl.selection import DEFAULT_TEMPLATE, Search
 
-    assert TEMPLATE == DEFAULT_TEMPLATE
+    assert common.TEMPLATE.default == DEFAULT_TEMPLATE
+    assert common.MEMORY.default == MEMORY
+    assert (common.SEARCH.default, common.SHORTLIST.default) == (Search().mode, Search().shortlist)

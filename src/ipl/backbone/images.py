@@ -39,8 +39,13 @@ def encode_files(
     sources: Sequence[Source],
     advance: Callable[..., None] | None = None,
     augment: Callable[[int], random.Random] | None = None,
+    least: int = 1,
 ) -> ImageFeatures:
-    """Returns the features of pictures seen once; `augment(index)` gives a random crop's stream."""
+    """Returns the features of pictures seen once; `augment(index)` gives a random crop's stream.
+
+    A batch of fewer than `least` pictures is filled up, at the cost of as many: small products
+    take other paths through a processor, and the last bits of a feature would tell.
+    """
 
     def look(numbered: tuple[int, Source]) -> np.ndarray[Any, Any] | UnreadableImageError:
         index, source = numbered
@@ -64,7 +69,8 @@ def encode_files(
                     pixels.append(seen)
                     kept.append(index)
             if pixels:
-                features.append(encode_pixels(backbone, np.stack(pixels)))
+                filled = pixels + pixels[-1:] * (least - len(pixels))
+                features.append(encode_pixels(backbone, np.stack(filled))[: len(pixels)])
             if advance is not None:
                 advance(len(batch))
     together = torch.cat([backbone.no_features(), *features])

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS = 4  # of a norm, in one program
-CANDIDATES = 64  # of the attention, in one program
+MANY, FEW = 64, 16  # candidates of the attention, in one program
 
 
 @triton.jit(do_not_specialize=["total"])
@@ -92,10 +92,11 @@ def attend(
     count, asking, prompts, width = query.shape
     out = torch.empty_like(query)
     prefix = prefix_key.shape[1]
-    _attend[(triton.cdiv(count, CANDIDATES), prompts * heads)](
+    block = MANY if count >= MANY else FEW
+    _attend[(triton.cdiv(count, block), prompts * heads)](
         query, key, value, prefix_key, prefix_value, lengths, out, count, prompts, prefix, width,
         BLOCK=max(16, triton.next_power_of_2(prefix)), HEADS=heads, HEAD=width // heads,
-        OWN=key.shape[1], ASKING=asking, CANDIDATES=CANDIDATES,
+        OWN=key.shape[1], ASKING=asking, CANDIDATES=block,
     )  # fmt: skip
     return out
 

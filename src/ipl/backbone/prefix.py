@@ -23,6 +23,7 @@ from ipl.errors import BackboneError, ConfigError
 
 # Rows run at once: enough to keep matrix products busy, few enough to stay in a CPU's cache.
 ROWS_AT_ONCE = {"cpu": 4096, "cuda": 65536}
+BLOCK = 64  # candidates that one program on a GPU takes; a few more would cost as much as another
 GIB = 1 << 30
 MEMORY = 2.0  # GiB of working memory for a search, unless told otherwise
 
@@ -71,7 +72,8 @@ class PrefixCache:
                 f"memory is {self.memory:g} GiB; {len(self.lengths)} prompts need at least "
                 f"{rows * row_bytes / GIB:.2g}."
             )
-        return max(1, min(most, fit) // rows)
+        count = max(1, min(most, fit) // rows)
+        return count - count % BLOCK if count > BLOCK else count
 
     @torch.no_grad()
     def features(
@@ -118,13 +120,9 @@ class _Run:
         longest = self.keys[0].shape[1]
         ahead = torch.arange(longest, device=self.lengths.device) >= self.lengths[:, None]
         self.padding = ahead[:, None, None, :]  # (prompts, 1, 1, prefix)
-        head_width = backbone.text_width // self.tower.heads
         # Triton multiplies fp32 in reduced precision, and fp32 has to be exact here.
-        self.kernels = (
-            _kernels() if backbone.device.type == "cuda" and dtype.itemsize == 2 else None
-        )
-        if self.kernels is not None and not self.kernels.fits(head_width):
-            self.kernels = None
+        fast = backbone.device.type == "cuda" and dtype.itemsize == 2
+        self.kernels = _kernels(backbone.text_width // self.tower.heads) if fast else None
 
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,)."""

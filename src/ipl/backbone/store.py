@@ -21,6 +21,7 @@ from ipl.progress import SILENT, Reporter
 
 TEXT_BYTES = 1 << 30  # what text features may take; the least recently used go first
 STEP = 16 * BATCH  # pictures after which features are kept, should the rest be interrupted
+FILLED = 16  # pictures in the smallest batch; in larger ones their bits were seen not to change
 WAY = 1  # how a file becomes a feature; another number when that changes
 
 
@@ -125,7 +126,9 @@ class FeatureStore:
         self, paths: Sequence[Path], hashed: dict[Path, _Hashed], advance: Callable[..., None]
     ) -> None:
         """Runs the image tower and keeps its features, or why there are none."""
-        fresh = encode_files(self.backbone, paths, advance)
+        # What is kept must not depend on how many pictures happened to be missing.
+        least = FILLED if self.cache is not None else 1
+        fresh = encode_files(self.backbone, paths, advance, least=least)
         reasons = iter(fresh.unreadable)
         good = dict(zip(fresh.kept, fresh.features, strict=True))
         for index, path in enumerate(paths):
