@@ -57,6 +57,7 @@ class Backbone:
             self.causal = False
         self.clip = clip.eval().requires_grad_(False).to(dtype).to(self.device, self.dtype)
         self._towers: dict[torch.dtype, TextTower] = {}
+        self._word_tokens: dict[str, int] = {}
 
     # -- dimensions, read from the model --------------------------------------------------------
 
@@ -116,6 +117,19 @@ class Backbone:
                 f"{text!r} holds a special token, or a character that {self.name} cannot read."
             )
         return ids
+
+    def tokenize_words(self, words: Sequence[str]) -> list[int]:
+        """Returns the one token of each word; a whole pool costs its time only once."""
+        new = [word for word in words if word not in self._word_tokens]
+        if new:
+            found = self.tokenizer(new, add_special_tokens=False)["input_ids"]
+            for word, ids in zip(new, found, strict=True):
+                if len(ids) != 1:
+                    raise ConfigError(
+                        f"{word!r} is {len(ids)} tokens of {self.name}; a candidate must be one."
+                    )
+                self._word_tokens[word] = int(ids[0])
+        return [self._word_tokens[word] for word in words]
 
     def embed(self, ids: Sequence[int] | Tensor) -> Tensor:
         """Returns the token embeddings of ids in fp32, a row each; positions are added later."""

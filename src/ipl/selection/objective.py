@@ -41,7 +41,7 @@ class Objective:
 
     def embed_words(self, backbone: Backbone, words: Sequence[str]) -> Tensor:
         """Returns one normalised embedding (words, dim) per word, each a single token."""
-        tokens = [backbone.tokenize(word)[0] for word in words]
+        tokens = backbone.tokenize_words(words)
         if self.word_embedding == "token":
             return normalize(backbone.embed(tokens), dim=-1)
         if backbone.causal:

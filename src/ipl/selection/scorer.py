@@ -36,7 +36,6 @@ class CandidateScorer:
         self.cross_entropy = CrossEntropy(
             image_features.to(backbone.device), labels, len(class_names), backbone.logit_scale
         )
-        self._tokens: dict[str, int] = {}  # every step asks for the whole pool again
         self._prefix: tuple[tuple[str, ...], PrefixCache] | None = None
 
     @property
@@ -64,7 +63,7 @@ class CandidateScorer:
         self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
     ) -> Iterator[Tensor]:
         """Yields text features (chunk, classes, dim) of the candidates in order."""
-        tokens = [self.token(word) for word in candidates]
+        tokens = self.backbone.tokenize_words(candidates)
 
         def run() -> Iterator[Tensor]:
             if not self.backbone.causal:
@@ -96,7 +95,7 @@ class CandidateScorer:
         One pass and its gradient, at the mean of the candidates' embeddings.
         """
         backbone = self.backbone
-        rows = backbone.embed([self.token(word) for word in candidates])
+        rows = backbone.embed(backbone.tokenize_words(candidates))
         mean = rows.mean(0).requires_grad_()
         tail = [*backbone.tokenize(self.template.tail), backbone.eos]
         before = [self._before(name, selected) for name in self.class_names]
@@ -116,24 +115,12 @@ class CandidateScorer:
         texts = [self.template.full(name, words) for name in self.class_names]
         return float(self.cross_entropy.losses(self.backbone.encode_texts(texts)[None])[0])
 
-    def token(self, word: str) -> int:
-        """Returns the one token of a word."""
-        if word in self._tokens:
-            return self._tokens[word]
-        ids = self.backbone.tokenize(word)
-        if len(ids) != 1:
-            raise ConfigError(
-                f"{word!r} is {len(ids)} tokens of {self.backbone.name}; a candidate must be one."
-            )
-        self._tokens[word] = ids[0]
-        return ids[0]
-
     def check_room(self, k: int) -> None:
         """Raises ConfigError if the sentence with k words would not fit the text tower."""
         longest = max(self.class_names, key=lambda name: len(self.backbone.tokenize(name)))
-        # One token a word and one for the comma after each but the last; SOS and EOS around it.
+        # One token a word and one for the comma after each but the last; SOS, if any, and EOS.
         text = self.backbone.tokenize(self.template.before(longest, []) + self.template.tail)
-        need = len(text) + 2 * k - 1 + 2
+        need = len(self.backbone.opening) + len(text) + 2 * k - 1 + 1
         if need > self.backbone.positions:
             raise ConfigError(
                 f"{k} words need {need} tokens in the scoring template with class {longest!r}, "

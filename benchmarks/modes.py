@@ -1,0 +1,108 @@
+"""Whether every way to search finds the same words, on given pictures, and at what cost.
+
+    python benchmarks/modes.py DATA [DATA ...] [--seeds 1,2,3] [--words 3] [--device auto]
+
+For each data set and seed: the words by `exhaustive`, whether `exact` finds the same twenty words
+in the same order at every step, how many of the pool it had to score for that, and whether `screen`
+and `lazy` find the same words. DATA is what `ipl select` takes: a folder of class folders, or a CSV
+or JSONL file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ipl.backbone import FeatureStore, load_backbone
+from ipl.datasets import read_dataset
+from ipl.lexicon import Pool
+from ipl.selection import (
+    CandidateScorer,
+    Objective,
+    Search,
+    Selection,
+    draw_shots,
+    greedy_search,
+)
+
+
+def ranked(selection: Selection) -> list[list[str]]:
+    """Returns each step's best twenty words in order."""
+    return [[step.word, *(r.word for r in step.runners_up)] for step in selection.steps]
+
+
+def compare(options: argparse.Namespace, path: Path, seed: int, backbone: Any) -> dict[str, Any]:
+    """Returns what each mode found for one data set and seed."""
+    dataset = read_dataset(path)
+    shots, _ = draw_shots(dataset, options.shots, seed, FeatureStore(backbone))
+    pool = Pool.bundled().for_tokenizer(backbone.tokenizer)
+    found, seconds = {}, {}
+    searches = {"exhaustive": Search("exhaustive"), "exact": Search("exact")}
+    if not options.proved_only:
+        searches |= {"screen": Search("screen"), "lazy": Search("lazy")}
+    for mode, search in searches.items():
+        scorer = CandidateScorer(backbone, dataset.class_names, shots.features, shots.labels)
+        started = time.perf_counter()
+        found[mode] = greedy_search(scorer, pool, options.words, Objective(), search)
+        seconds[mode] = time.perf_counter() - started
+    truth = found["exhaustive"]
+    return {
+        "data": path.stem,
+        "classes": len(dataset.class_names),
+        "seed": seed,
+        "words": truth.words,
+        "exact_same_twenty": ranked(found["exact"]) == ranked(truth),
+        "exact_scored": [step.scored / len(pool) for step in found["exact"].steps],
+        "same_words": {mode: got.words == truth.words for mode, got in found.items()},
+        "first_word": {mode: got.words[:1] == truth.words[:1] for mode, got in found.items()},
+        "rising": truth.diminishing_returns()["share"],
+        "seconds": seconds,
+    }
+
+
+def main() -> None:
+    """Prints a Markdown row per data set and seed, and JSON to a file if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="+", type=Path)
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--words", type=int, default=3)
+    parser.add_argument("--shots", type=int, default=16)
+    parser.add_argument("--backbone", default="pocket")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--proved-only", action="store_true", help="leave screen and lazy out")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    backbone = load_backbone(options.backbone, options.device)
+    print(f"{options.backbone}, {backbone.device}, torch {torch.__version__}\n")
+    print(
+        "| data | classes | seed | words | exact: same twenty | scored by exact, % "
+        "| same words: screen, lazy | gains that rose, % | seconds: exhaustive, exact |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    rows = []
+    for path in options.data:
+        for seed in map(int, options.seeds.split(",")):
+            row = compare(options, path, seed, backbone)
+            rows.append(row)
+            scored = ", ".join(f"{100 * share:.1f}" for share in row["exact_scored"])
+            guesses = ", ".join(
+                str(row["same_words"].get(mode, "-")) for mode in ("screen", "lazy")
+            )
+            took = ", ".join(f"{row['seconds'][mode]:.1f}" for mode in ("exhaustive", "exact"))
+            rose = "-" if row["rising"] is None else f"{100 * row['rising']:.1f}"
+            print(
+                f"| {row['data']} | {row['classes']} | {seed} | {', '.join(row['words'])} "
+                f"| {row['exact_same_twenty']} | {scored} | {guesses} | {rose} | {took} |",
+                flush=True,
+            )
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
