@@ -13,8 +13,9 @@ from ipl.datasets.scenes import draw
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_python_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def test_the_python_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = README.read_text(encoding="utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     for folder in ("pictures", "more-pictures"):
         for name in ("castle", "lake"):
             (tmp_path / folder / name).mkdir(parents=True)
@@ -23,8 +24,9 @@ def test_the_python_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     draw("castle", 9).save(tmp_path / "photo.jpg")
     monkeypatch.chdir(tmp_path)
     values: dict[str, Any] = {}
-    exec(example, values)  # the text of our own file
+    exec(first + second, values)  # the text of our own file
     classifier = values["classifier"]
+    assert list(values["found"].words) == classifier.words_[:3]
     assert len(classifier.words_) == 3
     assert classifier.classes_ == ["castle", "lake"]
     assert values["other"].classes_ == ["cat", "dog", "fox"]

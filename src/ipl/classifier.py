@@ -15,22 +15,14 @@ from torch import Tensor
 
 from ipl.backbone import MEMORY, Backbone, FeatureStore, encode_files, load_backbone
 from ipl.cache import Cache
-from ipl.datasets import Dataset, read_dataset
+from ipl.datasets import Dataset, check_seed, read_dataset
 from ipl.errors import ConfigError, DataError, IplError, SavedRunError
 from ipl.learners import Learner, Recipe, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.saving import SavedPrompt, capture, find_backbone, read_run, restore, write_run
-from ipl.selection import (
-    DEFAULT_TEMPLATE,
-    Search,
-    Seen,
-    Selection,
-    WordChoice,
-    draw_shots,
-    look,
-)
-from ipl.training import AUTO, check_words, fit_learner, most_words
+from ipl.selection import DEFAULT_TEMPLATE, Search, Seen, Selection, WordChoice, draw_shots, look
+from ipl.training import check_words, fit_learner, numbers_to_try
 
 Images = Sequence[str | Path | Image.Image]
 
@@ -72,8 +64,7 @@ class PromptClassifier:
     ) -> None:
         if shots < 1:
             raise ConfigError(f"shots is {shots}; it must be 1 or more.")
-        if not 0 <= seed < 2**32:
-            raise ConfigError(f"seed is {seed}; it must be from 0 to {2**32 - 1}.")
+        check_seed(seed)
         self.backbone = backbone
         self.learner = learner
         self.words = words
@@ -117,19 +108,21 @@ class PromptClassifier:
             layout = kind.layout_for(k, self.recipe.m)
             return kind(backbone, layout, dataset.class_names, self.seed, self.placeholder)
 
-        k = most_words(self.recipe) if self.words == AUTO else int(self.words)
-        make(k)  # a prompt too long for the tower is said before anything is computed
-        self.choice.candidates(backbone, k)
+        def check(k: int) -> None:  # what cannot be is said before anything is computed
+            make(k)
+            self.choice.check(backbone, dataset.class_names, k)
+
+        numbers, limits = numbers_to_try(self.words, self.recipe, check)
         shots, rest = draw_shots(dataset, self.shots, self.seed, store, self.strict, self.reporter)
-        self.notes_: list[str] = [*dataset.notes, *shots.notes]
+        self.notes_: list[str] = [*dataset.notes, *shots.notes, *limits]
         self.selection_: Selection | None = None
-        if k:
+        if k := numbers[-1]:
             self.selection_ = self.choice.choose(
                 backbone, dataset.class_names, shots, k, disk, features, self.reporter
             )
         fitted = fit_learner(
             make,
-            range(1, k + 1) if self.words == AUTO else [k],
+            numbers,
             self.selection_.words if self.selection_ else (),
             shots,
             self.views,

@@ -19,6 +19,7 @@ class Reporter:
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         self.quiet = quiet
+        self.warned: list[str] = []  # all warnings so far
         self.console = console or Console(stderr=True, highlight=False)
 
     def say(self, message: str) -> None:
@@ -28,6 +29,7 @@ class Reporter:
 
     def warn(self, message: str) -> None:
         """Shows one line that should not be missed, quiet or not."""
+        self.warned.append(message)
         self.console.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
 
     @contextmanager

@@ -56,9 +56,9 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[list[Path]]:
     """Returns the list of what the image tower was asked for, call by call."""
     calls: list[list[Path]] = []
 
-    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         calls.append(list(paths))
-        return encode_files(backbone, paths, *rest)
+        return encode_files(backbone, paths, *rest, **more)
 
     monkeypatch.setattr(store_module, "encode_files", encode)
     return calls
@@ -75,7 +75,7 @@ def test_without_a_cache_nothing_is_written(
     store = FeatureStore(pocket)
     first, second = store.encode(pictures), store.encode(pictures[::-1])
     assert torch.equal(first.features, second.features.flip(0))
-    assert torch.equal(first.features, encode_files(pocket, pictures).features)
+    assert torch.equal(first.features, encode_files(pocket, pictures, least=16).features)
     assert computed == [pictures]
     assert not Path(before).exists()
 
@@ -115,7 +115,7 @@ def test_only_what_is_missing_is_computed_and_counted(
     assert reporter.totals == [3]
     assert features.kept == tuple(range(8))
     assert torch.equal(features.features[0], features.features[6])
-    expected = encode_files(pocket, asked).features
+    expected = encode_files(pocket, asked, least=16).features
     assert torch.allclose(features.features, expected, atol=1e-5)
     assert store.encode(asked, reporter).features.equal(features.features)
     assert reporter.totals == [3]  # from memory
@@ -129,7 +129,7 @@ def test_a_file_is_known_by_its_content(
     pictures[0].rename(moved)
     FeatureStore(pocket, cache).encode([moved])
     assert len(computed) == 1
-    other = encode_files(pocket, pictures[1:2]).features
+    other = encode_files(pocket, pictures[1:2], least=16).features
     moved.write_bytes(pictures[1].read_bytes())  # other content at the same path
     again = FeatureStore(pocket, cache).encode([moved])
     assert computed[1:] == [[moved]]
@@ -142,9 +142,9 @@ def test_copies_of_a_file_share_one_feature(
     copy = pictures[0].with_name("copy.png")
     copy.write_bytes(pictures[0].read_bytes())
 
-    def wobble(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+    def wobble(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         """As a tower does whose last bits depend on the place in the batch."""
-        found = encode_files(backbone, paths, *rest)
+        found = encode_files(backbone, paths, *rest, **more)
         return replace(found, features=found.features + 1e-7 * torch.arange(len(paths))[:, None])
 
     monkeypatch.setattr(store_module, "encode_files", wobble)
@@ -165,7 +165,7 @@ def test_unreadable_files_are_named_and_never_kept(
     (tmp / "folder.png").mkdir()
     bad = [tmp / name for name in ("text.png", "missing.png", "empty.png", "cut.png", "folder.png")]
     asked = [bad[0], pictures[0], bad[1], bad[2], pictures[1], bad[3], bad[4]]
-    expected = encode_files(pocket, asked)
+    expected = encode_files(pocket, asked, least=16)
     for _ in range(2):
         seen = FeatureStore(pocket, cache).encode(asked)
         assert seen.kept == expected.kept == (1, 4)
@@ -194,9 +194,9 @@ def test_a_file_written_while_it_is_encoded_is_not_kept(
 ) -> None:
     old = pictures[0].read_bytes()
 
-    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         pictures[0].write_bytes(pictures[1].read_bytes())  # after it was hashed
-        return encode_files(backbone, paths, *rest)
+        return encode_files(backbone, paths, *rest, **more)
 
     monkeypatch.setattr(store_module, "encode_files", encode)
     FeatureStore(pocket, cache).encode(pictures[:1])
@@ -204,7 +204,7 @@ def test_a_file_written_while_it_is_encoded_is_not_kept(
     monkeypatch.undo()
     pictures[0].write_bytes(old)
     again = FeatureStore(pocket, cache).encode(pictures[:1])
-    assert torch.equal(again.features, encode_files(pocket, pictures[:1]).features)
+    assert torch.equal(again.features, encode_files(pocket, pictures[:1], least=16).features)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_cache_that_cannot_be_written_does_not_break_the_work(
     reporter = Counted()
     store = FeatureStore(pocket, Cache(tmp_path / "in the way", reporter))
     seen = store.encode(pictures)
-    assert torch.equal(seen.features, encode_files(pocket, pictures).features)
+    assert torch.equal(seen.features, encode_files(pocket, pictures, least=16).features)
     assert len(reporter.heard) == 1
 
 
@@ -300,11 +300,11 @@ def test_what_was_done_before_an_interruption_is_kept(
 ) -> None:
     calls = []
 
-    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any) -> Any:
+    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         if len(calls) == 2:
             raise KeyboardInterrupt
         calls.append(list(paths))
-        return encode_files(backbone, paths, *rest)
+        return encode_files(backbone, paths, *rest, **more)
 
     monkeypatch.setattr(store_module, "encode_files", encode)
     monkeypatch.setattr(store_module, "STEP", 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -19,6 +20,7 @@ from ipl.datasets.scenes import CLASSES, draw
 
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
 QUICK = ("--shots", "2", "--epochs", "3", "--interval", "1", "--words", "1", "--device", "cpu")
+SELECT = ("--shots", "2", "--words", "2", "--device", "cpu")
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,39 @@ def refused(home: Path, fit: Callable[..., Result]) -> Callable[..., str]:
         message = fit(data, "--out", home / "out", *more).error
         assert contents(home) == before
         return message
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def _drawn_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw_folder(tmp_path_factory.mktemp("drawn"), {"beach": 3, "castle": 3, "forest": 3})
+
+
+@pytest.fixture
+def three_classes(_drawn_once: Path, home: Path) -> Path:
+    """Returns a folder of three classes with three pictures each, which a test may change."""
+    return Path(shutil.copytree(_drawn_once, home / "data"))
+
+
+@pytest.fixture
+def select(three_classes: Path, words_file: Path) -> Callable[..., Any]:
+    """Returns a quick `ipl select` of two words out of six; an option given again overrides."""
+
+    def call(*more: object) -> Any:
+        return run_ipl("select", three_classes, *SELECT, "--words-file", words_file, *more)
+
+    return call
+
+
+@pytest.fixture
+def found(select: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns what `ipl select --json` tells."""
+
+    def call(*more: object) -> Any:
+        result = select("--json", "--quiet", *more)
+        assert result.code == 0, result.err
+        return result.json
 
     return call
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,13 +14,23 @@ from torch.nn.functional import cross_entropy, normalize
 from ipl.backbone import Backbone, FeatureStore, prefix
 from ipl.errors import ConfigError
 from ipl.lexicon import Pool
-from ipl.selection import CandidateScorer, Objective, Search, Selection, Template, greedy_search
+from ipl.progress import Reporter
+from ipl.selection import (
+    MODES,
+    CandidateScorer,
+    Objective,
+    Search,
+    Template,
+    greedy_search,
+)
+from ipl.selection.scorer import check_room
 
 NAMES = ["cat", "starry night", "pirate ship"]
 POOL = Pool.from_words(
     ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
     "test",
 )
+FIVE = POOL.words[:5]
 Images = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -130,16 +141,6 @@ def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: CandidateScor
     assert found.steps[-1].runners_up == ()
 
 
-def test_ties_go_in_alphabetical_order(
-    scorer: CandidateScorer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        CandidateScorer, "score", lambda self, selected, candidates, advance: torch.ones(len(POOL))
-    )
-    every = greedy_search(scorer, POOL, 3, Objective(0.0), Search("exhaustive"))
-    assert every.words == POOL.words[:3]
-
-
 def test_k_must_fit_the_pool_and_the_positions(pocket: Backbone, few_images: Images) -> None:
     scorer = CandidateScorer(pocket, NAMES, *few_images)
     with pytest.raises(ConfigError, match="words is 11; the pool has 10 words"):
@@ -159,7 +160,7 @@ def test_the_room_is_counted_exactly(pocket: Backbone, few_images: Images) -> No
 
 def _fits(scorer: CandidateScorer, k: int) -> bool:
     try:
-        scorer.check_room(k)
+        check_room(scorer.template, scorer.backbone, scorer.class_names, k)
     except ConfigError:
         return False
     return True
@@ -210,11 +211,49 @@ def test_what_is_no_objective(arguments: dict[str, object], says: str) -> None:
         Objective(**arguments)  # type: ignore[arg-type]
 
 
-def test_the_trace_survives_json(scorer: CandidateScorer) -> None:
-    found = greedy_search(scorer, POOL, 2)
-    again = Selection.from_dict(json.loads(json.dumps(found.as_dict())))
-    assert again == found
-    assert again.pool_sha256 == POOL.sha256
+def test_what_is_no_search() -> None:
+    with pytest.raises(ConfigError, match="search is 'exakt'.*exact"):
+        Search("exakt")
+    with pytest.raises(ConfigError, match="shortlist is 19; it must be 20 or more"):
+        Search("screen", shortlist=19)
+    with pytest.raises(ConfigError, match="recall is measured for search 'screen'"):
+        Search("lazy", recall=True)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [*map(Search, MODES), Search("screen", recall=True)],
+    ids=lambda s: f"{s.mode} {s.recall}",
+)
+def test_progress_ends_at_the_size_of_the_pool(scorer: CandidateScorer, search: Search) -> None:
+    done: list[int] = []
+
+    class Counting(Reporter):
+        @contextmanager
+        def task(self, title: str, total: int) -> Iterator[Callable[..., None]]:
+            assert total == len(POOL)
+            done.append(0)
+
+            def advance(steps: int = 1, note: str = "") -> None:
+                done[-1] += steps
+
+            yield advance
+
+    greedy_search(scorer, POOL, 2, search=search, reporter=Counting(quiet=True))
+    assert done == [len(POOL)] * 2
+
+
+def test_a_scorer_survives_words_that_do_not_fit(scorer: CandidateScorer) -> None:
+    """Growth that fails half way, or is interrupted, leaves nothing half grown behind."""
+    before = scorer.score(["blue"], FIVE)
+    with pytest.raises(Exception, match="does not fit the 77 positions"):
+        scorer.score(["blue"] * 40, FIVE)
+    for selected in (["blue"], [], ["blue", "furry"], ["furry"]):
+        expected = CandidateScorer(
+            scorer.backbone, NAMES, scorer.cross_entropy.images.float(), scorer.cross_entropy.labels
+        ).score(selected, FIVE)
+        torch.testing.assert_close(scorer.score(selected, FIVE), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(scorer.score(["blue"], FIVE), before, atol=1e-4, rtol=0)
 
 
 def test_other_shots_reuse_candidate_features(

@@ -110,7 +110,7 @@ class Backbone:
 
     def tokenize(self, text: str) -> list[int]:
         """Returns the token ids of a text, without SOS and EOS."""
-        ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids = list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         # An unknown character becomes CLIP's EOS token, which would end the prompt right there.
         if self.eos in ids or self.sos in ids:
             raise DataError(

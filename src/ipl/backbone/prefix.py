@@ -40,7 +40,7 @@ class PrefixCache:
     ) -> None:
         """Takes each prompt's token ids from SOS on, and the ids between candidate and EOS.
 
-        `memory` is how many GiB the rows of candidates may take while they are run.
+        `memory` is how many GiB a search may take; half of them are for the rows that are run.
         """
         self.backbone = backbone
         self.tail = [*tail, backbone.eos]
@@ -66,11 +66,11 @@ class PrefixCache:
         # The stream, its norm, the MLP's four widths, and what attention and products need.
         row_bytes = 14 * self.backbone.text_width * dtype.itemsize
         most = ROWS_AT_ONCE.get(self.backbone.device.type, ROWS_AT_ONCE["cpu"])
-        fit = int(self.memory * GIB // row_bytes)
+        fit = int(self.memory / 2 * GIB // row_bytes)
         if fit < rows:
             raise ConfigError(
                 f"memory is {self.memory:g} GiB; {len(self.lengths)} prompts need at least "
-                f"{rows * row_bytes / GIB:.2g}."
+                f"{2 * rows * row_bytes / GIB:.2g}."
             )
         count = max(1, min(most, fit) // rows)
         return count - count % BLOCK if count > BLOCK else count

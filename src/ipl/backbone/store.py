@@ -126,9 +126,8 @@ class FeatureStore:
         self, paths: Sequence[Path], hashed: dict[Path, _Hashed], advance: Callable[..., None]
     ) -> None:
         """Runs the image tower and keeps its features, or why there are none."""
-        # What is kept must not depend on how many pictures happened to be missing.
-        least = FILLED if self.cache is not None else 1
-        fresh = encode_files(self.backbone, paths, advance, least=least)
+        # A feature must not depend on how many pictures happened to be missing.
+        fresh = encode_files(self.backbone, paths, advance, least=FILLED)
         reasons = iter(fresh.unreadable)
         good = dict(zip(fresh.kept, fresh.features, strict=True))
         for index, path in enumerate(paths):

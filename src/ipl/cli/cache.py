@@ -66,9 +66,14 @@ def _entries(count: int) -> str:
 def _selection(facts: dict[str, Any]) -> str:
     """Returns one line about a selection, of whatever it tells."""
     parts = [", ".join(_texts(facts.get("words"))) or "(words not told)"]
+    found = facts.get("selection")
+    if isinstance(found, dict) and isinstance(size := found.get("pool_size"), int):
+        parts.append(f"{found.get('search')} search in {size:,} words")
     if classes := _texts(facts.get("classes")):
         some = ", ".join(classes[:3]) + (", ..." if len(classes) > 3 else "")
         parts.append(f"{len(classes)} classes ({some})")
+        if isinstance(facts.get("images"), int):
+            parts[-1] += f" in {facts['images']:,} images"
     parts += [facts[name] for name in ("backbone", "template") if isinstance(facts.get(name), str)]
     # Facts are read from a file: nothing in them may break the line or steer the terminal.
     return "".join(c if c.isprintable() else " " for c in "; ".join(parts))

@@ -92,7 +92,7 @@ def fit(
             reporter=reporter,
         )
         dataset = read_dataset(data, strict)
-        target = save_to or _free_folder(f"{dataset.name}-{learner}-{words}w-seed{seed}")
+        target = save_to or _free_folder(f"{dataset.name}-{learner}-{_named(words)}-seed{seed}")
         check_target(target, overwrite)
         classifier.backbone = load_backbone(backbone, device, precision)
         pool = own_pool(words_file, no_names, classifier.backbone.tokenizer, reporter)
@@ -110,6 +110,10 @@ def fit(
 
 def _words(text: str) -> int | str:
     return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
+
+
+def _named(words: str) -> str:
+    return f"{int(words)}w" if words.isdigit() else words
 
 
 def _views(text: str) -> int | str:

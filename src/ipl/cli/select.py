@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -68,7 +69,10 @@ def select(
     for note in found.notes:
         reporter.warn(note)
     if as_json:
-        asked = {"data": str(data), "backbone": backbone, "shots": shots, "seed": seed}
-        print_json({**asked, "classes": list(dataset.class_names), **found.as_dict()})
+        asked: dict[str, Any] = {"data": str(data), "backbone": backbone}
+        asked |= {"shots": shots, "seed": seed}
+        asked["notes"] = reporter.warned
+        asked["classes"] = list(dataset.class_names)
+        print_json({**asked, **found.as_dict()})
     else:
         out().print(selection_report(found))

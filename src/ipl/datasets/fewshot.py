@@ -9,6 +9,12 @@ from ipl.datasets.dataset import Dataset, Item
 from ipl.errors import ConfigError
 
 
+def check_seed(seed: int) -> None:
+    """Raises ConfigError for a seed that some generator would not take, or take for another."""
+    if not 0 <= seed < 2**32:
+        raise ConfigError(f"seed is {seed}; it must be from 0 to {2**32 - 1}.")
+
+
 def sample_shots(items: Sequence[Item], shots: int, seed: int) -> tuple[Item, ...]:
     """Returns up to `shots` items of each label; with 16 shots the published 16-shot lists.
 
@@ -20,6 +26,7 @@ def sample_shots(items: Sequence[Item], shots: int, seed: int) -> tuple[Item, ..
     by_label: dict[int, list[Item]] = {}
     for item in items:
         by_label.setdefault(item.label, []).append(item)
+    check_seed(seed)
     stream = random.Random(seed)
     chosen: list[Item] = []
     for pool in by_label.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from ipl.classifier import PromptClassifier
@@ -25,14 +26,32 @@ def fit_report(classifier: PromptClassifier) -> Group:
             f"Accuracy on {results['held_out_images']} held-out images: "
             f"{100 * results['held_out_accuracy']:.1f} %"
         )
-    if len(results.get("words_tried", ())) > 1:
-        tried = ", ".join(
-            f"{trial['words']}: {100 * trial['accuracy']:.1f} % (loss {trial['loss']:.4f})"
-            for trial in results["words_tried"]
-        )
-        lines.append(f"Number of words by training accuracy, then loss: {tried}")
     parts: list[Any] = [Text("\n".join(lines)), Text("")]
+    if len(results.get("words_tried", ())) > 1:
+        parts += [_tried(results["words_tried"], len(classifier.words_)), Text("")]
     if classifier.selection_ is not None:
         parts += [words_table(classifier.selection_), Text("")]
+        if not classifier.selection_.certified:
+            how = f"Approximate ({classifier.selection_.search}): another word may be better."
+            parts += [Text(how), Text("")]
     parts.append(Text.assemble("Prompt: ", (classifier.prompt_, "bold")))
     return Group(*parts)
+
+
+def _tried(trials: list[dict[str, Any]], taken: int) -> Table:
+    """Returns a table of the numbers of words that were trained with, the one taken marked."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("words", justify="right")
+    table.add_column("training accuracy", justify="right")
+    table.add_column("loss", justify="right")
+    table.add_column("")
+    for trial in trials:
+        best = trial["words"] == taken
+        table.add_row(
+            str(trial["words"]),
+            f"{100 * trial['accuracy']:.1f} %",
+            f"{trial['loss']:.4f}",
+            "taken" if best else "",
+            style="bold" if best else "",
+        )
+    return table

@@ -53,7 +53,7 @@ def selection_report(selection: Selection) -> Group:
 def _how(selection: Selection) -> str:
     scored = ", ".join(f"{step.scored:,}" for step in selection.steps)
     seconds = sum(step.seconds for step in selection.steps)
-    what = f"{scored} of {selection.pool_size:,} words scored exactly, {seconds:.1f} s in all"
+    what = f"{scored} of {selection.pool_size:,} words scored exactly in {seconds:.1f} s"
     if not selection.certified:
         return f"Approximate ({selection.search}): {what}. Another word may be better."
     return f"Proved ({selection.search}): no other word has a higher gain at its step; {what}."

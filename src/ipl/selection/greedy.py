@@ -16,7 +16,7 @@ from ipl.progress import SILENT, Reporter
 from ipl.selection.kept import KeptSelection, word_embeddings
 from ipl.selection.modes import Mode, Search, Step
 from ipl.selection.objective import Objective
-from ipl.selection.scorer import CandidateScorer
+from ipl.selection.scorer import CandidateScorer, check_room
 from ipl.selection.trace import RankedWord, Selection, SelectionStep
 
 RUNNERS_UP = 19
@@ -35,7 +35,8 @@ def greedy_search(
     """Returns k words of the pool; with a cache, steps that were ever done are not done again."""
     objective, search = objective or Objective(), search or Search()
     check_k(k, pool)
-    scorer.check_room(k)
+    if k:
+        check_room(scorer.template, scorer.backbone, scorer.class_names, k)
     kept = KeptSelection(cache, scorer, pool, objective, search)
     selection, gains = kept.read() or (_nothing_yet(scorer, pool, objective, search), [])
     if len(selection.steps) >= k:
@@ -120,5 +121,7 @@ def _rising(before: Array, now: Array) -> tuple[int, int]:
 
 def check_k(k: int, pool: Pool) -> None:
     """Raises ConfigError unless the pool has k words to give."""
-    if not 0 <= k <= len(pool):
+    if k < 0:
+        raise ConfigError(f"words is {k}; it must be 0 or more.")
+    if k > len(pool):
         raise ConfigError(f"words is {k}; the pool has {len(pool)} words to choose from.")

@@ -61,7 +61,7 @@ class KeptSelection:
             return None
         try:
             return Selection.from_dict(entry.facts["selection"]), list(entry.arrays["gains"])
-        except (KeyError, TypeError, ValueError):  # written by a version that told other things
+        except (KeyError, TypeError, ValueError, AttributeError):  # another version wrote it
             return None
 
     def write(self, selection: Selection, gains: list[Array]) -> None:

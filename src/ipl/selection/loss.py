@@ -74,12 +74,16 @@ class Tangents:
         self._offsets = torch.cat([self._offsets, offset[None]])
         self._slopes = torch.cat([self._slopes, slope.flatten()[None]])
 
-    def bounds(self, features: Tensor, first: int = 0) -> Tensor:
-        """Returns the best lower bound (candidates,) that the tangents from `first` on give."""
-        parts = features.split(max(1, BYTES_AT_ONCE // (16 * self._slopes.shape[1])))
+    def bounds(self, features: Tensor, first: int = 0, where: Tensor | None = None) -> Tensor:
+        """Returns the best lower bound (candidates,) that the tangents from `first` on give.
+
+        `where` picks candidates by index, without a copy of all their features.
+        """
+        where = torch.arange(len(features)) if where is None else where
         found = []
-        for part in parts:
-            values = self.loss.unit(part).flatten(1) @ self._slopes[first:].T
+        for part in where.split(max(1, BYTES_AT_ONCE // (16 * self._slopes.shape[1]))):
+            texts = self.loss.unit(features[part.to(features.device)])
+            values = texts.flatten(1) @ self._slopes[first:].T
             found.append((values + self._offsets[first:] - self.slack).amax(1))
         return torch.cat(found)
 

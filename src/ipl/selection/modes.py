@@ -8,7 +8,7 @@ and whether the next nineteen are the next nineteen.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ipl.selection.scorer import CandidateScorer
 
 Array = np.ndarray[Any, Any]
 PROVED = 20  # the best word and the next nineteen
+SAMPLE = 64  # words whose mean is the first tangent's point
 AT_ONCE = 64  # words scored exactly before the bounds are looked at again
 
 
@@ -102,13 +103,13 @@ class Exact(Mode):
         return self._in_half(step, self.scorer.half)
 
     def _in_half(self, step: Step, half: torch.dtype) -> Array:
-        if not np.isfinite(self._deviation):  # a half has overflowed before
-            return self._sweep(step, torch.float32, 0.0)
         if not self._deviation:
             probes = np.linspace(0, len(self.words) - 1, self.PROBES, dtype=int)
             self._compare(self.some(step, probes, half), self.some(step, probes))
         margin = 2 * self.SAFETY * self._deviation  # either of two words may be off
-        rough = self._sweep(step, half, margin)
+        rough = self._sweep(step, half, margin) if np.isfinite(margin) else None
+        if rough is None or not np.isfinite(self._deviation):  # a half has overflowed
+            return self._sweep(step, torch.float32, 0.0)
         costs = rough + step.penalty
         finalists = np.flatnonzero(costs <= _best(costs) + margin)
         losses = np.full(len(self.words), np.nan)
@@ -129,6 +130,7 @@ class Exact(Mode):
         for features in self.scorer.blocks(step.selected, self.words, dtype):
             if dtype.itemsize == 2 and not features.isfinite().all():
                 self._deviation = np.inf
+                return losses  # before its NaNs get into a tangent
             self._prune(features, losses, slice(start, start + len(features)), step, margin)
             start += len(features)
             step.advance(len(features))
@@ -141,12 +143,12 @@ class Exact(Mode):
         cross_entropy, tangents = self.scorer.cross_entropy, self.tangents
         penalty = step.penalty[where]
         if not len(tangents):
-            tangents.add(cross_entropy.unit(features[:: 1 + len(features) // 1000]).mean(0))
+            tangents.add(cross_entropy.unit(features[:: 1 + len(features) // SAMPLE]).mean(0))
         bounds = tangents.bounds(features).cpu().numpy() + penalty
         waiting = np.isfinite(penalty)
         while True:
             limit = _best(losses + step.penalty) + margin
-            # A NaN bound, from a half that overflowed, rules nothing out.
+            # A NaN bound, should there be one, rules nothing out.
             near = np.flatnonzero(waiting & ~(bounds > limit))
             if not len(near):
                 return
@@ -156,7 +158,8 @@ class Exact(Mode):
             waiting[take] = False
             if len(rest):  # a tangent amid the most promising of those left
                 tangents.add(cross_entropy.unit(features[rest[:AT_ONCE]]).mean(0))
-                fresh = tangents.bounds(features[rest], len(tangents) - 1).cpu().numpy()
+                index = torch.from_numpy(rest)
+                fresh = tangents.bounds(features, len(tangents) - 1, index).cpu().numpy()
                 bounds[rest] = np.maximum(bounds[rest], fresh + penalty[rest])
 
 
@@ -177,7 +180,8 @@ class Screen(Mode):
         losses = np.full(len(self.words), np.nan)
         losses[shortlist] = self.some(step, shortlist)
         if self.search.recall:
-            every = self._truth.losses(step) + step.penalty
+            silent = replace(step, advance=_nothing)
+            every = self._truth.losses(silent) + step.penalty
             self.recalled = bool(np.isfinite(losses[np.nanargmin(every)]))
         step.advance(len(self.words))
         return losses
@@ -220,6 +224,10 @@ class Lazy(Mode):
 
 
 MODES: dict[str, type[Mode]] = {"exact": Exact, "exhaustive": Mode, "screen": Screen, "lazy": Lazy}
+
+
+def _nothing(steps: int = 1) -> None:
+    del steps
 
 
 def _best(costs: Array) -> float:

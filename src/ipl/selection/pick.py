@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ipl.backbone import MEMORY, Backbone, FeatureStore, load_backbone
 from ipl.cache import Cache
-from ipl.datasets import Dataset, read_dataset
+from ipl.datasets import Dataset, check_seed, read_dataset
 from ipl.errors import ConfigError
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.selection.greedy import check_k, greedy_search
 from ipl.selection.modes import Search
 from ipl.selection.objective import Objective
-from ipl.selection.scorer import CandidateScorer
+from ipl.selection.scorer import CandidateScorer, check_room
 from ipl.selection.shots import Seen, draw_shots
 from ipl.selection.template import DEFAULT_TEMPLATE, Template
 from ipl.selection.trace import Selection
@@ -51,11 +51,15 @@ class WordChoice:
         objective = Objective(lambda_, preset, word_embedding)
         return cls(objective, Template(template), search, memory, pool)
 
-    def candidates(self, backbone: Backbone, k: int) -> Pool:
-        """Returns the words that a backbone can be given; raises ConfigError if fewer than k."""
-        pool = (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
-        check_k(k, pool)
-        return pool
+    def candidates(self, backbone: Backbone) -> Pool:
+        """Returns the words that a backbone can be given: one token each."""
+        return (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
+
+    def check(self, backbone: Backbone, class_names: Sequence[str], k: int) -> None:
+        """Raises ConfigError unless there are k words to choose, and room for them in a prompt."""
+        check_k(k, self.candidates(backbone))
+        if k:
+            check_room(self.template, backbone, class_names, k)
 
     def choose(
         self,
@@ -71,7 +75,7 @@ class WordChoice:
         scorer = CandidateScorer(
             backbone, class_names, seen.features, seen.labels, self.template, store, self.memory
         )
-        pool = self.candidates(backbone, k)
+        pool = self.candidates(backbone)
         return greedy_search(scorer, pool, k, self.objective, self.search, cache, reporter)
 
 
@@ -99,11 +103,12 @@ def select_words(
 
     They are the words of `PromptClassifier.fit` with the same settings, for any learner.
     """
+    check_seed(seed)
     choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
     dataset = data if isinstance(data, Dataset) else read_dataset(data, strict)
     if not isinstance(backbone, Backbone):
         backbone = load_backbone(backbone, device, precision)
-    choice.candidates(backbone, words)  # too few are said before anything is computed
+    choice.check(backbone, dataset.class_names, words)  # before anything is computed
     disk = Cache(reporter=reporter) if cache else None
     store = FeatureStore(backbone, disk)
     drawn, _ = draw_shots(dataset, shots, seed, store, strict, reporter)

@@ -77,17 +77,24 @@ class CandidateScorer:
     def blocks(
         self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
     ) -> Iterator[Tensor]:
-        """Yields what `features` yields in as large pieces as half of the memory allows."""
+        """Yields what `features` yields in as large pieces as half of the memory allows.
+
+        A piece is overwritten by the next.
+        """
         word_bytes = len(self.class_names) * self.backbone.feature_dim * dtype.itemsize
         room = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
-        held: list[Tensor] = []
+        block, used = None, 0
         for chunk in self.features(selected, candidates, dtype):
-            if held and sum(map(len, held)) + len(chunk) > room:
-                yield torch.cat(held)
-                held = []
-            held.append(chunk)
-        if held:
-            yield torch.cat(held)
+            if block is None:  # one buffer for all blocks: nothing is held twice
+                size = min(len(candidates), max(room, len(chunk)))
+                block = chunk.new_empty(size, *chunk.shape[1:])
+            if used + len(chunk) > len(block):
+                yield block[:used]
+                used = 0
+            block[used : used + len(chunk)] = chunk
+            used += len(chunk)
+        if block is not None:
+            yield block[:used]
 
     def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
         """Returns a guess (candidates,) at the losses: linear in the candidate's embedding.
@@ -115,25 +122,13 @@ class CandidateScorer:
         texts = [self.template.full(name, words) for name in self.class_names]
         return float(self.cross_entropy.losses(self.backbone.encode_texts(texts)[None])[0])
 
-    def check_room(self, k: int) -> None:
-        """Raises ConfigError if the sentence with k words would not fit the text tower."""
-        longest = max(self.class_names, key=lambda name: len(self.backbone.tokenize(name)))
-        # One token a word and one for the comma after each but the last; SOS, if any, and EOS.
-        text = self.backbone.tokenize(self.template.before(longest, []) + self.template.tail)
-        need = len(self.backbone.opening) + len(text) + 2 * k - 1 + 1
-        if need > self.backbone.positions:
-            raise ConfigError(
-                f"{k} words need {need} tokens in the scoring template with class {longest!r}, "
-                f"but {self.backbone.name} has {self.backbone.positions} positions; use fewer "
-                "words, a shorter class name or a shorter template."
-            )
-
     def _prefix_for(self, selected: Sequence[str]) -> PrefixCache:
         """Returns the cache of the prompts up to the next word, grown from the last one asked."""
         wanted = tuple(selected)
         if self._prefix is None or wanted[: len(self._prefix[0])] != self._prefix[0]:
             self._prefix = ((), self._first_prefix())
         had, prefix = self._prefix
+        self._prefix = None  # should growing be interrupted, nothing half grown is left
         for word in wanted[len(had) :]:
             prefix.extend(self.backbone.tokenize(f"{word},"))
         self._prefix = (wanted, prefix)
@@ -142,7 +137,7 @@ class CandidateScorer:
     def _first_prefix(self) -> PrefixCache:
         before = [self._before(name, []) for name in self.class_names]
         tail = self.backbone.tokenize(self.template.tail)
-        return PrefixCache(self.backbone, before, tail, self.memory / 2)
+        return PrefixCache(self.backbone, before, tail, self.memory)
 
     def _before(self, class_name: str, selected: Sequence[str]) -> list[int]:
         text = self.template.before(class_name, selected)
@@ -161,3 +156,19 @@ class CandidateScorer:
                 for name in self.class_names
             ]
             yield self.backbone.encode_texts(texts).unflatten(0, (len(part), -1))
+
+
+def check_room(template: Template, backbone: Backbone, class_names: Sequence[str], k: int) -> None:
+    """Raises ConfigError if the sentence with k words would not fit the text tower."""
+    longest = max(class_names, key=lambda name: len(backbone.tokenize(name)))
+    # One token a word and one for the comma after each but the last; SOS, if any, and EOS.
+    text = backbone.tokenize(template.before(longest, []) + template.tail)
+    need = len(backbone.opening) + len(text) + 2 * k - 1 + 1
+    if need > backbone.positions:
+        words = "1 word needs" if k == 1 else f"{k} words need"
+        name = longest if len(longest) <= 40 else longest[:40] + "..."
+        raise ConfigError(
+            f"{words} {need} tokens in the scoring template with class {name!r}, but "
+            f"{backbone.name} has {backbone.positions} positions; use fewer words, a shorter class "
+            "name or a shorter template."
+        )

@@ -8,6 +8,7 @@ from ipl.training.fitting import (
     check_words,
     fit_learner,
     most_words,
+    numbers_to_try,
 )
 from ipl.training.loop import train
 from ipl.training.record import EpochRecord, TrainingRecord
@@ -29,6 +30,7 @@ __all__ = [
     "learning_rate",
     "make_views",
     "most_words",
+    "numbers_to_try",
     "train",
     "word_epochs",
 ]

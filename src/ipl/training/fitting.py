@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import cross_entropy
 
-from ipl.errors import ConfigError
+from ipl.errors import ConfigError, IplError
 from ipl.learners import Learner, Recipe
 from ipl.progress import SILENT, Reporter
 from ipl.selection import Seen
@@ -58,6 +58,28 @@ def most_words(recipe: Recipe) -> int:
     return min(MOST_WORDS, recipe.epochs // recipe.interval)
 
 
+def numbers_to_try(
+    words: int | str, recipe: Recipe, check: Callable[[int], None]
+) -> tuple[Sequence[int], tuple[str, ...]]:
+    """Returns each k to train with, fewest first, and a note if auto has less than its due.
+
+    `check` raises IplError for a k that cannot be: auto does with fewer words, down to one.
+    """
+    if words != AUTO:
+        check(int(words))
+        return (int(words),), ()
+    most, notes = most_words(recipe), tuple[str, ...]()
+    while True:
+        try:
+            check(most)
+            return range(1, most + 1), notes
+        except IplError as error:
+            if most == 1:
+                raise
+            most -= 1
+            notes = (f"words is {AUTO}; no more than {most} can be tried: {error}",)
+
+
 def fit_learner(
     make: Callable[[int], Learner],
     numbers: Sequence[int],
@@ -86,7 +108,8 @@ def fit_learner(
         trial = Trial(k, accuracy, float(cross_entropy(logits, shots.labels)))
         trials.append(trial)
         if len(numbers) > 1:
-            reporter.say(f"{k} word(s): accuracy {100 * accuracy:.1f} %, loss {trial.loss:.4f}")
+            title = "1 word" if k == 1 else f"{k} words"
+            reporter.say(f"{title}: accuracy {100 * accuracy:.1f} %, loss {trial.loss:.4f}")
         if best is None or (accuracy, -trial.loss) > best[0]:
             best = ((accuracy, -trial.loss), learner, record)
     assert best is not None

@@ -1,0 +1,200 @@
+"""`ipl fit`: how many words, how they are searched for, and what is kept for the next fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from ipl.cache import cache_folder
+
+Call = Callable[..., Any]
+
+
+def _must_not_run(*_: Any, **__: Any) -> None:
+    raise AssertionError("computed anew")
+
+
+def _best(tried: list[dict[str, Any]]) -> int:
+    """Returns the number of words that training accuracy, loss and brevity speak for."""
+    return int(min(tried, key=lambda t: (-t["accuracy"], t["loss"], t["words"]))["words"])
+
+
+# -- auto -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epochs", "interval", "most"), [(6, 1, 6), (5, 2, 2), (2, 2, 1)])
+def test_auto_tries_what_the_epochs_allow_and_takes_the_best(
+    epochs: int, interval: int, most: int, fit: Call, pictures: Call, home: Path
+) -> None:
+    data = pictures(beach=4, castle=4, forest=4)
+    limits = ("--epochs", epochs, "--interval", interval, "--lr", 0.02)
+    result = fit(data, "--words", "auto", *limits, "--json", "--out", "run")
+    told = result.json
+    tried = told["results"]["words_tried"]
+    assert [trial["words"] for trial in tried] == list(range(1, most + 1))
+    assert len(told["words"]) == _best(tried)
+    assert told["selection"]["words"] == told["words"]
+    assert told["prompt"].count("*") == 2 * len(told["words"])
+    assert told["results"]["train_accuracy"] == tried[len(told["words"]) - 1]["accuracy"]
+    assert json.loads((home / "run" / "config.json").read_text())["results"] == told["results"]
+    entered = [epoch["word"] for epoch in told["training"]["history"]["epochs"]]
+    assert [word for word in entered if word] == told["words"]
+
+
+def test_the_report_shows_what_was_tried(fit: Call, pictures: Call, home: Path) -> None:
+    result = fit(pictures(beach=2, castle=2), "--words", "auto", "--epochs", 3)
+    out = home / "ipl-runs" / "data-coop-auto-seed1"
+    tried = json.loads((out / "config.json").read_text())["results"]["words_tried"]
+    lines = [line.split() for line in result.out.splitlines()]
+    for trial in tried:
+        row = [str(trial["words"]), f"{100 * trial['accuracy']:.1f}", "%", f"{trial['loss']:.4f}"]
+        assert row + ["taken"] * (trial["words"] == _best(tried)) in lines
+    assert "ipl-runs/data-coop-auto-seed1\n" in result.out
+
+
+def test_a_fixed_number_shows_no_trials(fit: Call, pictures: Call) -> None:
+    result = fit(pictures(beach=2, castle=2), "--out", "run")
+    assert "taken" not in result.out
+
+
+def test_auto_with_fewer_words_than_six_to_choose_from(
+    fit: Call, pictures: Call, home: Path
+) -> None:
+    (home / "own.txt").write_text("stone\nwater\nsand\n")
+    more = ("--epochs", 6, "--words-file", home / "own.txt", "--json", "--out", "run")
+    result = fit(pictures(beach=2, castle=2), "--words", "auto", *more)
+    assert result.code == 0, result.err
+    assert [trial["words"] for trial in result.json["results"]["words_tried"]] == [1, 2, 3]
+    (note,) = [note for note in result.json["notes"] if "auto" in note]
+    assert "no more than 3 can be tried" in note
+    assert "the pool has 3 words" in note
+    assert f"warning: {note}\n" in result.err
+
+
+@pytest.mark.parametrize(("repeats", "most"), [(55, 5), (59, 3), (62, 1)])
+def test_auto_with_a_class_name_that_leaves_little_room(
+    repeats: int, most: int, fit: Call, pictures: Call, home: Path
+) -> None:
+    pictures(beach=1, castle=1)
+    name = "very " * repeats + "old castle"
+    (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
+    result = fit(home / "list.csv", "--words", "auto", "--epochs", 6, "--json", "--out", "run")
+    assert result.code == 0, result.err
+    tried = [trial["words"] for trial in result.json["results"]["words_tried"]]
+    assert tried == list(range(1, most + 1))
+    assert any(f"no more than {most} can be tried" in note for note in result.json["notes"])
+
+
+def test_auto_without_room_or_time_for_one_word(refused: Call, pictures: Call, home: Path) -> None:
+    data = pictures(beach=1, castle=1)
+    message = refused(data, "--words", "auto", "--epochs", 5, "--interval", 10)
+    assert "(t = 10)" in message
+    assert "(T = 5)" in message
+    name = "very " * 66 + "long"
+    (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
+    assert "77 positions" in refused(home / "list.csv", "--words", "auto")
+
+
+@pytest.mark.parametrize("words", ["three", "1.5", "", "AUTO", "-1", "100000"])
+def test_words_that_are_neither_a_number_nor_auto(
+    words: str, refused: Call, pictures: Call
+) -> None:
+    message = refused(pictures(beach=1, castle=1), "--words", words)
+    assert "words" in message
+    assert words in message
+
+
+# -- how they are searched for --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
+def test_the_search_is_told_and_an_approximate_one_shown(
+    mode: str, fit: Call, pictures: Call, home: Path
+) -> None:
+    result = fit(pictures(beach=2, castle=2), "--search", mode, "--out", "run")
+    selection = json.loads((home / "run" / "config.json").read_text())["selection"]
+    assert selection["search"] == mode
+    assert selection["certified"] == (mode in ("exact", "exhaustive"))
+    assert (f"Approximate ({mode})" in result.out) == (not selection["certified"])
+
+
+def test_memory_and_shortlist_arrive(
+    fit: Call, pictures: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ipl.selection import WordChoice
+
+    seen = []
+    real = WordChoice.choose
+
+    def choose(self: WordChoice, *rest: Any) -> Any:
+        seen.append((self.memory, self.search.mode, self.search.shortlist))
+        return real(self, *rest)
+
+    monkeypatch.setattr(WordChoice, "choose", choose)
+    more = ("--memory", 0.25, "--search", "screen", "--shortlist", 30)
+    assert fit(pictures(beach=2, castle=2), *more, "--out", "run").code == 0
+    assert seen == [(0.25, "screen", 30)]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--memory", "0"), "memory is 0"),
+        (("--memory", "nan"), "memory is nan"),
+        (("--memory", "-1"), "memory is -1"),
+        (("--memory", "0.000001"), "memory is"),
+        (("--search", "foo"), "search is 'foo'"),
+        (("--shortlist", "1"), "shortlist is 1"),
+    ],
+)
+def test_a_search_that_cannot_be(
+    options: tuple[str, ...], named: str, refused: Call, pictures: Call
+) -> None:
+    assert named in refused(pictures(beach=1, castle=1), *options)
+
+
+# -- what is kept for the next fit ----------------------------------------------------------------
+
+
+def test_the_next_fit_has_its_words_and_pictures_from_the_cache(
+    fit: Call, ipl: Call, pictures: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = pictures(beach=3, castle=3)
+    first = fit(data, "--words", 2, "--json", "--out", "a").json
+    (facts,) = [entry["facts"] for entry in ipl("cache", "--json").json["selections"]]
+    assert facts["words"] == first["words"]
+    for place in ("ipl.selection.CandidateScorer.features", "ipl.selection.CandidateScorer.loss",
+                  "ipl.backbone.Backbone.encode_image"):  # fmt: skip
+        monkeypatch.setattr(place, _must_not_run)
+    again = fit(data, "--words", 2, "--epochs", 5, "--lr", 0.1, "--m", 3, "--json", "--out", "b")
+    assert again.json["selection"] == first["selection"]
+    assert again.json["training"]["epochs"] == 5
+    one = fit(data, "--words", 1, "--json", "--out", "c").json  # its word is the first of two
+    assert one["words"] == first["words"][:1]
+
+
+def test_no_cache_keeps_nothing_and_gives_the_same(fit: Call, pictures: Call, home: Path) -> None:
+    data = pictures(beach=3, castle=3)
+    assert fit(data, "--no-cache", "--out", "a").code == 0
+    assert not cache_folder().exists()
+    assert fit(data, "--out", "b").code == 0
+    assert cache_folder().exists()
+    a, b = (load_file(home / run / "prompt.safetensors")["soft"] for run in "ab")
+    torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+
+
+def test_a_cache_that_cannot_be_written_is_only_a_warning(
+    fit: Call, pictures: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "file").write_text("mine")
+    monkeypatch.setenv("IPL_CACHE", str(home / "file"))
+    result = fit(pictures(beach=3, castle=3), "--out", "run", "--json")
+    assert result.code == 0
+    assert result.err.count("warning: The cache ") == 1
+    assert (home / "file").read_text() == "mine"

@@ -1,0 +1,197 @@
+"""`ipl select`: what it finds, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipl.cache import Cache
+from ipl.selection import select_words
+
+Call = Callable[..., Any]
+MODES = ("exact", "exhaustive", "screen", "lazy")
+
+
+def test_text_shows_words_gains_and_what_is_proved(select: Call, found: Call, home: Path) -> None:
+    before = sorted(home.rglob("*"))
+    told, text = found(), select("--quiet").out
+    for step in told["steps"]:
+        (line,) = [line for line in text.splitlines() if line.startswith(step["word"])]
+        for name in ("gain", "utility"):
+            assert f"{step[name]:+.4f}" in line
+        assert f"{step['loss']:.4f}" in line
+        assert ", ".join(word for word, _ in step["runners_up"][:3]) in line
+    assert f"{told['loss_without_words']:.4f}" in text
+    assert "Proved (exact): no other word has a higher gain at its step; 6, 5 of 6 words" in text
+    assert f"{sum(step['gain'] for step in told['steps']):+.4f} in all." in text
+    assert sorted(home.rglob("*")) == before  # nothing but the cache is written
+
+
+def test_json_is_the_selection_of_the_library(
+    found: Call, three_classes: Path, words_file: Path
+) -> None:
+    from ipl.backbone import load_backbone
+    from ipl.lexicon import Pool
+
+    told = found("--seed", 3, "--no-cache")
+    pocket = load_backbone("pocket", "cpu")
+    pool, _ = Pool.from_file(words_file, pocket.tokenizer)
+    again = select_words(three_classes, 2, backbone=pocket, shots=2, pool=pool, seed=3, cache=False)
+    expected = json.loads(json.dumps(again.as_dict()))
+    for steps in (told["steps"], expected["steps"]):
+        assert all(step.pop("seconds") >= 0 for step in steps)
+    asked = {"data": str(three_classes), "backbone": "pocket", "shots": 2, "seed": 3}
+    assert told.pop("notes") == list(again.notes)
+    assert told == {**asked, "classes": ["beach", "castle", "forest"], **expected}
+
+
+def test_a_fit_takes_the_words_that_select_shows(
+    found: Call, fit: Call, three_classes: Path
+) -> None:
+    told = found()
+    fitted = fit(three_classes, "--words", 2, "--json", "--out", "run")
+    assert fitted.json["words"] == told["words"]
+    assert fitted.json["selection"]["steps"] == told["steps"]  # times too: they are the kept ones
+
+
+def test_progress_and_warnings_go_to_standard_error(select: Call, three_classes: Path) -> None:
+    (three_classes / "beach" / "list.txt").write_text("notes")
+    result = select("--words", 6, "--json")
+    assert [step["scored"] for step in result.json["steps"]] == [6, 5, 4, 3, 2, 1]
+    assert "Choosing word 1 of 6: 6 of 6" in result.err
+    assert (
+        f"warning: 1 file(s) that are not images were skipped: {three_classes}/beach/list.txt"
+        in (result.err)
+    )
+    raised = [step["word"] for step in result.json["steps"] if step["utility"] < 0]
+    assert raised  # all six words are never all of use
+    assert f"warning: More words do not lower the loss here: {', '.join(raised)}" in result.err
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_finds_the_best_of_a_few_words(mode: str, select: Call, found: Call) -> None:
+    plain, told = found("--search", "exhaustive"), found("--search", mode)
+    assert told["words"] == plain["words"]
+    assert told["search"] == mode
+    assert told["certified"] == (mode in ("exact", "exhaustive"))
+    text = select("--search", mode, "--quiet").out
+    assert (f"Proved ({mode})" in text) == told["certified"]
+    assert (f"Approximate ({mode})" in text) == (not told["certified"])
+
+
+def test_a_shortlist_and_its_recall(select: Call, found: Call, home: Path) -> None:
+    from ipl.lexicon import Pool
+
+    (home / "many.txt").write_text("\n".join(Pool.bundled().words[::150]))
+    more = ("--words-file", home / "many.txt", "--search", "screen")
+    told = found(*more, "--shortlist", 20)
+    assert [step["scored"] for step in told["steps"]] == [20, 20]
+    assert told["recall"] is None
+    recalled = found(*more, "--shortlist", 20, "--recall")
+    assert recalled["words"] == told["words"]
+    best = found("--words-file", home / "many.txt")
+    hit = [step["recalled"] for step in recalled["steps"]]
+    assert hit[0] == (best["words"][0] == told["words"][0])
+    assert recalled["recall"] == sum(hit) / 2
+    said = f"The shortlist held the true winner in {50 * sum(hit)} % of steps."
+    assert said in select(*more, "--shortlist", 20, "--recall", "--quiet").out
+
+
+def test_options_arrive(found: Call, home: Path) -> None:
+    plain = found()
+    for options, field, value in (
+        (("--lambda", 0.5), "lambda_", 0.5),
+        (("--preset", "reference"), "preset", "reference"),
+        (("--word-embedding", "token"), "word_embedding", "token"),
+        (("--template", "{cls}: {words}."), "template", "{cls}: {words}."),
+    ):
+        told = found(*options)
+        assert told[field] == value != plain[field]
+        assert told["steps"] != plain["steps"]
+    assert found("--shots", 1)["loss_without_words"] != plain["loss_without_words"]
+    assert found("--precision", "bf16")["loss_without_words"] != plain["loss_without_words"]
+    (home / "named.txt").write_text("stone\nwater\nutah\n")
+    assert found("--words-file", home / "named.txt")["pool_size"] == 3
+    assert found("--words-file", home / "named.txt", "--no-names")["pool_size"] == 2
+
+
+def test_little_memory_finds_the_same(found: Call) -> None:
+    a, b = found("--no-cache"), found("--no-cache", "--memory", 0.001)
+    assert [step["word"] for step in a["steps"]] == [step["word"] for step in b["steps"]]
+    assert [step["loss"] for step in a["steps"]] == pytest.approx(
+        [step["loss"] for step in b["steps"]], abs=1e-5
+    )
+
+
+def test_no_words(select: Call, found: Call) -> None:
+    assert select("--words", 0, "--quiet").out == "No words were asked for.\n"
+    assert found("--words", 0)["words"] == []
+
+
+def test_help_says_what_there_is(ipl: Call) -> None:
+    text = " ".join(ipl("select", "--help").out.replace("│", " ").split())
+    assert "path,label[,split]" in text  # typer takes brackets for markup
+    for option in ("--words", "--recall", "--shortlist", "--memory", "--no-cache", "--json"):
+        assert option in text
+    assert all(mode in text for mode in MODES)
+    assert "select" in ipl("--help").out
+
+
+# -- what it refuses ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--words", -1), ["words is -1"]),
+        (("--words", 7), ["words is 7", "the pool has 6 words"]),
+        (("--words", 100_000), ["words is 100000"]),
+        (("--memory", 0), ["memory is 0"]),
+        (("--memory", -1), ["memory is -1"]),
+        (("--memory", "nan"), ["memory is nan"]),
+        (("--memory", "inf"), ["memory is inf"]),
+        (("--memory", 1e-6), ["memory is", "at least"]),
+        (("--search", "foo"), ["search is 'foo'", *MODES]),
+        (("--search", "screeen"), ["Did you mean 'screen'?"]),
+        (("--search", "screen", "--shortlist", 1), ["shortlist is 1", "20 or more"]),
+        (("--recall",), ["recall", "'screen'"]),
+        (("--template", "a {cls}"), ["template is 'a {cls}'", "{words}"]),
+        (("--template", "{words} {cls}"), ["{cls} must come before {words}"]),
+        (("--shots", 0), ["shots is 0"]),
+        (("--lambda", "nan"), ["lambda"]),
+        (("--preset", "x"), ["preset"]),
+        (("--word-embedding", "x"), ["word_embedding"]),
+        (("--backbone", "pockt"), ["'pocket'"]),
+        (("--device", "quantum"), ["quantum"]),
+        (("--precision", "fp8"), ["fp8"]),
+        (("--words-file", "none.txt"), ["none.txt"]),
+    ],
+)
+def test_bad_values_get_one_sentence(
+    options: tuple[object, ...], named: list[str], select: Call
+) -> None:
+    message = select("--quiet", *options).error
+    assert all(part in message for part in named), message
+    assert not list(Cache().entries("selections"))
+
+
+@pytest.mark.parametrize("words", ["three", "1.5", "", "auto"])
+def test_what_is_no_number(words: str, select: Call) -> None:
+    result = select("--words", words)
+    assert (result.code, result.out) == (2, "")
+    assert "--words" in result.err
+    assert "Traceback" not in result.err
+
+
+def test_no_such_data(ipl: Call, home: Path) -> None:
+    assert "nowhere" in ipl("select", home / "nowhere").error
+    assert ipl("select").code == 2
+
+
+def test_strict_fails_on_a_file_that_is_no_image(select: Call, three_classes: Path) -> None:
+    (three_classes / "beach" / "list.txt").write_text("notes")
+    assert "list.txt" in select("--strict", "--quiet").error

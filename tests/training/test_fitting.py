@@ -1,0 +1,225 @@
+"""Which number of words is kept, what may be asked for, and what auto does with when less fits."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from ipl.backbone import Backbone
+from ipl.datasets import Item
+from ipl.errors import ConfigError, DataError
+from ipl.learners import Recipe
+from ipl.lexicon import Pool
+from ipl.progress import Reporter
+from ipl.selection import Seen, WordChoice
+from ipl.training import (
+    Fitted,
+    Trial,
+    check_words,
+    fit_learner,
+    most_words,
+    numbers_to_try,
+)
+
+WORDS = ("one", "two", "three", "four")
+LABELS = (0, 1, 0, 1)
+SHOTS = Seen(
+    tuple(Item(Path(f"{index}.png"), label) for index, label in enumerate(LABELS)),
+    torch.nn.functional.normalize(torch.ones(4, 8), dim=-1),
+    (),
+)
+
+
+class StandIn:
+    """A learner that gets so many of the four pictures right, with so much confidence."""
+
+    def __init__(self, right: int, margin: float) -> None:
+        self.backbone = SimpleNamespace(device=torch.device("cpu"))
+        self.right, self.margin = right, margin
+        self.words: tuple[str, ...] = ()
+
+    def logits(self, features: torch.Tensor) -> torch.Tensor:
+        assert torch.equal(features, SHOTS.features)
+        logits = torch.zeros(4, 2)
+        for index, label in enumerate(LABELS):
+            logits[index, label if index < self.right else 1 - label] = self.margin
+        return logits
+
+
+class Ear(Reporter):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.heard.append(message)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Returns the words of each training, which here does nothing but take the words."""
+    seen: list[tuple[str, ...]] = []
+
+    def train(learner: StandIn, views: Any, labels: torch.Tensor, words: Any, *_: Any) -> object:
+        assert labels.tolist() == list(LABELS)
+        learner.words = tuple(words)
+        seen.append(tuple(words))
+        return f"record of {len(words)}"
+
+    monkeypatch.setattr("ipl.training.fitting.train", train)
+    return seen
+
+
+def fit(
+    outcomes: dict[int, tuple[int, float]], reporter: Reporter | None = None, recipe: Any = None
+) -> Fitted:
+    """Returns what is kept when k words get `outcomes[k]`: pictures right, and their margin."""
+
+    def make(k: int) -> StandIn:
+        return StandIn(*outcomes[k])
+
+    more = () if reporter is None else (1, reporter)
+    return fit_learner(make, list(outcomes), WORDS, SHOTS, 0, recipe, *more)  # type: ignore[arg-type]
+
+
+def loss(right: int, margin: float) -> float:
+    """Returns the cross-entropy of a stand-in, by hand."""
+    return (right * math.log1p(math.exp(-margin)) + (4 - right) * math.log1p(math.exp(margin))) / 4
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "taken", "why"),
+    [
+        ({1: (2, 1.0), 2: (4, 1.0), 3: (3, 1.0)}, 2, "the highest accuracy"),
+        ({1: (3, 0.1), 2: (4, 0.01), 3: (3, 5.0)}, 2, "accuracy, whatever the loss"),
+        ({1: (3, 9.0), 2: (3, 0.5), 3: (3, 8.0)}, 2, "the lowest loss of the most accurate"),
+        ({1: (4, 1.0), 2: (4, 3.0), 3: (4, 2.0)}, 2, "the lowest loss of the most accurate"),
+        ({1: (3, 1.0), 2: (4, 2.0), 3: (4, 2.0), 4: (4, 2.0)}, 2, "the fewest of equals"),
+        ({1: (4, 1.0), 2: (4, 1.0)}, 1, "the fewest of equals"),
+        ({0: (1, 1.0)}, 0, "the only one"),
+        ({3: (1, 1.0)}, 3, "the only one"),
+    ],
+)
+def test_accuracy_then_loss_then_fewer_words(
+    trained: list[tuple[str, ...]], outcomes: dict[int, tuple[int, float]], taken: int, why: str
+) -> None:
+    fitted = fit(outcomes)
+    assert len(fitted.learner.words) == taken, why
+    assert fitted.record == f"record of {taken}"
+    assert trained == [WORDS[:k] for k in outcomes]  # each with the first k words
+
+
+@pytest.mark.usefixtures("trained")
+def test_every_trial_is_told() -> None:
+    outcomes = {1: (2, 1.0), 2: (3, 0.5), 3: (4, 2.0)}
+    fitted = fit(outcomes)
+    assert [trial.words for trial in fitted.trials] == [1, 2, 3]
+    for trial in fitted.trials:
+        right, margin = outcomes[trial.words]
+        assert trial.accuracy == right / 4
+        assert trial.loss == pytest.approx(loss(right, margin), abs=1e-12)
+    (only,) = fit({2: (3, 0.5)}).trials
+    assert only == Trial(2, 0.75, fitted.trials[1].loss)
+
+
+@pytest.mark.usefixtures("trained")
+def test_several_trials_are_said_one_is_not() -> None:
+    ear = Ear()
+    fit({2: (3, 1.0)}, ear)
+    assert ear.heard == []
+    fit({1: (2, 1.0), 2: (3, 1.0)}, ear)
+    first, second = ear.heard
+    assert first == f"1 word: accuracy 50.0 %, loss {loss(2, 1.0):.4f}"
+    assert second.startswith("2 words: accuracy 75.0 %")
+
+
+def recipe(epochs: int, interval: int) -> Recipe:
+    return Recipe(epochs=epochs, interval=interval, batch=4, lr=0.1, m=2)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "interval", "most"),
+    [(100, 10, 6), (60, 10, 6), (59, 10, 5), (25, 10, 2), (10, 10, 1), (1, 1, 1), (7, 1, 6)],
+)
+def test_auto_tries_as_many_words_as_the_epochs_allow(
+    epochs: int, interval: int, most: int
+) -> None:
+    assert most_words(recipe(epochs, interval)) == most
+    check_words("auto", recipe(epochs, interval))
+    numbers, notes = numbers_to_try("auto", recipe(epochs, interval), lambda k: None)
+    assert list(numbers) == list(range(1, most + 1))
+    assert notes == ()
+
+
+def test_auto_without_time_for_one_word() -> None:
+    for ask in (most_words, lambda recipe: check_words("auto", recipe)):
+        with pytest.raises(ConfigError, match=r"t = 10.*T = 5"):
+            ask(recipe(5, 10))
+
+
+@pytest.mark.parametrize("words", [0, 1, 5])
+def test_numbers_that_are_allowed(words: int) -> None:
+    check_words(words, recipe(10, 2))
+    assert numbers_to_try(words, recipe(10, 2), lambda k: None) == ((words,), ())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (-1, "words is -1; it must be 0 or more"),
+        ("three", "words is 'three'; allowed are .* auto"),
+        ("3", "words is '3'"),
+        ("", "words is ''"),
+        ("AUTO", "words is 'AUTO'"),
+        (6, r"k = 6.*t = 2.*T = 10"),
+    ],
+)
+def test_numbers_that_are_not(words: int | str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        check_words(words, recipe(10, 2))
+
+
+def limited(most: int) -> Any:
+    """Returns a check that lets no more than so many words pass."""
+
+    def check(k: int) -> None:
+        if k > most:
+            raise DataError(f"{k} are too many.")
+
+    return check
+
+
+def test_auto_does_with_what_there_is_room_for_and_says_why() -> None:
+    numbers, notes = numbers_to_try("auto", recipe(100, 10), limited(3))
+    assert list(numbers) == [1, 2, 3]
+    assert notes == ("words is auto; no more than 3 can be tried: 4 are too many.",)
+    assert numbers_to_try("auto", recipe(100, 10), limited(6))[1] == ()
+
+
+def test_no_room_for_one_word_or_for_the_number_asked_for() -> None:
+    with pytest.raises(DataError, match="1 are too many"):
+        numbers_to_try("auto", recipe(100, 10), limited(0))
+    with pytest.raises(DataError, match="4 are too many"):
+        numbers_to_try(4, recipe(100, 10), limited(3))
+
+
+def test_room_in_the_pool_and_in_the_sentence(pocket: Backbone) -> None:
+    pool = Pool.from_words(("blue", "furry", "stone"), "test")
+    template = "a photo of a {cls}, with emphasis on: {words}"
+    choice = WordChoice.of(0.1, "paper", "text", template, "exact", 1.0, pool)
+    choice.check(pocket, ["cat", "dog"], 3)
+    with pytest.raises(ConfigError, match="the pool has 3 words"):
+        choice.check(pocket, ["cat", "dog"], 4)
+    # SOS, 4 words before the name, 5 from the comma to the colon, k words, k - 1 commas, EOS
+    longest = ["cat", "very " * (77 - 2 - 4 - 5 - 3) + "old"]
+    with pytest.raises(ConfigError, match=r"2 words need 78 tokens .* 77 positions"):
+        choice.check(pocket, longest, 2)
+    choice.check(pocket, longest, 1)
+    choice.check(pocket, ["cat", "very " * 70], 0)  # no words, no sentence
