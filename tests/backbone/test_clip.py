@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
@@ -202,3 +206,26 @@ def test_too_long_a_text_is_refused(pocket: Backbone) -> None:
 def test_an_end_token_in_a_text_is_refused(pocket: Backbone) -> None:
     with pytest.raises(DataError, match="endoftext"):
         pocket.tokenize("a <|endoftext|> cat")
+
+
+def test_a_fingerprint_tells_apart_whatever_changes_a_feature(pocket: Backbone) -> None:
+    def other(**changes: Any) -> Backbone:
+        clip = copy.deepcopy(pocket.clip)
+        preprocessing = replace(pocket.preprocessing, **changes.pop("preprocessing", {}))
+        for key, value in changes.pop("text_config", {}).items():
+            setattr(clip.config.text_config, key, value)
+        if changes.pop("weights", False):
+            clip.text_projection.weight.data[0, 0] += 1
+        return Backbone("pocket", clip, pocket.tokenizer, preprocessing, "cpu", **changes)
+
+    assert other().fingerprint == pocket.fingerprint
+    others = [
+        other(weights=True),
+        other(precision="bf16"),
+        other(text_config={"hidden_act": "gelu"}),
+        other(text_config={"num_attention_heads": 6}),
+        other(preprocessing={"resize": 256}),
+        other(preprocessing={"mean": (0.5, 0.5, 0.5)}),
+        other(preprocessing={"resample": 2}),
+    ]
+    assert len({pocket.fingerprint, *(o.fingerprint for o in others)}) == 1 + len(others)

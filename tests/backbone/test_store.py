@@ -210,14 +210,9 @@ def test_a_file_written_while_it_is_encoded_is_not_kept(
 @pytest.mark.parametrize(
     "change",
     [
-        {"weights_sha256": "0" * 64},
-        {"precision": "bf16"},
+        {"fingerprint": "0" * 64},
         {"dtype": torch.bfloat16},
         {"device": torch.device("cuda")},
-        {"resize": 256},
-        {"mean": (0.5, 0.5, 0.5)},
-        {"std": (0.5, 0.5, 0.5)},
-        {"resample": 2},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -233,14 +228,13 @@ def test_what_changes_the_feature_changes_the_key(
             asked.append(key)
 
     def look(**changes: Any) -> None:
-        fields = ("weights_sha256", "preprocessing", "precision", "device", "dtype", "feature_dim")
+        fields = ("fingerprint", "device", "dtype", "feature_dim")
         parts = {name: getattr(pocket, name) for name in fields}
         FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(pictures[:1])
 
     look()
     look()
-    inner = {name: value for name, value in change.items() if hasattr(pocket.preprocessing, name)}
-    look(**({"preprocessing": replace(pocket.preprocessing, **inner)} if inner else change))
+    look(**change)
     assert asked[0] == asked[1]
     assert asked[2] != asked[0]
 

@@ -21,8 +21,8 @@ from ipl.progress import Reporter
 from ipl.selection import CandidateScorer, Objective, Search, Selection, greedy_search, select_words
 from ipl.selection.scorer import check_room
 
-POOL = Pool.from_words(Pool.bundled().words[::90], "test")
-FEW = Pool.from_words(POOL.words[::3], "test")
+POOL = Pool.from_words(Pool.bundled().words[::150], "test")
+FEW = Pool.from_words(POOL.words[::2], "test")
 NAMES = ["cat", "starry night", "pirate ship"]
 POSITIONS = 24
 

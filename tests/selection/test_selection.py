@@ -243,6 +243,14 @@ def test_progress_ends_at_the_size_of_the_pool(scorer: CandidateScorer, search: 
     assert done == [len(POOL)] * 2
 
 
+def test_too_little_memory_is_said_in_the_numbers_given(
+    pocket: Backbone, few_images: Images
+) -> None:
+    with pytest.raises(ConfigError, match="memory is 2e-05 GiB; 3 prompts need at least 0.00012"):
+        CandidateScorer(pocket, NAMES, *few_images, memory=2e-5).score([], FIVE)
+    CandidateScorer(pocket, NAMES, *few_images, memory=1.3e-4).score([], FIVE)
+
+
 def test_a_scorer_survives_words_that_do_not_fit(scorer: CandidateScorer) -> None:
     """Growth that fails half way, or is interrupted, leaves nothing half grown behind."""
     before = scorer.score(["blue"], FIVE)

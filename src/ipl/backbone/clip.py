@@ -6,6 +6,7 @@ Features leave as fp32 and unnormalised, whatever precision the towers compute i
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -124,9 +125,10 @@ class Backbone:
         if new:
             found = self.tokenizer(new, add_special_tokens=False)["input_ids"]
             for word, ids in zip(new, found, strict=True):
-                if len(ids) != 1:
+                if len(ids) != 1 or ids[0] in (self.eos, *self.opening):
                     raise ConfigError(
-                        f"{word!r} is {len(ids)} tokens of {self.name}; a candidate must be one."
+                        f"{word!r} is {len(ids)} tokens of {self.name}, or a special one; a "
+                        "candidate must be one."
                     )
                 self._word_tokens[word] = int(ids[0])
         return [self._word_tokens[word] for word in words]
@@ -168,6 +170,20 @@ class Backbone:
             )
         positions: Tensor = self.clip.text_model.embeddings.position_embedding.weight[:tokens]
         return embeddings.to(self.dtype) + positions
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Returns a SHA-256 of all that decides a feature but the device: for keys of a cache."""
+        config = self.clip.config.to_dict()
+        ours = {key: config.get(key) for key in ("text_config", "vision_config", "projection_dim")}
+        for part in ours.values():  # where it was loaded from, and by what version, is no matter
+            if isinstance(part, dict):
+                for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+                    part.pop(key, None)
+        parts = [self.weights_sha256, self.precision, self.preprocessing.as_dict(), ours]
+        parts.append(self.tokenizer.get_vocab())
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def text_tower(self, dtype: torch.dtype) -> TextTower:
         """Returns a causal text tower as plain matrices in a precision, made once."""

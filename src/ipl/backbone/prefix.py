@@ -70,7 +70,7 @@ class PrefixCache:
         if fit < rows:
             raise ConfigError(
                 f"memory is {self.memory:g} GiB; {len(self.lengths)} prompts need at least "
-                f"{2 * rows * row_bytes / GIB:.2g}."
+                f"{2.02 * rows * row_bytes / GIB:.3g}."
             )
         count = max(1, min(most, fit) // rows)
         return count - count % BLOCK if count > BLOCK else count

@@ -94,9 +94,7 @@ class FeatureStore:
         shape = (backbone.feature_dim,)
         parts = {
             "way": WAY,
-            "weights": backbone.weights_sha256,
-            "preprocessing": backbone.preprocessing.as_dict(),
-            "precision": backbone.precision,
+            "backbone": backbone.fingerprint,
             "device": backbone.device.type,
             "arithmetic": str(backbone.dtype),
         }

@@ -69,6 +69,7 @@ def _selection(facts: dict[str, Any]) -> str:
     found = facts.get("selection")
     if isinstance(found, dict) and isinstance(size := found.get("pool_size"), int):
         parts.append(f"{found.get('search')} search in {size:,} words")
+        parts[-1] += f", lambda {found.get('lambda_')}"
     if classes := _texts(facts.get("classes")):
         some = ", ".join(classes[:3]) + (", ..." if len(classes) > 3 else "")
         parts.append(f"{len(classes)} classes ({some})")

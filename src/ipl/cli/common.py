@@ -77,6 +77,11 @@ def own_pool(
     return (pool or Pool.bundled()).without_names() if no_names else pool
 
 
+def as_number(text: str) -> int | str:
+    """Returns a whole number if that is what the text is, else the text."""
+    return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
+
+
 def out() -> Console:
     """Returns the console of standard output; piped output is not cut to a terminal's width."""
     width = None if sys.stdout.isatty() else 160

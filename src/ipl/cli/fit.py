@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from ipl.cli import common
-from ipl.cli.common import out, own_pool, print_json, stopping, typed
+from ipl.cli.common import as_number, out, own_pool, print_json, stopping, typed
 from ipl.errors import ConfigError
 
 
@@ -69,7 +69,7 @@ def fit(
         classifier = PromptClassifier(
             backbone,
             learner,
-            _words(words),
+            as_number(words),
             shots=shots,
             epochs=epochs,
             interval=interval,
@@ -106,10 +106,6 @@ def fit(
     console.print(fit_report(classifier))
     console.print(f"Saved:  {target}", markup=False, soft_wrap=True)
     console.print(f"Next:   {typed('predict', target)} IMAGE...", markup=False, soft_wrap=True)
-
-
-def _words(text: str) -> int | str:
-    return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
 
 
 def _named(words: str) -> str:

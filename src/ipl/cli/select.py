@@ -8,13 +8,14 @@ from typing import Any
 import typer
 
 from ipl.cli import common
-from ipl.cli.common import out, own_pool, print_json, stopping
+from ipl.cli.common import as_number, out, own_pool, print_json, stopping
+from ipl.errors import ConfigError
 
 
 def select(
     data: Path = common.DATA,
     backbone: str = common.BACKBONE,
-    words: int = typer.Option(3, help="Words to choose, k."),
+    words: str = typer.Option("3", help="Words to choose, k."),
     shots: int = common.SHOTS,
     lambda_: float = common.LAMBDA,
     preset: str = common.PRESET,
@@ -45,13 +46,16 @@ def select(
 
     reporter = Reporter(quiet=quiet)
     how = Search(search, shortlist, recall)
-    kept = "nothing was kept" if no_cache else "finished words are in the cache"
+    k = as_number(words)
+    if not isinstance(k, int):
+        raise ConfigError(f"words is {words!r}; it must be a whole number (auto is for ipl fit).")
+    kept = "nothing was kept" if no_cache else "words that were finished, if any, are in the cache"
     with stopping(lambda: f"{kept}."):
         dataset = read_dataset(data, strict)
         clip = load_backbone(backbone, device, precision)
         found = select_words(
             dataset,
-            words,
+            k,
             backbone=clip,
             shots=shots,
             lambda_=lambda_,
@@ -66,8 +70,6 @@ def select(
             strict=strict,
             reporter=reporter,
         )
-    for note in found.notes:
-        reporter.warn(note)
     if as_json:
         asked: dict[str, Any] = {"data": str(data), "backbone": backbone}
         asked |= {"shots": shots, "seed": seed}

@@ -32,18 +32,19 @@ def words_table(selection: Selection) -> Table:
 def selection_report(selection: Selection) -> Group:
     """Returns the words with their gains, what was proved, and how returns diminished."""
     lines = [_how(selection)]
+    lines.append(f"gain = utility - {selection.lambda_:g} * redundancy")
     curve = selection.diminishing_returns()
-    if len(selection.steps) > 1:
-        gains = ", ".join(f"{gain:+.4f}" for gain in curve["gains"])
-        lines.append(f"Gains step by step: {gains}; {curve['objective'][-1]:+.4f} in all.")
-    if curve["pairs"]:
+    # Of words that were picked out to be scored, a share would say nothing about the pool.
+    if curve["pairs"] and selection.search == "exhaustive":
         lines.append(
-            f"Of {curve['pairs']:,} (word, step) pairs scored exactly at two steps running, "
-            f"{curve['violations']:,} ({100 * curve['share']:.1f} %) gained more at the later one."
+            f"A word's gain rose from one step to the next in {100 * curve['share']:.1f} % of "
+            f"{curve['pairs']:,} cases; with a submodular objective it never would."
         )
     if selection.recall is not None:
+        held = [step.word for step in selection.steps if step.recalled]
         lines.append(
-            f"The shortlist held the true winner in {100 * selection.recall:.0f} % of steps."
+            f"The shortlist held the true winner at {len(held)} of {len(selection.steps)} steps"
+            + (f" ({', '.join(held)})." if held else ".")
         )
     if not selection.steps:
         return Group(Text("No words were asked for."))
@@ -53,7 +54,7 @@ def selection_report(selection: Selection) -> Group:
 def _how(selection: Selection) -> str:
     scored = ", ".join(f"{step.scored:,}" for step in selection.steps)
     seconds = sum(step.seconds for step in selection.steps)
-    what = f"{scored} of {selection.pool_size:,} words scored exactly in {seconds:.1f} s"
+    what = f"the loss of {scored} of {selection.pool_size:,} words was computed, {seconds:.1f} s"
     if not selection.certified:
         return f"Approximate ({selection.search}): {what}. Another word may be better."
     return f"Proved ({selection.search}): no other word has a higher gain at its step; {what}."

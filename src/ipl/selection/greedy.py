@@ -40,6 +40,8 @@ def greedy_search(
     kept = KeptSelection(cache, scorer, pool, objective, search)
     selection, gains = kept.read() or (_nothing_yet(scorer, pool, objective, search), [])
     if len(selection.steps) >= k:
+        if k:
+            reporter.say("The words were in the cache.")
         return selection.first(k)
     if not search.resumable:
         selection, gains = selection.first(0), []
@@ -108,6 +110,7 @@ def _step(
         scored=int(np.isfinite(gains).sum()),
         seconds=time.perf_counter() - started,
         certified=mode.certified,
+        margin=mode.margin,
         recalled=mode.recalled,
     )
     return step, gains
@@ -121,7 +124,7 @@ def _rising(before: Array, now: Array) -> tuple[int, int]:
 
 def check_k(k: int, pool: Pool) -> None:
     """Raises ConfigError unless the pool has k words to give."""
-    if k < 0:
-        raise ConfigError(f"words is {k}; it must be 0 or more.")
+    if not isinstance(k, int) or k < 0:
+        raise ConfigError(f"words is {k!r}; it must be a whole number, 0 or more.")
     if k > len(pool):
         raise ConfigError(f"words is {k}; the pool has {len(pool)} words to choose from.")

@@ -43,15 +43,14 @@ class KeptSelection:
         }
         self.key = key_of(
             way=WAY,
-            weights=backbone.weights_sha256,
-            precision=backbone.precision,
+            backbone=backbone.fingerprint,
             images=_sha256(images.cpu().numpy()),  # the features, so any source of pictures will do
             labels=scorer.cross_entropy.labels.tolist(),
             classes=list(scorer.class_names),
             template=scorer.template.text,
             pool=pool.sha256,
             objective=asdict(objective),
-            search=asdict(search),
+            search=search.question,
         )
 
     def read(self) -> tuple[Selection, list[Array]] | None:
@@ -84,8 +83,7 @@ def word_embeddings(
         return objective.embed_words(backbone, pool.words)  # a look-up, nothing to keep
     key = key_of(
         way=WAY,
-        weights=backbone.weights_sha256,
-        precision=backbone.precision,
+        backbone=backbone.fingerprint,
         pool=pool.sha256,
         embedding=objective.word_embedding,
     )

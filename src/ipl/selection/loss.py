@@ -44,7 +44,7 @@ class CrossEntropy:
         return normalize(features.to(self.images.device).double(), dim=-1)
 
     def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns offset () and slope (classes, dim) at texts (classes, dim) of any length.
+        """Returns offset () and slope (classes, dim) at texts (classes, dim), no longer than one.
 
         CE(Y) >= offset + <slope, Y>.
         """

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ipl.errors import ConfigError, did_you_mean
+from ipl.errors import ConfigError
 from ipl.selection.loss import Tangents
 from ipl.selection.scorer import CandidateScorer
 
@@ -35,11 +35,18 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ConfigError(f"search is {self.mode!r}.{did_you_mean(self.mode, MODES)}")
+            raise ConfigError(f"search is {self.mode!r}; allowed are {', '.join(MODES)}.")
         if self.shortlist < PROVED:
             raise ConfigError(f"shortlist is {self.shortlist}; it must be {PROVED} or more.")
         if self.recall and self.mode != "screen":
             raise ConfigError(f"recall is measured for search 'screen', not for {self.mode!r}.")
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """Returns what of these settings decides the answer."""
+        if self.mode != "screen":
+            return {"mode": self.mode}
+        return {"mode": self.mode, "shortlist": self.shortlist, "recall": self.recall}
 
     @property
     def resumable(self) -> bool:
@@ -66,6 +73,7 @@ class Mode:
 
     certified = True
     recalled: bool | None = None  # of the last step, where it was asked for
+    margin = 0.0  # of the last step: how far a loss in half precision may have been off
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
         self.scorer, self.words, self.search = scorer, words, search
@@ -110,12 +118,14 @@ class Exact(Mode):
         rough = self._sweep(step, half, margin) if np.isfinite(margin) else None
         if rough is None or not np.isfinite(self._deviation):  # a half has overflowed
             return self._sweep(step, torch.float32, 0.0)
+        self.margin = margin / 2
         costs = rough + step.penalty
         finalists = np.flatnonzero(costs <= _best(costs) + margin)
         losses = np.full(len(self.words), np.nan)
         losses[finalists] = self.some(step, finalists)
         self._compare(rough[finalists], losses[finalists])
         if 2 * self._deviation > margin:
+            self.margin = 0.0
             return self._sweep(step, torch.float32, 0.0)
         return losses
 

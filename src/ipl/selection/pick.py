@@ -114,4 +114,7 @@ def select_words(
     drawn, _ = draw_shots(dataset, shots, seed, store, strict, reporter)
     for note in (*dataset.notes, *drawn.notes):
         reporter.warn(note)
-    return choice.choose(backbone, dataset.class_names, drawn, words, disk, reporter=reporter)
+    found = choice.choose(backbone, dataset.class_names, drawn, words, disk, reporter=reporter)
+    for note in found.notes:
+        reporter.warn(note)
+    return found

@@ -52,7 +52,7 @@ class CandidateScorer:
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         """Returns the loss (candidates,) of the selected words followed by each candidate."""
-        losses = []
+        losses = [torch.zeros(0, dtype=torch.float64)]
         for features in self.features(selected, candidates, dtype):
             losses.append(self.cross_entropy.losses(features).cpu())
             if advance is not None:

@@ -30,7 +30,8 @@ class Template:
                 "search computes everything before the words once per class."
             )
         before, after = self._around_words()
-        if (before and before[-1].isalnum()) or (after and after[0].isalnum()):
+        # An apostrophe would make one token with the first letters of some words.
+        if any(c.isalnum() or c in "'\u2019" for c in before[-1:] + after[:1]):
             raise ConfigError(
                 f"template is {self.text!r}; {{words}} must stand apart from the text around it."
             )

@@ -31,6 +31,8 @@ class SelectionStep:
     # Words scored exactly at this step and the one before, and those of them whose gain rose.
     compared: int = 0
     rising: int = 0
+    # How far a loss in half precision was allowed to be off from fp32; 0: all of it was fp32.
+    margin: float = 0.0
     recalled: bool | None = None  # whether a shortlist held the true winner, where that was asked
 
 

@@ -69,6 +69,11 @@ def numbers_to_try(
         check(int(words))
         return (int(words),), ()
     most, notes = most_words(recipe), tuple[str, ...]()
+    if most < MOST_WORDS:
+        notes = (
+            f"words is {AUTO}; no more than {most} can be tried: epochs ({recipe.epochs}) leave "
+            f"room for so many intervals of {recipe.interval}.",
+        )
     while True:
         try:
             check(most)
