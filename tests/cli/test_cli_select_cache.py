@@ -61,7 +61,8 @@ def test_the_second_time_nothing_is_computed(
     request.getfixturevalue("no_search")
     assert found("--words", 3) == first
     assert found("--words", 1)["steps"] == first["steps"][:1]
-    assert select("--words", 3).err == select("--words", 3, "--quiet").err  # no progress to show
+    assert select("--words", 3).err == "The words were in the cache.\n"
+    assert select("--words", 3, "--quiet").err == ""
 
 
 def test_more_words_go_on_from_those_there_are(select: Call, found: Call) -> None:
@@ -81,7 +82,7 @@ def test_ctrl_c_in_the_second_word_keeps_the_first(
         _stop_at(patch, 2)
         stopped = select()
     assert (stopped.code, stopped.out) == (130, "")
-    assert "stopped: finished words are in the cache." in stopped.err
+    assert "stopped: words that were finished, if any, are in the cache." in stopped.err
     assert "Traceback" not in stopped.err
     again = select("--json")
     assert "Choosing word 1" not in again.err
@@ -114,7 +115,7 @@ def test_the_cache_lists_what_was_found(found: Call, ipl: Call, three_classes: P
     text = ipl("cache").out
     for mode in ("exact", "lazy"):
         of = "3 classes (beach, castle, forest) in 6 images; pocket; a photo of a {cls}, "
-        assert f"{', '.join(words)}; {mode} search in 6 words; {of}" in text
+        assert f"{', '.join(words)}; {mode} search in 6 words, lambda 0.1; {of}" in text
 
 
 @pytest.mark.parametrize("inside", ["", "/x"])
