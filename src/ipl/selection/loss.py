@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 BYTES_AT_ONCE = 1 << 28  # of logits
+TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 27}  # of texts that meet the tangents together
 
 
 class CrossEntropy:
@@ -41,7 +41,9 @@ class CrossEntropy:
 
     def unit(self, features: Tensor) -> Tensor:
         """Returns features of any precision at length one in fp64."""
-        return normalize(features.to(self.images.device).double(), dim=-1)
+        texts = features.to(self.images.device, torch.float64, copy=True)
+        length = torch.linalg.vector_norm(texts, dim=-1, keepdim=True).clamp_min(1e-12)
+        return texts / length if texts.requires_grad else texts.div_(length)
 
     def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
         """Returns offset () and slope (classes, dim) at texts (classes, dim), no longer than one.
@@ -79,10 +81,12 @@ class Tangents:
 
         `where` picks candidates by index, without a copy of all their features.
         """
-        where = torch.arange(len(features)) if where is None else where
-        found = []
-        for part in where.split(max(1, BYTES_AT_ONCE // (16 * self._slopes.shape[1]))):
-            texts = self.loss.unit(features[part.to(features.device)])
+        found, device = [], self._slopes.device.type
+        whole = features if where is None else where.to(features.device)
+        for part in whole.split(
+            max(1, TEXT_BYTES.get(device, 1 << 24) // (8 * self._slopes.shape[1]))
+        ):
+            texts = self.loss.unit(part if where is None else features[part])
             values = texts.flatten(1) @ self._slopes[first:].T
             found.append((values + self._offsets[first:] - self.slack).amax(1))
         return torch.cat(found)

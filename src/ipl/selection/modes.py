@@ -22,6 +22,7 @@ from ipl.selection.scorer import CandidateScorer
 Array = np.ndarray[Any, Any]
 PROVED = 20  # the best word and the next nineteen
 SAMPLE = 64  # words whose mean is the first tangent's point
+NEXT = 1024  # words that get a new tangent's bound: those that would be scored next
 AT_ONCE = 64  # words scored exactly before the bounds are looked at again
 
 
@@ -138,7 +139,8 @@ class Exact(Mode):
         losses = np.full(len(self.words), np.nan)
         start = 0
         for features in self.scorer.blocks(step.selected, self.words, dtype):
-            if dtype.itemsize == 2 and not features.isfinite().all():
+            # A sum in fp32 tells of a half that overflowed without a copy of the block.
+            if dtype.itemsize == 2 and not features.sum(dtype=torch.float32).isfinite():
                 self._deviation = np.inf
                 return losses  # before its NaNs get into a tangent
             self._prune(features, losses, slice(start, start + len(features)), step, margin)
@@ -163,7 +165,7 @@ class Exact(Mode):
             if not len(near):
                 return
             near = near[np.argsort(bounds[near], kind="stable")]
-            take, rest = near[:AT_ONCE], near[AT_ONCE:]
+            take, rest = near[:AT_ONCE], near[AT_ONCE : AT_ONCE + NEXT]
             losses[where][take] = cross_entropy.losses(features[take]).cpu().numpy()
             waiting[take] = False
             if len(rest):  # a tangent amid the most promising of those left
