@@ -20,7 +20,7 @@ POOL = Pool.from_words(
     ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
     "test",
 )
-FAST = {"epochs": 6, "interval": 2, "shots": 3, "pool": POOL, "device": "cpu"}
+FAST = {"views": 0, "epochs": 6, "interval": 2, "shots": 3, "pool": POOL, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,14 @@ from ipl.errors import ConfigError
 from ipl.selection import CandidateScorer, Search
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "social", "title"), "test")
-FAST: dict[str, Any] = {"epochs": 4, "interval": 1, "shots": 3, "pool": POOL, "lr": 0.02}
+FAST: dict[str, Any] = {
+    "views": 0,
+    "epochs": 4,
+    "interval": 1,
+    "shots": 3,
+    "pool": POOL,
+    "lr": 0.02,
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

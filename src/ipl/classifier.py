@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ipl.backbone import MEMORY, Backbone, FeatureStore, encode_files, load_backbone
+from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_backbone
 from ipl.cache import Cache
-from ipl.datasets import Dataset, check_seed, read_dataset
+from ipl.datasets import Dataset, check_draw, read_dataset
 from ipl.errors import ConfigError, DataError, IplError, SavedRunError
-from ipl.learners import Learner, Recipe, learner_class
+from ipl.learners import CLASS_TEMPLATE, Learner, Recipe, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.saving import SavedPrompt, capture, find_backbone, read_run, restore, write_run
 from ipl.selection import DEFAULT_TEMPLATE, Search, Seen, Selection, WordChoice, draw_shots, look
-from ipl.training import check_words, fit_learner, numbers_to_try
+from ipl.training import check_words, features_for, fit_learner, numbers_to_try
 
 Images = Sequence[str | Path | Image.Image]
 
@@ -46,6 +46,8 @@ class PromptClassifier:
         batch: int | None = None,
         lr: float | None = None,
         m: int | None = None,
+        depth: int | None = None,
+        class_template: str = CLASS_TEMPLATE,
         lambda_: float = 0.1,
         preset: str = "paper",
         word_embedding: str = "text",
@@ -53,7 +55,7 @@ class PromptClassifier:
         search: str | Search = "exact",
         memory: float = MEMORY,
         placeholder: str = "token",
-        views: int | str = 0,
+        views: int | str = 8,
         pool: Pool | None = None,
         seed: int = 1,
         device: str = "auto",
@@ -62,9 +64,7 @@ class PromptClassifier:
         strict: bool = False,
         reporter: Reporter = SILENT,
     ) -> None:
-        if shots < 1:
-            raise ConfigError(f"shots is {shots}; it must be 1 or more.")
-        check_seed(seed)
+        check_draw(shots, seed)
         self.backbone = backbone
         self.learner = learner
         self.words = words
@@ -72,11 +72,12 @@ class PromptClassifier:
         self.recipe: Recipe = (
             learner_class(learner)
             .recipe(words if isinstance(words, int) else 1)
-            .override(epochs=epochs, interval=interval, batch=batch, lr=lr, m=m)
+            .override(epochs=epochs, interval=interval, batch=batch, lr=lr, m=m, depth=depth)
         )
         check_words(words, self.recipe)
         self.choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
         self.placeholder = placeholder
+        self.class_template = class_template
         self.views = views
         self.seed = seed
         self.device = device
@@ -105,8 +106,8 @@ class PromptClassifier:
         kind = learner_class(self.learner)
 
         def make(k: int) -> Learner:
-            layout = kind.layout_for(k, self.recipe.m)
-            return kind(backbone, layout, dataset.class_names, self.seed, self.placeholder)
+            how = (self.seed, self.placeholder, self.recipe.depth, self.class_template)
+            return kind(backbone, kind.layout_for(k, self.recipe.m), dataset.class_names, *how)
 
         def check(k: int) -> None:  # what cannot be is said before anything is computed
             make(k)
@@ -163,7 +164,8 @@ class PromptClassifier:
 
     def _accuracy(self, seen: Seen, places: Tensor | None = None) -> float:
         labels = seen.labels if places is None else places[seen.labels]
-        return float((self._logits(seen.features).argmax(1).cpu() == labels).double().mean())
+        features = features_for(self._fitted(), seen)
+        return float((self._logits(features).argmax(1).cpu() == labels).double().mean())
 
     # -- using ----------------------------------------------------------------------------------
 
@@ -179,11 +181,16 @@ class PromptClassifier:
         """Returns image features (images, dim); an unreadable picture is an error here."""
         if isinstance(images, str | Path | Image.Image):
             raise DataError("images is a single picture; give a list of paths or pictures.")
-        sources = [i if isinstance(i, Image.Image) else Path(i) for i in images]
-        seen = encode_files(self._fitted().backbone, sources)
+        seen = self.look([i if isinstance(i, Image.Image) else Path(i) for i in images])
         if seen.unreadable:
             raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
         return seen.features
+
+    def look(
+        self, sources: Sequence[Path | Image.Image], advance: Callable[..., None] | None = None
+    ) -> ImageFeatures:
+        """Returns the features of those pictures that can be read, and why others cannot."""
+        return self._fitted().look(sources, advance)
 
     def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
         """Returns probabilities (images, classes) of image features (images, dim)."""
@@ -271,7 +278,7 @@ class PromptClassifier:
         saved = read_run(Path(folder))
         precision = precision or str(saved.backbone.get("precision", "fp32"))
         backbone = find_backbone(Path(folder), saved, backbone, device, precision)
-        recipe = {key: saved.training.get(key) for key in ("epochs", "interval", "batch", "lr")}
+        recipe = {k: saved.training.get(k) for k in ("epochs", "interval", "batch", "lr", "depth")}
         try:
             classifier = cls(
                 backbone,

@@ -21,7 +21,7 @@ from ipl.backbone import Backbone, load_backbone, load_tokenizer, loading
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.errors import BackboneError, DataError
 from ipl.learners import CoOp, Recipe
-from ipl.training import CachedViews, train
+from ipl.training import BankedViews, train
 
 POCKET = Path(loading.__file__).parent / "pocket"
 POSITIONS, WIDTH, SIZE = 20, 32, 32
@@ -278,8 +278,9 @@ def test_coop_trains_on_siglip(siglip: Backbone) -> None:
     images = torch.randn(12, WIDTH, generator=torch.Generator().manual_seed(0))
     recipe = Recipe(epochs=20, interval=2, batch=12, lr=0.02, m=2)
     learner = CoOp(siglip, CoOp.layout_for(2, 2), NAMES)
-    views = CachedViews(torch.nn.functional.normalize(images, dim=-1)[None], 1)
-    record = train(learner, views, torch.arange(12) % 3, ["furry", "blue"], recipe)
+    features = torch.nn.functional.normalize(images, dim=-1)[None]
+    views = BankedViews(siglip, torch.arange(12) % 3, 1, features)
+    record = train(learner, views, 12, ["furry", "blue"], recipe)
     assert record.epochs[-1].loss < 0.9 * record.epochs[0].loss
     assert learner.words == ("furry", "blue")
 

@@ -185,7 +185,7 @@ def test_a_setting_out_of_range_is_named(
 def test_an_unknown_learner_with_the_closest_name(refused: Call, pictures: Call) -> None:
     message = refused(pictures(beach=1, castle=1), "--learner", "cop")
     assert "'cop'" in message
-    assert "Did you mean 'coop'?" in message
+    assert "Did you mean 'coop'" in message
 
 
 def test_an_unknown_learner_with_all_names(refused: Call, pictures: Call) -> None:

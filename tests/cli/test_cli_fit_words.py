@@ -166,16 +166,20 @@ def test_the_next_fit_has_its_words_and_pictures_from_the_cache(
     fit: Call, ipl: Call, pictures: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = pictures(beach=3, castle=3)
-    first = fit(data, "--words", 2, "--json", "--out", "a").json
+    first = fit(data, "--words", 2, "--views", 0, "--json", "--out", "a").json
     (facts,) = [entry["facts"] for entry in ipl("cache", "--json").json["selections"]]
     assert facts["words"] == first["words"]
     for place in ("ipl.selection.CandidateScorer.features", "ipl.selection.CandidateScorer.loss",
                   "ipl.backbone.Backbone.encode_image"):  # fmt: skip
         monkeypatch.setattr(place, _must_not_run)
-    again = fit(data, "--words", 2, "--epochs", 5, "--lr", 0.1, "--m", 3, "--json", "--out", "b")
+    again = fit(
+        data, "--words", 2, "--epochs", 5, "--lr", 0.1, "--views", 0, "--json", "--out", "b"
+    )
     assert again.json["selection"] == first["selection"]
     assert again.json["training"]["epochs"] == 5
-    one = fit(data, "--words", 1, "--json", "--out", "c").json  # its word is the first of two
+    one = fit(
+        data, "--words", 1, "--views", 0, "--json", "--out", "c"
+    ).json  # its word is the first of two
     assert one["words"] == first["words"][:1]
 
 

@@ -177,7 +177,7 @@ def test_ctrl_c_stops_with_130(predict: Call, beach: Path, monkeypatch: pytest.M
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.backbone.encode_files", interrupt)
+    monkeypatch.setattr("ipl.learners.base.encode_files", interrupt)
     result = predict(beach)
     assert result.code == 130
     assert "nothing was written" in result.err

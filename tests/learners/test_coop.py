@@ -1,26 +1,56 @@
-"""CoOp, plain and with words, and what every learner shares."""
+"""CoOp, plain and with words, what every learner shares, and the registry."""
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone import Backbone
 from ipl.errors import ConfigError
-from ipl.learners import CoOp, Learner, Recipe, known_learners, learner_class, register
+from ipl.learners import Batch, CoOp, Learner, known_learners, learner_class, register, registry
+from ipl.training.loop import train
 
 NAMES = ["cat", "starry night", "pirate ship"]
+WORDS = ["furry", "blue"]
+FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
+EVERY = pytest.mark.parametrize("name", FIVE)
 Images = tuple[torch.Tensor, torch.Tensor]
 
 
+def make(backbone: Backbone, name: str, words: int, seed: int = 1, **options: str) -> Learner:
+    kind = learner_class(name)
+    recipe = kind.recipe(words)
+    layout = kind.layout_for(words, recipe.m)
+    return kind(backbone, layout, NAMES, seed, depth=recipe.depth, **options)
+
+
 def coop(backbone: Backbone, words: int, seed: int = 1, **options: str) -> Learner:
-    return CoOp(backbone, CoOp.layout_for(words, CoOp.recipe(words).m), NAMES, seed, **options)
+    return make(backbone, "coop", words, seed, **options)
 
 
-def test_the_published_numbers() -> None:
-    assert CoOp.recipe(0) == Recipe(epochs=200, interval=10, batch=32, lr=0.002, m=4)
-    assert CoOp.recipe(3) == Recipe(epochs=100, interval=10, batch=32, lr=0.002, m=2)
+@pytest.fixture
+def few(few_images: Images) -> Batch:
+    return Batch(few_images[1], few_images[0])
+
+
+@pytest.fixture
+def batch(pocket: Backbone) -> Batch:
+    """Returns three pictures with everything a learner may look at."""
+    pixels = torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        features = normalize(pocket.encode_image(pixels), dim=-1)
+    return Batch(torch.tensor([1, 2, 0]), features, pixels)
+
+
+# -- CoOp ----------------------------------------------------------------------------------------
 
 
 def test_layouts() -> None:
@@ -30,27 +60,29 @@ def test_layouts() -> None:
     assert CoOp.layout_for(2, 2).readable() == "[V V] *_* [V V] *_* [V V] {cls}."
 
 
-def test_the_plain_learner_starts_as_zero_shot_clip(pocket: Backbone, few_images: Images) -> None:
+def test_the_plain_learner_starts_as_zero_shot_clip(pocket: Backbone, few: Batch) -> None:
     texts = normalize(pocket.encode_texts([f"a photo of a {name}." for name in NAMES]), dim=-1)
-    expected = pocket.logit_scale * few_images[0] @ texts.T
-    ours = coop(pocket, 0).logits(few_images[0])
+    expected = pocket.logit_scale * few.features @ texts.T
+    ours = coop(pocket, 0).logits(few.features)
     torch.testing.assert_close(ours, expected, atol=1e-3, rtol=0)
 
 
-def test_only_the_prompt_is_trained(pocket: Backbone, few_images: Images) -> None:
+def test_every_vector_matters_and_no_other_tensor_learns(pocket: Backbone, few: Batch) -> None:
     learner = coop(pocket, 3)
     assert {name: tuple(p.shape) for name, p in learner.named_parameters()} == {"soft": (8, 192)}
-    assert learner.soft.dtype == torch.float32
-    learner.loss(*few_images).backward()
+    learner.loss(few).backward()
     assert learner.soft.grad is not None
-    assert (learner.soft.grad.abs().sum(1) > 0).all()  # every vector matters
+    assert (learner.soft.grad.abs().sum(1) > 0).all()
     assert all(p.grad is None for p in pocket.clip.parameters())
 
 
-def test_the_loss_is_cross_entropy(pocket: Backbone, few_images: Images) -> None:
+def test_the_loss_is_cross_entropy(pocket: Backbone, few: Batch) -> None:
     learner = coop(pocket, 2)
-    expected = cross_entropy(learner.logits(few_images[0]), few_images[1])
-    assert torch.equal(learner.loss(*few_images), expected)
+    texts = normalize(
+        pocket.encode_text(learner.prompts.assemble(learner.soft), learner.prompts.eos), dim=-1
+    )
+    expected = cross_entropy(pocket.logit_scale * few.features @ texts.T, few.labels)
+    torch.testing.assert_close(learner.loss(few), expected, atol=1e-4, rtol=0)
 
 
 def test_placing_a_word_changes_its_row_alone(pocket: Backbone) -> None:
@@ -72,33 +104,224 @@ def test_a_word_of_two_tokens_is_refused(pocket: Backbone) -> None:
         coop(pocket, 1).place_word("pirate ship")
 
 
-def test_other_classes_keep_words_and_vectors(pocket: Backbone) -> None:
-    learner = coop(pocket, 2, seed=7, placeholder="zero")
-    learner.place_word("furry")
+# -- what every learner shares -------------------------------------------------------------------
+
+
+@EVERY
+def test_where_the_soft_vectors_start(pocket: Backbone, name: str) -> None:
+    """Plain: words of a sentence. With words: N(0, .01) before each, N(0, .02) before the class."""
+    plain = make(pocket, name, 0)
+    start = "a photo" if name == "maple" else "a photo of a"
+    assert torch.equal(plain.soft, pocket.embed(pocket.tokenize(start)))
+    assert plain.soft.dtype == torch.float32
+    learner = make(pocket, name, 3)
+    m = 2 if name in ("coop", "maple") else 4
+    *before, last = learner.soft.detach().split(m)
+    assert len(before) == 3
+    for group, std in [*((group, 0.01) for group in before), (last, 0.02)]:
+        assert group.std().item() == pytest.approx(std, rel=0.15)
+        assert group.mean().item() == pytest.approx(0, abs=0.2 * std)
+    assert len(learner.soft.unique(dim=0)) == 4 * m
+
+
+@EVERY
+def test_the_seed_decides_the_start(pocket: Backbone, name: str) -> None:
+    first, again, other = (make(pocket, name, 1, seed=seed).state_dict() for seed in (3, 3, 4))
+    for key, value in first.items():
+        assert torch.equal(value, again[key])
+        assert not torch.equal(value, other[key])
+
+
+@EVERY
+def test_a_global_seed_has_no_say(pocket: Backbone, name: str) -> None:
+    torch.manual_seed(0)
+    first = make(pocket, name, 1).state_dict()
+    torch.manual_seed(1)
+    again = make(pocket, name, 1).state_dict()
+    assert all(torch.equal(first[key], again[key]) for key in first)
+
+
+class Still:
+    """The same pictures in every epoch."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.seen = batch
+
+    def batch(self, epoch: int, indices: Tensor) -> Batch:
+        picked = (self.seen.labels, self.seen.features, self.seen.pixels)
+        return Batch(*(None if part is None else part[indices] for part in picked))
+
+
+@EVERY
+@pytest.mark.parametrize("words", [0, 2])
+def test_training_moves_every_prompt_tensor_and_no_other(
+    pocket: Backbone, batch: Batch, name: str, words: int
+) -> None:
+    learner = make(pocket, name, words)
+    for word in WORDS[:words]:
+        learner.place_word(word)
+    before = {key: value.clone() for key, value in learner.state_dict().items()}
+    frozen = {key: value.clone() for key, value in pocket.clip.state_dict().items()}
+    tokens, rows = pocket._token_rows.clone(), learner.prompts.embeddings.clone()
+    recipe = learner.recipe(words).override(epochs=2, interval=1, batch=3, lr=0.1)
+    train(learner, Still(batch), 3, [], recipe)
+    assert set(before) == {key for key, _ in learner.named_parameters()}  # no buffers
+    for key, value in learner.state_dict().items():
+        assert value.isfinite().all()
+        assert not torch.equal(value, before[key]), key
+    for key, value in pocket.clip.state_dict().items():
+        assert torch.equal(value, frozen[key]), key
+    assert all(p.grad is None and not p.requires_grad for p in pocket.clip.parameters())
+    assert torch.equal(pocket._token_rows, tokens)
+    assert torch.equal(learner.prompts.embeddings, rows)
+
+
+@EVERY
+@pytest.mark.parametrize("words", [0, 2])
+def test_other_classes_keep_words_and_vectors(
+    pocket: Backbone, batch: Batch, name: str, words: int
+) -> None:
+    options = {"placeholder": "zero", "class_template": "{} texture."}
+    learner = make(pocket, name, words, seed=7, **options)
+    for word in WORDS[: words // 2]:  # a slot stays empty
+        learner.place_word(word)
     other = learner.for_classes(["dog", "cat"])
-    assert torch.equal(other.soft, learner.soft)
-    assert other.words == ("furry",)
-    torch.testing.assert_close(other.text_features()[1], learner.text_features()[0])
+    assert type(other) is type(learner)
+    assert other.words == learner.words
+    assert other.prompts.class_names == ("dog", "cat")
+    assert (other.placeholder, other.class_template) == ("zero", "{} texture.")
+    for key, value in learner.state_dict().items():
+        assert torch.equal(other.state_dict()[key], value)
+        assert other.state_dict()[key].data_ptr() != value.data_ptr()  # a copy
+    with torch.no_grad():
+        images = [one.image_features(batch.pixels) for one in (other, learner)]
+        assert torch.equal(*images)
+        logits = [one.logits(images[0]) for one in (other, learner)]
+    torch.testing.assert_close(logits[0][:, 1], logits[1][:, 0], atol=2e-3, rtol=0)
 
 
-def test_the_seed_decides_the_start(pocket: Backbone) -> None:
-    assert torch.equal(coop(pocket, 1, seed=3).soft, coop(pocket, 1, seed=3).soft)
-    assert not torch.equal(coop(pocket, 1, seed=3).soft, coop(pocket, 1, seed=4).soft)
+@EVERY
+@pytest.mark.parametrize("words", [0, 2])
+def test_a_state_makes_another_learner_the_same(
+    pocket: Backbone, batch: Batch, name: str, words: int
+) -> None:
+    learner, other = (make(pocket, name, words, seed=seed) for seed in (1, 2))
+    other.load_state_dict({key: value.clone() for key, value in learner.state_dict().items()})
+    with torch.no_grad():
+        assert torch.equal(other.loss(batch), learner.loss(batch))
 
 
-def test_recipes_are_checked_and_overridden() -> None:
-    assert CoOp.recipe(0).override(epochs=5, lr=None) == Recipe(5, 10, 32, 0.002, 4)
-    for field, value in [("epochs", 0), ("interval", -1), ("batch", 0), ("m", 0)]:
-        with pytest.raises(ConfigError, match=f"{field} is {value}; it must be 1 or more"):
-            CoOp.recipe(0).override(**{field: value})
-    with pytest.raises(ConfigError, match="lr is 0"):
-        CoOp.recipe(0).override(lr=0)
+@EVERY
+def test_a_learner_looks_only_at_what_it_says(pocket: Backbone, batch: Batch, name: str) -> None:
+    learner = make(pocket, name, 1)
+    narrow = Batch(
+        batch.labels,
+        batch.features if learner.wants_features else None,
+        batch.pixels if learner.prompts_images else None,
+    )
+    with torch.no_grad():
+        assert torch.equal(learner.loss(narrow), learner.loss(batch))
+        images = learner.image_features(batch.pixels)
+    assert torch.equal(images, batch.features) != learner.prompts_images
 
 
-def test_the_registry() -> None:
-    assert "coop" in known_learners()
-    assert learner_class("coop") is CoOp
+@EVERY
+def test_no_images_have_no_logits(pocket: Backbone, name: str) -> None:
+    assert make(pocket, name, 1).logits(pocket.no_features()).shape == (0, 3)
+
+
+# -- the registry --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, type[Learner]]]:
+    """Yields a registry that a test may add to, with no plugin loaded yet."""
+    names = dict(registry._LEARNERS)
+    monkeypatch.setattr(registry, "_LEARNERS", names)
+    registry._load_plugins.cache_clear()
+    yield names
+    registry._load_plugins.cache_clear()
+
+
+def install(monkeypatch: pytest.MonkeyPatch, module: str, **contents: object) -> list[EntryPoint]:
+    """Returns entry points of a module made of these contents, as an installed package has."""
+    made = ModuleType(module)
+    vars(made).update(contents)
+    monkeypatch.setitem(sys.modules, module, made)
+    return [EntryPoint(name, f"{module}:{name}", "ipl.learners") for name in contents]
+
+
+def announce(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> list[str]:
+    asked: list[str] = []
+
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        asked.append(group)
+        return list(points)
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    return asked
+
+
+def test_the_five_are_known() -> None:
+    assert set(FIVE) <= set(known_learners())
+    assert list(known_learners()) == sorted(known_learners())
+    for name in FIVE:
+        assert learner_class(name).name == name
     with pytest.raises(ConfigError, match="No learner is called 'coopp'. Did you mean 'coop'"):
         learner_class("coopp")
+
+
+def test_a_users_own_learner(own_registry: dict[str, type[Learner]]) -> None:
+    class Mine(CoOp):
+        name = "mine"
+
+    assert register(Mine) is Mine
+    assert learner_class("mine") is Mine
+    assert "mine" in known_learners()
+    assert register(Mine) is Mine  # once more does no harm
+
+
+@pytest.mark.parametrize("called", ["Other", "CoOp"])
+def test_a_name_is_given_once(own_registry: dict[str, type[Learner]], called: str) -> None:
+    """Even a class that is called the same, of another module, does not take another's place."""
     with pytest.raises(ConfigError, match="'coop' is registered already"):
-        register(type("Other", (CoOp,), {"name": "coop"}))
+        register(type(called, (CoOp,), {"name": "coop", "__module__": "somewhere.else"}))
+    assert learner_class("coop") is CoOp
+
+
+def test_an_installed_package_brings_a_learner(
+    own_registry: dict[str, type[Learner]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugged = type("Plugged", (CoOp,), {"name": "plugged"})
+    asked = announce(monkeypatch, *install(monkeypatch, "ipl_plugin", Plugged=plugged))
+    assert learner_class("coop") is CoOp
+    assert asked == []  # what is known needs no plugins
+    assert learner_class("plugged") is plugged
+    assert "plugged" in known_learners()
+    assert asked == ["ipl.learners"]  # asked once
+
+
+def test_a_broken_package_warns_and_the_others_work(
+    own_registry: dict[str, type[Learner]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = type("Good", (CoOp,), {"name": "good"})
+    thief = type("Thief", (CoOp,), {"name": "coop"})
+    announce(
+        monkeypatch,
+        EntryPoint("missing", "no_such_module_of_anyone:Learner", "ipl.learners"),
+        *install(monkeypatch, "ipl_half", Nothing="not a learner", Thief=thief),
+        EntryPoint("gone", "ipl_half:Gone", "ipl.learners"),
+        *install(monkeypatch, "ipl_good", Good=good),
+    )
+    with pytest.warns(UserWarning, match="cannot be loaded") as caught:
+        names = known_learners()
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == 4
+    for name, line in zip(("missing", "Nothing", "Thief", "gone"), said, strict=True):
+        assert line.startswith(f"The learner {name!r} cannot be loaded: ")
+    assert {"good", *FIVE} <= set(names)
+    assert learner_class("good") is good
+    assert learner_class("coop") is CoOp
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known_learners()  # says it once

@@ -24,8 +24,8 @@ from ipl.reports import methods_summary
 POOL = Pool.from_words(["adopt", "blue", "furry", "phone", "social", "visit"], "test")
 METHODS = [
     Method("zero"),
-    Method("plain", {"words": 0, "epochs": 3, "interval": 1}),
-    Method("words", {"words": 1, "epochs": 3, "interval": 1, "pool": POOL}),
+    Method("plain", {"words": 0, "epochs": 3, "interval": 1, "views": 0}),
+    Method("words", {"words": 1, "epochs": 3, "interval": 1, "pool": POOL, "views": 0}),
 ]
 
 

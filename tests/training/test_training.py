@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from ipl.backbone import Backbone, encode_files
-from ipl.datasets import Dataset
+from ipl.datasets import Dataset, Item
 from ipl.errors import ConfigError, TrainingError
-from ipl.learners import CoOp, Learner, Recipe
+from ipl.learners import Batch, CoOp, Learner, Recipe
 from ipl.progress import SILENT
-from ipl.training import CachedViews, learning_rate, make_views, train, word_epochs
+from ipl.selection import Seen
+from ipl.training import BankedViews, View, learning_rate, make_views, train, word_epochs
 from ipl.training.loop import batches
 
 NAMES = ["cat", "starry night", "pirate ship"]
@@ -28,8 +29,8 @@ def fresh(pocket: Backbone, words: int = 2) -> Learner:
 
 def run(pocket: Backbone, images: Images, seed: int = 5, recipe: Recipe = RECIPE) -> Learner:
     learner = fresh(pocket)
-    views = CachedViews(images[0][None], seed)
-    learner.record = train(learner, views, images[1], ["furry", "blue"], recipe, seed)
+    views = BankedViews(pocket, images[1], 1, images[0][None], seed=seed)
+    learner.record = train(learner, views, len(images[1]), ["furry", "blue"], recipe, seed)
     return learner
 
 
@@ -102,8 +103,10 @@ def test_one_step_is_sgd_with_decay_by_hand(pocket: Backbone, few_images: Images
     """Epoch 0 has the warm-up rate; without momentum yet, a step is -lr * (g + 5e-4 w)."""
     learner, recipe = fresh(pocket, 0), Recipe(epochs=1, interval=1, batch=12, lr=0.1, m=2)
     start = learner.soft.detach().clone()
-    (gradient,) = torch.autograd.grad(learner.loss(*few_images), learner.soft)
-    train(learner, CachedViews(few_images[0][None], 1), few_images[1], [], recipe)
+    (gradient,) = torch.autograd.grad(
+        learner.loss(Batch(few_images[1], few_images[0])), learner.soft
+    )
+    train(learner, BankedViews(pocket, few_images[1], 1, few_images[0][None]), 12, [], recipe)
     expected = start - 1e-5 * (gradient + 5e-4 * start)
     torch.testing.assert_close(learner.soft.detach(), expected, atol=1e-7, rtol=1e-4)
 
@@ -139,23 +142,30 @@ def paths(scenes: Dataset) -> list[Path]:
     return [item.path for item in scenes.train[:6]]
 
 
+def seen(pocket: Backbone, paths: list[Path]) -> Seen:
+    items = tuple(Item(path, index % 3) for index, path in enumerate(paths))
+    return Seen(items, encode_files(pocket, paths).features, ())
+
+
 def test_no_views_is_the_centre_crop_computed_once(
     pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    centre = encode_files(pocket, paths).features
+    shots = seen(pocket, paths)
     monkeypatch.setattr(Backbone, "encode_image", None)  # any further look would fail
-    views = make_views(0, pocket, paths, centre, 1, SILENT)
-    assert torch.equal(views.batch(3, torch.tensor([4, 0])), centre[[4, 0]])
+    views = make_views(0, CoOp, pocket, shots, 1, SILENT)
+    batch = views.batch(3, torch.tensor([4, 0]))
+    assert torch.equal(batch.features, shots.features[[4, 0]])
+    assert batch.labels.tolist() == [shots.items[4].label, shots.items[0].label]
+    assert batch.pixels is None
 
 
 def test_a_bank_of_views(pocket: Backbone, paths: list[Path]) -> None:
-    centre = encode_files(pocket, paths).features
-    views = make_views(3, pocket, paths, centre, 1, SILENT)
-    assert isinstance(views, CachedViews)
+    views = make_views(3, CoOp, pocket, seen(pocket, paths), 1, SILENT)
+    assert isinstance(views, BankedViews)
     assert views.features.shape == (3, 6, 512)
     every = torch.arange(6)
-    drawn = torch.stack([views.batch(epoch, every) for epoch in range(20)])
-    assert torch.equal(drawn[0], views.batch(0, every))
+    drawn = torch.stack([views.batch(epoch, every).features for epoch in range(20)])
+    assert torch.equal(drawn[0], views.batch(0, every).features)
     assert all((row == views.features[:, 2]).all(-1).any() for row in drawn[:, 2])
     assert len(drawn[:, 2].unique(dim=0)) == 3  # all views of an image get their turn
     assert not torch.allclose(views.features[0], views.features[1], atol=1e-3)
@@ -164,18 +174,24 @@ def test_a_bank_of_views(pocket: Backbone, paths: list[Path]) -> None:
 def test_fresh_views_differ_by_epoch_and_repeat_by_seed(
     pocket: Backbone, paths: list[Path]
 ) -> None:
-    centre = encode_files(pocket, paths).features
-    every = torch.tensor([5, 1])
-    first, same, other = (make_views("fresh", pocket, paths, centre, s, SILENT) for s in (1, 1, 2))
-    assert torch.equal(first.batch(0, every), same.batch(0, every))
-    assert not torch.allclose(first.batch(0, every), first.batch(1, every), atol=1e-3)
-    assert not torch.allclose(first.batch(0, every), other.batch(0, every), atol=1e-3)
+    shots, every = seen(pocket, paths), torch.tensor([5, 1])
+    first, same, other = (make_views("fresh", CoOp, pocket, shots, s, SILENT) for s in (1, 1, 2))
+
+    def features(views: View, epoch: int, indices: torch.Tensor = every) -> torch.Tensor:
+        found = views.batch(epoch, indices).features
+        assert found is not None
+        return found
+
+    assert torch.equal(features(first, 0), features(same, 0))
+    assert not torch.allclose(features(first, 0), features(first, 1), atol=1e-3)
+    assert not torch.allclose(features(first, 0), features(other, 0), atol=1e-3)
     # an image's crop does not depend on its company
-    alone = first.batch(0, torch.tensor([1]))
-    torch.testing.assert_close(alone, first.batch(0, every)[1:], atol=1e-5, rtol=0)
+    alone = features(first, 0, torch.tensor([1]))
+    torch.testing.assert_close(alone, features(first, 0)[1:], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("views", [-1, "stale", 1.5])
 def test_what_is_no_view(pocket: Backbone, views: object) -> None:
+    nothing = Seen((), torch.zeros(0, 512), ())
     with pytest.raises(ConfigError, match="views is"):
-        make_views(views, pocket, [], torch.zeros(0, 512), 1, SILENT)  # type: ignore[arg-type]
+        make_views(views, CoOp, pocket, nothing, 1, SILENT)  # type: ignore[arg-type]

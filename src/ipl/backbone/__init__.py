@@ -1,7 +1,14 @@
 """One frozen CLIP: tokens, features, the places where prompts enter, and the prefix cache."""
 
-from ipl.backbone.clip import Backbone
-from ipl.backbone.images import ImageFeatures, encode_files
+from ipl.backbone.clip import Backbone, Enter
+from ipl.backbone.images import (
+    ImageFeatures,
+    Source,
+    crop,
+    encode_files,
+    quiet_threads,
+    to_device,
+)
 from ipl.backbone.loading import BACKBONES, load_backbone, load_tokenizer, pick_device
 from ipl.backbone.prefix import MEMORY, PrefixCache
 from ipl.backbone.preprocessing import Preprocessing
@@ -11,12 +18,17 @@ __all__ = [
     "BACKBONES",
     "MEMORY",
     "Backbone",
+    "Enter",
     "FeatureStore",
     "ImageFeatures",
     "PrefixCache",
     "Preprocessing",
+    "Source",
+    "crop",
     "encode_files",
     "load_backbone",
     "load_tokenizer",
     "pick_device",
+    "quiet_threads",
+    "to_device",
 ]

@@ -139,18 +139,25 @@ class Backbone:
         return rows
 
     def encode_text(
-        self, embeddings: Tensor, eos: Tensor, enter: Enter | None = None, shared: int = 0
+        self,
+        embeddings: Tensor,
+        eos: Tensor,
+        enter: Enter | None = None,
+        shared: int = 0,
+        groups: int = 1,
     ) -> Tensor:
         """Returns features (prompts, dim) of token embeddings (prompts, tokens, width).
 
         `eos` holds each prompt's EOS row; what stands after it is padding, which that row never
-        sees. `enter` may rewrite rows before any layer. `shared` says how many first rows are the
-        same in every prompt; a causal tower without `enter` then runs them once.
+        sees. `shared` says how many first rows are the same in every prompt (of each of `groups`
+        equal parts); a causal tower then runs them once. `enter` may rewrite rows before any layer;
+        with `shared`, those rows alone.
         """
         text = self.clip.text_model
         hidden = self._with_positions(embeddings)
-        if self.causal and shared and enter is None:
-            hidden, eos = run_shared(self.text_layers, hidden, shared), eos - shared
+        if self.causal and shared:
+            hidden = run_shared(self.text_layers, hidden, shared, enter, groups)
+            eos = eos - shared
         else:
             seen = None
             if not self.causal:  # then padding has to be hidden: (prompts, 1, 1, tokens)

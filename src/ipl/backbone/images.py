@@ -6,6 +6,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -34,32 +35,43 @@ class ImageFeatures:
     unreadable: tuple[str, ...]  # a reason each
 
 
+Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to features (batch, dim)
+
+
+def crop(
+    backbone: Backbone, source: Source, stream: random.Random | None = None
+) -> np.ndarray[Any, Any]:
+    """Returns a picture's bytes (height, width, 3): its centre, or a random crop from a stream."""
+    image = source.convert("RGB") if isinstance(source, Image.Image) else open_image(source)
+    if stream is None:
+        return backbone.preprocessing.evaluate(image)
+    return backbone.preprocessing.augment(image, stream)
+
+
 def encode_files(
     backbone: Backbone,
     sources: Sequence[Source],
     advance: Callable[..., None] | None = None,
     augment: Callable[[int], random.Random] | None = None,
     least: int = 1,
+    encode: Encode | None = None,
 ) -> ImageFeatures:
     """Returns the features of pictures seen once; `augment(index)` gives a random crop's stream.
 
     A batch of fewer than `least` pictures is filled up, at the cost of as many: small products
-    take other paths through a processor, and the last bits of a feature would tell.
+    take other paths through a processor, and the last bits of a feature would tell. `encode` takes
+    the place of the frozen image tower.
     """
 
     def look(numbered: tuple[int, Source]) -> np.ndarray[Any, Any] | UnreadableImageError:
         index, source = numbered
         try:
-            image = source.convert("RGB") if isinstance(source, Image.Image) else open_image(source)
+            return crop(backbone, source, augment(index) if augment else None)
         except UnreadableImageError as error:
             return error
-        if augment is None:
-            return backbone.preprocessing.evaluate(image)
-        return backbone.preprocessing.augment(image, augment(index))
 
     features, kept, unreadable = [], [], []
-    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
-        warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata are not the user's
+    with quiet_threads() as threads:
         for batch in _batches(enumerate(sources)):
             pixels = []
             for (index, _), seen in zip(batch, threads.map(look, batch), strict=True):
@@ -70,7 +82,8 @@ def encode_files(
                     kept.append(index)
             if pixels:
                 filled = pixels + pixels[-1:] * (least - len(pixels))
-                features.append(encode_pixels(backbone, np.stack(filled))[: len(pixels)])
+                found = encode_pixels(backbone, np.stack(filled), encode)
+                features.append(found[: len(pixels)])
             if advance is not None:
                 advance(len(batch))
     together = torch.cat([backbone.no_features(), *features])
@@ -78,10 +91,25 @@ def encode_files(
 
 
 @torch.no_grad()
-def encode_pixels(backbone: Backbone, pixels: np.ndarray[Any, Any]) -> Tensor:
+def encode_pixels(
+    backbone: Backbone, pixels: np.ndarray[Any, Any], encode: Encode | None = None
+) -> Tensor:
     """Returns normalised features (batch, dim) of bytes (batch, height, width, 3)."""
-    on_device = torch.from_numpy(pixels).to(backbone.device)
-    return normalize(backbone.encode_image(backbone.preprocessing.normalise(on_device)), dim=-1)
+    normalised = to_device(backbone, torch.from_numpy(pixels))
+    return normalize((encode or backbone.encode_image)(normalised), dim=-1)
+
+
+def to_device(backbone: Backbone, pixels: Tensor) -> Tensor:
+    """Returns bytes (batch, height, width, 3) as the image tower takes them."""
+    return backbone.preprocessing.normalise(pixels.to(backbone.device))
+
+
+@contextmanager
+def quiet_threads() -> Iterator[ThreadPoolExecutor]:
+    """Yields threads to open pictures with; Pillow's remarks on odd metadata are not the user's."""
+    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
+        warnings.simplefilter("ignore")
+        yield threads
 
 
 def _batches(numbered: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:

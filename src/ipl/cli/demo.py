@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PER_CLASS = 24  # pictures of each class to draw shots from, and as many to test on
 SEEDS = (1, 2, 3)
 WORDS = 2
-SHORT = {"epochs": 50}  # published: 200 plain and 100 with words
+SHORT = {"epochs": 50, "views": 0}  # published: 200 plain, 100 with words; fresh crops
 PLAIN, WITH_WORDS = "CoOp", "CoOp + IPL"
 
 

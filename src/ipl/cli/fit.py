@@ -29,6 +29,12 @@ def fit(
     m: int | None = typer.Option(
         None, "--m", help="Soft vectors in a group (default: the learner's)."
     ),
+    depth: int | None = typer.Option(
+        None, help="Layers that get vectors of their own (default: the learner's)."
+    ),
+    class_template: str = typer.Option(
+        "a photo of a {}.", help="A hand-made prompt, for learners that stay near one (kgcoop)."
+    ),
     lambda_: float = common.LAMBDA,
     preset: str = common.PRESET,
     word_embedding: str = common.WORD_EMBEDDING,
@@ -38,7 +44,7 @@ def fit(
     memory: float = common.MEMORY,
     placeholder: str = typer.Option("token", help='An empty slot holds token ("0") or zero.'),
     views: str = typer.Option(
-        "0", help="Random crops per training image: 0 (centre crop), a number, or fresh."
+        "8", help="Random crops per training image: a number, 0 (centre crop), or fresh."
     ),
     words_file: Path | None = common.WORDS_FILE,
     no_names: bool = common.NO_NAMES,
@@ -76,6 +82,8 @@ def fit(
             batch=batch,
             lr=lr,
             m=m,
+            depth=depth,
+            class_template=class_template,
             lambda_=lambda_,
             preset=preset,
             word_embedding=word_embedding,

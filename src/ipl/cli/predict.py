@@ -26,7 +26,6 @@ def predict(
     as_json: bool = JSON,
 ) -> None:
     """Classify pictures with a saved prompt, into its classes or any others."""
-    from ipl.backbone import encode_files
     from ipl.classifier import PromptClassifier
     from ipl.progress import Reporter
     from ipl.reports import predictions_table
@@ -40,9 +39,8 @@ def predict(
         classifier = PromptClassifier.from_pretrained(run, backbone, device)
         if names is not None:
             classifier = classifier.with_classes(names)
-        assert not isinstance(classifier.backbone, str)
         with reporter.task("Encoding images", len(paths)) as advance:
-            seen = encode_files(classifier.backbone, paths, advance)
+            seen = classifier.look(paths, advance)
     if seen.unreadable and (strict or not seen.kept):
         raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
     for reason in seen.unreadable:

@@ -9,8 +9,10 @@ from ipl.datasets.dataset import Dataset, Item
 from ipl.errors import ConfigError
 
 
-def check_seed(seed: int) -> None:
-    """Raises ConfigError for a seed that some generator would not take, or take for another."""
+def check_draw(shots: int, seed: int) -> None:
+    """Raises ConfigError unless there are shots, and a seed that every generator takes."""
+    if shots < 1:
+        raise ConfigError(f"shots is {shots}; it must be 1 or more.")
     if not 0 <= seed < 2**32:
         raise ConfigError(f"seed is {seed}; it must be from 0 to {2**32 - 1}.")
 
@@ -21,12 +23,10 @@ def sample_shots(items: Sequence[Item], shots: int, seed: int) -> tuple[Item, ..
     Labels are taken in order of first appearance from one random stream, so sample over all
     classes first and leave classes out afterwards.
     """
-    if shots < 1:
-        raise ConfigError(f"shots is {shots}; it must be 1 or more.")
+    check_draw(shots, seed)
     by_label: dict[int, list[Item]] = {}
     for item in items:
         by_label.setdefault(item.label, []).append(item)
-    check_seed(seed)
     stream = random.Random(seed)
     chosen: list[Item] = []
     for pool in by_label.values():

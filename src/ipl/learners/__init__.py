@@ -1,8 +1,27 @@
-"""Learners by name. Each is a layout, the places where its prompts enter, its loss, its recipe."""
+"""Prompt learners: one file each, found by name."""
 
-from ipl.learners.base import Learner
+from ipl.learners.base import CLASS_TEMPLATE, Learner
+from ipl.learners.batch import Batch
+from ipl.learners.cocoop import CoCoOp
 from ipl.learners.coop import CoOp
-from ipl.learners.recipe import Recipe
+from ipl.learners.kgcoop import KgCoOp
+from ipl.learners.maple import MaPLe
+from ipl.learners.promptsrc import PromptSRC
+from ipl.learners.recipe import PROTOCOLS, Recipe
 from ipl.learners.registry import known_learners, learner_class, register
 
-__all__ = ["CoOp", "Learner", "Recipe", "known_learners", "learner_class", "register"]
+__all__ = [
+    "CLASS_TEMPLATE",
+    "PROTOCOLS",
+    "Batch",
+    "CoCoOp",
+    "CoOp",
+    "KgCoOp",
+    "Learner",
+    "MaPLe",
+    "PromptSRC",
+    "Recipe",
+    "known_learners",
+    "learner_class",
+    "register",
+]

@@ -10,6 +10,12 @@ from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text
 START = "a photo of a"
 
 
+def start_from_a_photo(m: int) -> PromptLayout:
+    """Returns `[V x m] CLS .`, from "a photo of a" if m is 4."""
+    start = START if m == len(START.split()) else None
+    return PromptLayout((SOS, Soft(m, init=start), ClassName(), Text("."), EOS))
+
+
 @register
 class CoOp(Learner):
     """`[V V V V] CLS .` from "a photo of a"; with words, soft groups between them."""
@@ -17,16 +23,17 @@ class CoOp(Learner):
     name = "coop"
 
     @classmethod
-    def recipe(cls, words: int) -> Recipe:
-        """Returns T = 200, m = 4 for the plain learner and T = 100, t = 10, m = 2 under IPL."""
+    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+        """Returns T = 200, m = 4 for the plain learner and T = 100, t = 10, m = 2 under IPL.
+
+        Across data sets the plain learner trains 50 epochs.
+        """
         if words:
             return Recipe(epochs=100, interval=10, batch=32, lr=0.002, m=2)
-        return Recipe(epochs=200, interval=10, batch=32, lr=0.002, m=4)
+        epochs = 50 if protocol == "cross-dataset" else 200
+        return Recipe(epochs=epochs, interval=10, batch=32, lr=0.002, m=4)
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:
         """Returns the published layout, or IPL's with words."""
-        if words:
-            return PromptLayout.interleaved(words, m)
-        start = START if m == len(START.split()) else None
-        return PromptLayout((SOS, Soft(m, init=start), ClassName(), Text("."), EOS))
+        return PromptLayout.interleaved(words, m) if words else start_from_a_photo(m)

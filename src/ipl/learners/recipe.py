@@ -7,21 +7,31 @@ from typing import Any
 
 from ipl.errors import ConfigError
 
+PROTOCOLS = ("base-to-novel", "cross-dataset")
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """T, t, batch size, learning rate and m, by their published values."""
+    """T, t, batch size, learning rate, m and more, by their published values."""
 
     epochs: int  # T
     interval: int  # t, epochs of training after each word
     batch: int
     lr: float
     m: int  # soft vectors in a group
+    depth: int = 1  # layers that get vectors of their own; 1: only the first
+    # Weights N(epoch; mean, std) of an average of the prompts over all epochs; None: the last.
+    average_mean: float | None = None
+    average_std: float = 1.0
 
     def __post_init__(self) -> None:
-        for field in ("epochs", "interval", "batch", "m"):
+        for field in ("epochs", "interval", "batch", "m", "depth"):
             if getattr(self, field) < 1:
                 raise ConfigError(f"{field} is {getattr(self, field)}; it must be 1 or more.")
+        if self.average_mean is not None and not abs(self.average_mean) < 1e6:
+            raise ConfigError(f"average_mean is {self.average_mean}; it must be an epoch.")
+        if not 1e-3 <= self.average_std < float("inf"):
+            raise ConfigError(f"average_std is {self.average_std}; it must be 0.001 or more.")
         if not 0 < self.lr < float("inf"):
             raise ConfigError(f"lr is {self.lr}; it must be more than 0.")
 

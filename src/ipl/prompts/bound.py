@@ -39,9 +39,11 @@ class BoundPrompts:
         self.embeddings[every, self.slot_rows[:, slot]] = embedding
 
     def assemble(self, soft: Tensor) -> Tensor:
-        """Returns embeddings (classes, tokens, width) with soft vectors (soft, width) in place."""
-        index = self.soft_rows[..., None].expand(-1, -1, soft.shape[-1])
-        return self.embeddings.scatter(1, index, soft.expand(len(self.class_names), -1, -1))
+        """Returns embeddings (..., classes, tokens, width) with (..., soft, width) in place."""
+        lead, width = soft.shape[:-2], soft.shape[-1]
+        index = self.soft_rows[..., None].expand(*lead, -1, -1, width)
+        values = soft.unsqueeze(-3).expand_as(index)
+        return self.embeddings.expand(*lead, -1, -1, -1).scatter(-2, index, values)
 
 
 def bind(

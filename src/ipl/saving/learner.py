@@ -75,7 +75,11 @@ def find_backbone(
 def restore(saved: SavedPrompt, backbone: Backbone) -> Learner:
     """Returns the learner with its vectors and, embedded anew, its words."""
     learner = learner_class(saved.learner)(
-        backbone, saved.layout, saved.classes, placeholder=saved.placeholder
+        backbone,
+        saved.layout,
+        saved.classes,
+        placeholder=saved.placeholder,
+        depth=int(saved.training.get("depth", 1)),
     )
     expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in saved.tensors.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ipl.backbone import MEMORY, Backbone, FeatureStore, load_backbone
 from ipl.cache import Cache
-from ipl.datasets import Dataset, check_seed, read_dataset
+from ipl.datasets import Dataset, check_draw, read_dataset
 from ipl.errors import ConfigError
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
@@ -103,7 +103,7 @@ def select_words(
 
     They are the words of `PromptClassifier.fit` with the same settings, for any learner.
     """
-    check_seed(seed)
+    check_draw(shots, seed)
     choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
     dataset = data if isinstance(data, Dataset) else read_dataset(data, strict)
     if not isinstance(backbone, Backbone):

@@ -6,6 +6,7 @@ from ipl.training.fitting import (
     Fitted,
     Trial,
     check_words,
+    features_for,
     fit_learner,
     most_words,
     numbers_to_try,
@@ -13,12 +14,12 @@ from ipl.training.fitting import (
 from ipl.training.loop import train
 from ipl.training.record import EpochRecord, TrainingRecord
 from ipl.training.schedule import learning_rate, word_epochs
-from ipl.training.views import CachedViews, FreshViews, View, make_views
+from ipl.training.views import BankedViews, FreshViews, View, make_views
 
 __all__ = [
     "AUTO",
     "MOST_WORDS",
-    "CachedViews",
+    "BankedViews",
     "EpochRecord",
     "Fitted",
     "FreshViews",
@@ -26,6 +27,7 @@ __all__ = [
     "Trial",
     "View",
     "check_words",
+    "features_for",
     "fit_learner",
     "learning_rate",
     "make_views",

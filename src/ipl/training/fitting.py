@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ipl.errors import ConfigError, IplError
@@ -85,6 +86,13 @@ def numbers_to_try(
             notes = (f"words is {AUTO}; no more than {most} can be tried: {error}",)
 
 
+def features_for(learner: Learner, seen: Seen) -> Tensor:
+    """Returns the features (items, dim) of pictures as the learner sees them."""
+    if not learner.prompts_images:
+        return seen.features
+    return learner.look([item.path for item in seen.items]).features
+
+
 def fit_learner(
     make: Callable[[int], Learner],
     numbers: Sequence[int],
@@ -99,16 +107,15 @@ def fit_learner(
 
     Best is by training pictures alone: accuracy, then loss, then fewer words.
     """
-    backbone = make(numbers[0]).backbone
-    paths = [item.path for item in shots.items]
-    looks = make_views(views, backbone, paths, shots.features, seed, reporter)
+    first = make(numbers[0])
+    looks = make_views(views, type(first), first.backbone, shots, seed, reporter)
     best: tuple[tuple[float, float], Learner, TrainingRecord] | None = None
     trials = []
     for k in numbers:
         learner = make(k)
-        record = train(learner, looks, shots.labels, words[:k], recipe, seed, reporter)
+        record = train(learner, looks, len(shots.items), words[:k], recipe, seed, reporter)
         with torch.no_grad():
-            logits = learner.logits(shots.features).cpu().double()
+            logits = learner.logits(features_for(learner, shots)).cpu().double()
         accuracy = float((logits.argmax(1) == shots.labels).double().mean())
         trial = Trial(k, accuracy, float(cross_entropy(logits, shots.labels)))
         trials.append(trial)

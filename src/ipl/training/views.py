@@ -3,85 +3,148 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, encode_files
+from ipl.backbone import Backbone, crop, encode_files, quiet_threads, to_device
+from ipl.datasets import UnreadableImageError
 from ipl.errors import ConfigError, TrainingError
+from ipl.learners import Batch, Learner
 from ipl.progress import Reporter
+from ipl.selection import Seen
 
 
 class View(Protocol):
-    """Image features of a batch, for the frozen image side."""
+    """Pictures of a batch as a learner wants them: frozen features, pixels, or both."""
 
-    def batch(self, epoch: int, indices: Tensor) -> Tensor:
-        """Returns normalised features (indices, dim)."""
+    def batch(self, epoch: int, indices: Tensor) -> Batch:
+        """Returns what an epoch sees of the images at these indices."""
         ...
 
 
-class CachedViews:
-    """Features computed once: (views, images, dim); an epoch takes one view of each image."""
+Pixels = Callable[[Tensor, Tensor], Tensor]  # views and images (batch,) to bytes (batch, h, w, 3)
+BANK_BYTES = 2 << 30  # of crops kept in memory; more are cut from the files again and again
 
-    def __init__(self, features: Tensor, seed: int) -> None:
-        self.features = features
-        self.seed = seed
 
-    def batch(self, epoch: int, indices: Tensor) -> Tensor:
-        """Returns features of one view each, drawn anew in every epoch."""
-        views, images, _ = self.features.shape
-        if views == 1:
-            return self.features[0, indices]
-        generator = torch.Generator().manual_seed(self.seed * 100_003 + epoch)
-        drawn = torch.randint(views, (images,), generator=generator).to(indices.device)
-        return self.features[drawn[indices], indices]
+class BankedViews:
+    """A few views of each image; an epoch takes one of each, drawn anew in every epoch."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        labels: Tensor,
+        views: int,
+        features: Tensor | None = None,  # (views, images, dim)
+        pixels: Pixels | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.backbone, self.views, self.seed = backbone, views, seed
+        self.labels = labels.to(backbone.device)
+        self.features, self.pixels = features, pixels
+
+    def batch(self, epoch: int, indices: Tensor) -> Batch:
+        """Returns one view of each image."""
+        drawn = torch.zeros(len(self.labels), dtype=torch.long)
+        if self.views > 1:
+            generator = torch.Generator().manual_seed(self.seed * 100_003 + epoch)
+            drawn = torch.randint(self.views, drawn.shape, generator=generator)
+        views = drawn[indices]
+        here = indices.to(self.labels.device)
+        features = pixels = None
+        if self.features is not None:
+            features = self.features[views.to(here.device), here]
+        if self.pixels is not None:
+            pixels = to_device(self.backbone, self.pixels(views, indices))
+        return Batch(self.labels[here], features, pixels)
 
 
 class FreshViews:
     """A new random crop of each image in every epoch, through the image tower each time."""
 
-    def __init__(self, backbone: Backbone, paths: Sequence[Path], seed: int) -> None:
-        self.backbone, self.paths, self.seed = backbone, paths, seed
+    def __init__(
+        self,
+        backbone: Backbone,
+        labels: Tensor,
+        paths: Sequence[Path],
+        kind: type[Learner],
+        seed: int,
+    ) -> None:
+        self.backbone, self.paths, self.kind, self.seed = backbone, paths, kind, seed
+        self.labels = labels.to(backbone.device)
 
-    def batch(self, epoch: int, indices: Tensor) -> Tensor:
-        """Returns features of crops that depend on seed, epoch and image alone."""
+    def batch(self, epoch: int, indices: Tensor) -> Batch:
+        """Returns crops that depend on seed, epoch and image alone."""
         chosen = indices.tolist()
-        seen = encode_files(
-            self.backbone,
-            [self.paths[i] for i in chosen],
-            augment=lambda n: random.Random(f"{self.seed}/{epoch}/{chosen[n]}"),
-        )
-        if seen.unreadable:
-            raise TrainingError(f"An image became unreadable during training: {seen.unreadable[0]}")
-        return seen.features
+        streams = [_stream(self.seed, epoch, image) for image in chosen]
+        bytes_ = _crops(self.backbone, [self.paths[image] for image in chosen], streams)
+        pixels = to_device(self.backbone, bytes_)
+        features = None
+        if self.kind.wants_features:
+            with torch.no_grad():
+                features = normalize(self.backbone.encode_image(pixels), dim=-1)
+        labels = self.labels[indices.to(self.labels.device)]
+        return Batch(labels, features, pixels if self.kind.prompts_images else None)
 
 
 def make_views(
     views: int | str,
+    kind: type[Learner],
     backbone: Backbone,
-    paths: Sequence[Path],
-    centre: Tensor,  # (images, dim), features of the evaluation transform
+    shots: Seen,
     seed: int,
     reporter: Reporter,
 ) -> View:
     """Returns what training sees: 0 the centre crop, n a bank of n crops, or "fresh" crops."""
+    paths = [item.path for item in shots.items]
     if views == "fresh":
-        return FreshViews(backbone, paths, seed)
+        return FreshViews(backbone, shots.labels, paths, kind, seed)
     if not isinstance(views, int) or views < 0:
         raise ConfigError(f"views is {views!r}; allowed are 0, a number of crops, or 'fresh'.")
-    if views == 0:
-        return CachedViews(centre[None], seed)
-    bank = []
-    with reporter.task("Drawing crops", views * len(paths)) as advance:
-        for view in range(views):
-            seen = encode_files(
-                backbone,
-                paths,
-                advance,
-                augment=lambda n, view=view: random.Random(f"{seed}/{view}/{n}"),  # type: ignore[misc]
-            )
-            bank.append(seen.features)
-    return CachedViews(torch.stack(bank), seed)
+    count = max(views, 1)
+
+    def from_files(chosen: Tensor, images: Tensor) -> Tensor:
+        pairs = list(zip(chosen.tolist(), images.tolist(), strict=True))
+        streams = [_stream(seed, *pair) if views else None for pair in pairs]
+        return _crops(backbone, [paths[image] for _, image in pairs], streams)
+
+    features, pixels = None, None
+    if kind.wants_features:
+        banks = [shots.features]
+        if views:
+            with reporter.task("Encoding crops", views * len(paths)) as advance:
+                banks = [
+                    encode_files(backbone, paths, advance, partial(_stream, seed, view)).features
+                    for view in range(views)
+                ]
+        features = torch.stack(banks)
+    if kind.prompts_images:
+        pixels = from_files
+        edge = backbone.preprocessing.crop
+        if count * len(paths) * 3 * edge**2 <= BANK_BYTES:
+            every = torch.arange(len(paths))
+            bank = torch.stack([from_files(torch.full_like(every, v), every) for v in range(count)])
+            pixels = lambda chosen, images: bank[chosen, images]  # noqa: E731
+    return BankedViews(backbone, shots.labels, count, features, pixels, seed)
+
+
+def _stream(seed: int, view: int, image: int) -> random.Random:
+    return random.Random(f"{seed}/{view}/{image}")
+
+
+def _crops(
+    backbone: Backbone, paths: Sequence[Path], streams: Sequence[random.Random | None]
+) -> Tensor:
+    """Returns the bytes (images, height, width, 3) of crops; all files were readable before."""
+    with quiet_threads() as threads:
+        try:
+            found = list(threads.map(partial(crop, backbone), paths, streams))
+        except UnreadableImageError as error:
+            raise TrainingError(f"An image became unreadable during training: {error}") from None
+    return torch.from_numpy(np.stack(found))

@@ -1,0 +1,42 @@
+"""`ipl learners`: the prompt learners, their published numbers and their sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from ipl.cli.common import BACKBONE, DEVICE, JSON, out, print_json
+
+
+def learners(
+    backbone: str = BACKBONE,
+    words: int = typer.Option(3, help="Words in the prompt, for the column with words."),
+    device: str = DEVICE,
+    as_json: bool = JSON,
+) -> None:
+    """List the prompt learners with their published numbers and parameter counts."""
+    from ipl.backbone import load_backbone
+    from ipl.learners import PROTOCOLS, known_learners, learner_class
+    from ipl.reports import learners_table
+
+    clip = load_backbone(backbone, device)
+    rows: list[dict[str, Any]] = []
+    for name in known_learners():
+        kind = learner_class(name)
+        for k in (0, words) if words else (0,):
+            learner = kind.from_recipe(clip, ["cat", "dog"], k, kind.recipe(k))
+            rows.append(
+                {
+                    "learner": name,
+                    "words": k,
+                    "prompt": learner.layout.readable(),
+                    "parameters": sum(p.numel() for p in learner.parameters()),
+                    "image_prompts": kind.prompts_images,
+                    "recipes": {p: vars(kind.recipe(k, p)) for p in PROTOCOLS},
+                }
+            )
+    if as_json:
+        print_json({"backbone": backbone, "learners": rows})
+    else:
+        out().print(learners_table(rows))

@@ -1,0 +1,67 @@
+"""CoCoOp (Zhou et al., 2022): soft vectors that shift with every image."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from ipl.learners.base import Learner
+from ipl.learners.coop import start_from_a_photo
+from ipl.learners.recipe import Recipe
+from ipl.learners.registry import register
+from ipl.prompts import PromptLayout
+
+PROMPTS_AT_ONCE = 4096  # images x classes that go through the text tower together
+NARROWING = 16
+
+
+@register
+class CoCoOp(Learner):
+    """A small net turns the image feature into one shift of the class-side soft vectors."""
+
+    name = "cocoop"
+
+    @classmethod
+    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+        """Returns T = 10, t = 1, one image at a time."""
+        del words, protocol
+        return Recipe(epochs=10, interval=1, batch=1, lr=0.002, m=4)
+
+    @classmethod
+    def layout_for(cls, words: int, m: int) -> PromptLayout:
+        """Returns `[V V V V] CLS .` from "a photo of a", or IPL's layout with words."""
+        return PromptLayout.interleaved(words, m) if words else start_from_a_photo(m)
+
+    def build(self, generator: torch.Generator) -> None:
+        """Adds the net: Linear(d, d/16), ReLU, Linear(d/16, width)."""
+        dim, width = self.backbone.feature_dim, self.backbone.text_width
+        narrow = max(1, dim // NARROWING)
+        self.meta = nn.Sequential(
+            self.linear(dim, narrow, generator),
+            nn.ReLU(),
+            self.linear(narrow, width, generator),
+        )
+
+    def logits(self, image_features: Tensor) -> Tensor:
+        """Returns logits (images, classes); every image has prompts of its own."""
+        classes = len(self.prompts.class_names)
+        if not len(image_features):
+            return image_features.new_zeros(0, classes)
+        parts = image_features.split(max(1, PROMPTS_AT_ONCE // classes))
+        return torch.cat([self._logits(part) for part in parts])
+
+    def _logits(self, images: Tensor) -> Tensor:
+        images = normalize(images, dim=-1)
+        shift = self.meta(images)  # (images, width)
+        group = self.layout.group_slice(-1)
+        soft = self.soft.expand(len(images), -1, -1)
+        moved = soft[:, group] + shift[:, None]
+        soft = torch.cat([soft[:, : group.start], moved], dim=1)  # (images, soft, width)
+        texts = self.prompts.assemble(soft).flatten(0, 1)  # (images * classes, tokens, width)
+        eos = self.prompts.eos.repeat(len(images))
+        # The prompts of one image differ from the class name on.
+        shared = self.prompts.shared
+        features = self.backbone.encode_text(texts, eos, None, shared, groups=len(images))
+        features = features.unflatten(0, (len(images), -1))
+        return self.backbone.logits(images[:, None], features)[:, 0]

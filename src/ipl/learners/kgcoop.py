@@ -1,0 +1,42 @@
+"""KgCoOp (Yao et al., 2023): CoOp, held close to hand-made prompts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.recipe import Recipe
+from ipl.learners.registry import register
+
+WEIGHT = 8.0
+
+
+@register
+class KgCoOp(CoOp):
+    """CoOp's prompts; the loss adds 8 times their mean distance from a hand-made template's."""
+
+    name = "kgcoop"
+
+    @classmethod
+    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+        """Returns T = 100, t = 10, batch 128."""
+        del words, protocol
+        return Recipe(epochs=100, interval=10, batch=128, lr=0.002, m=4)
+
+    @cached_property
+    def teacher(self) -> Tensor:
+        """Returns the normalised features (classes, dim) of the hand-made prompts."""
+        texts = [self.class_template.format(name) for name in self.prompts.class_names]
+        return normalize(self.backbone.encode_texts(texts), dim=-1)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Returns cross-entropy + 8 * (1 - mean cosine with the hand-made prompts)."""
+        assert batch.features is not None
+        texts = self.text_features()
+        logits = self.backbone.logits(batch.features, texts)
+        distance = 1 - (texts * self.teacher).sum(-1).mean()
+        return cross_entropy(logits, batch.labels) + WEIGHT * distance

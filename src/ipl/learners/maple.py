@@ -1,0 +1,71 @@
+"""MaPLe (Khattak et al., 2023): deep prompts on both sides, the image's made from the text's."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+
+from ipl.learners.base import Learner
+from ipl.learners.batch import Batch
+from ipl.learners.deep import replace_rows
+from ipl.learners.recipe import Recipe
+from ipl.learners.registry import register
+from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text
+
+START, REST = "a photo", "of a"
+
+
+@register
+class MaPLe(Learner):
+    """`[V V] of a CLS .`; deeper layers get new vectors, and each layer's become image prompts.
+
+    Under IPL the words and the groups between them go through all layers untouched: only the
+    class-side group is replaced and coupled to the image side.
+    """
+
+    name = "maple"
+    prompts_images = True
+    wants_features = False
+
+    @classmethod
+    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+        """Returns T = 5, depth 9; across data sets T = 2, depth 3."""
+        del words
+        if protocol == "cross-dataset":
+            return Recipe(epochs=2, interval=1, batch=4, lr=0.0026, m=2, depth=3)
+        return Recipe(epochs=5, interval=1, batch=4, lr=0.0035, m=2, depth=9)
+
+    @classmethod
+    def layout_for(cls, words: int, m: int) -> PromptLayout:
+        """Returns the published layout, or IPL's with words."""
+        if words:
+            return PromptLayout.interleaved(words, m)
+        start = START if m == len(START.split()) else None
+        rest = (Text(REST), ClassName(), Text("."))
+        return PromptLayout((SOS, Soft(m, init=start), *rest, EOS))
+
+    def build(self, generator: torch.Generator) -> None:
+        """Adds the deeper text vectors and, for each layer, the matrix to the image side."""
+        depth = self.text_depth
+        self.deep = self.vectors(depth - 1, self.group_size, self.backbone.text_width, generator)
+        widths = (self.backbone.text_width, self.backbone.image_width)
+        couplings = min(depth, self.image_depth)
+        self.couple = nn.ModuleList(self.linear(*widths, generator) for _ in range(couplings))
+
+    def text_features(self) -> Tensor:
+        """Returns the normalised feature of each class (classes, dim)."""
+        return self.encode_prompts(replace_rows(self.group_row, self.deep))
+
+    def image_features(self, pixels: Tensor) -> Tensor:
+        """Returns normalised features (images, dim) of the prompted image tower."""
+        sources = [self.soft[self.layout.group_slice(-1)], *self.deep]
+        first, *deeper = (couple(rows) for couple, rows in zip(self.couple, sources, strict=False))
+        deep = torch.stack(deeper) if deeper else first[:0][None][:0]
+        enter = replace_rows(-len(first), deep)
+        return normalize(self.backbone.encode_image(pixels, first, enter), dim=-1)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Returns cross-entropy of the prompted towers."""
+        assert batch.pixels is not None
+        return cross_entropy(self.logits(self.image_features(batch.pixels)), batch.labels)

@@ -1,0 +1,39 @@
+"""`ipl learners`, and `ipl fit` with each of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ipl.cli.main import app
+
+Call = Callable[..., Any]
+
+
+def test_the_list_has_all_five_with_their_numbers() -> None:
+    shown = CliRunner().invoke(app, ["learners", "--device", "cpu", "--json"])
+    rows = json.loads(shown.stdout)["learners"]
+    assert [(row["learner"], row["words"]) for row in rows] == [
+        (name, words)
+        for name in ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
+        for words in (0, 3)
+    ]
+    maple = rows[6]
+    assert maple["recipes"]["base-to-novel"]["epochs"] == 5
+    assert maple["recipes"]["cross-dataset"]["depth"] == 3
+    # 2 vectors, 5 deeper pairs, a matrix and a bias for each of 6 layers of PocketCLIP
+    assert maple["parameters"] == 12 * 192 + 6 * (192 * 256 + 256)
+    text = CliRunner().invoke(app, ["learners", "--device", "cpu"]).stdout
+    assert "[V V] of a {cls}." in text
+
+
+@pytest.mark.parametrize("learner", ["cocoop", "kgcoop", "maple", "promptsrc"])
+def test_fit_and_predict(learner: str, fit: Call, pictures: Call) -> None:
+    data = pictures(beach=2, castle=2)
+    done = fit(data, "--learner", learner, "--words", 1, "--epochs", 1, "--interval", 1, "--json")
+    assert done.json["learner"] == learner
+    assert len(done.json["words"]) == 1

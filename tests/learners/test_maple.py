@@ -1,0 +1,172 @@
+"""MaPLe: image prompts made from the text's, layer by layer. What enters where: test_deep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from ipl.backbone import Backbone
+from ipl.learners import Batch, MaPLe
+from ipl.prompts import Soft, Text
+
+NAMES = ["cat", "starry night", "pirate ship"]
+WORDS = ["furry", "blue"]
+
+
+def make(backbone: Backbone, words: int = 0, depth: int = 9, seed: int = 1) -> MaPLe:
+    layout = MaPLe.layout_for(words, MaPLe.recipe(words).m)
+    learner = MaPLe(backbone, layout, NAMES, seed, depth=depth)
+    for word in WORDS[:words]:
+        learner.place_word(word)
+    return learner
+
+
+@pytest.fixture
+def pixels() -> Tensor:
+    return torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+
+
+def test_layouts() -> None:
+    plain = MaPLe.layout_for(0, 2)
+    assert plain.readable() == "[V V] of a {cls}."
+    assert plain.segments[1:3] == (Soft(2, init="a photo"), Text("of a"))
+    assert MaPLe.layout_for(2, 2).readable() == "[V V] *_* [V V] *_* [V V] {cls}."
+    assert [group.std for group in MaPLe.layout_for(2, 2).groups] == [0.01, 0.01, 0.02]
+    assert MaPLe.layout_for(0, 3).groups[0].init is None
+
+
+def test_a_photo_is_learnt_and_of_a_is_fixed(pocket: Backbone) -> None:
+    learner = make(pocket)
+    assert torch.equal(learner.soft, pocket.embed(pocket.tokenize("a photo")))
+    assert learner.prompts.soft_rows.tolist() == [[1, 2]] * 3
+    fixed = pocket.embed(pocket.tokenize("of a"))
+    assert torch.equal(learner.prompts.embeddings[:, 3:5], fixed.expand(3, -1, -1))
+
+
+def test_one_layer_deep_the_text_starts_as_zero_shot_clip(pocket: Backbone) -> None:
+    texts = pocket.encode_texts([f"a photo of a {name}." for name in NAMES])
+    ours = make(pocket, depth=1).text_features()
+    torch.testing.assert_close(ours, normalize(texts, dim=-1), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("words", [0, 2])
+@pytest.mark.parametrize("depth", [1, 3, 6])
+def test_what_is_trained(pocket: Backbone, words: int, depth: int) -> None:
+    learner = make(pocket, words, depth)
+    expected = {"soft": (2 * (words + 1), 192), "deep": (depth - 1, 2, 192)}
+    for layer in range(depth):  # one matrix for each prompted layer
+        expected |= {f"couple.{layer}.weight": (256, 192), f"couple.{layer}.bias": (256,)}
+    assert {name: tuple(p.shape) for name, p in learner.named_parameters()} == expected
+    assert all(p.dtype == torch.float32 for p in learner.parameters())
+
+
+def test_deep_vectors_start_small_and_different(pocket: Backbone) -> None:
+    deep = make(pocket).deep.detach()
+    assert deep.std().item() == pytest.approx(0.02, rel=0.08)
+    assert deep.mean().item() == pytest.approx(0, abs=0.002)
+    assert len(deep.flatten(0, 1).unique(dim=0)) == 10
+    assert not torch.equal(make(pocket, seed=2).deep, deep)
+
+
+@pytest.fixture
+def image_side(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Tensor]]:
+    """Returns what stands after the patches: the first prompts (layer 0), then each deeper ones."""
+    seen: list[tuple[int, Tensor]] = []
+    encode = Backbone.encode_image
+
+    def spy(self: Backbone, pixels: Tensor, prompts: Tensor, enter: Any) -> Tensor:
+        seen.append((0, prompts))
+
+        def watch(layer: int, hidden: Tensor) -> Tensor:
+            after = enter(layer, hidden)
+            if after is not hidden:
+                assert torch.equal(after[:, :65], hidden[:, :65])
+                seen.append((layer, after[0, 65:]))
+            return after
+
+        return encode(self, pixels, prompts, watch)
+
+    monkeypatch.setattr(Backbone, "encode_image", spy)
+    return seen
+
+
+@pytest.mark.parametrize("words", [0, 2])
+@pytest.mark.parametrize("depth", [1, 3, 9])
+def test_each_layers_image_prompts_are_its_text_vectors_mapped(
+    pocket: Backbone,
+    pixels: Tensor,
+    words: int,
+    depth: int,
+    image_side: list[tuple[int, Tensor]],
+) -> None:
+    learner = make(pocket, words, depth)
+    learner.image_features(pixels)
+    layers = min(depth, 6)  # the text tower has six, the image tower eight
+    assert [layer for layer, _ in image_side] == list(range(layers))
+    sources = [learner.soft[-2:], *learner.deep]  # the class-side group alone
+    for (layer, prompts), source in zip(image_side, sources, strict=True):
+        matrix = learner.couple[layer]
+        torch.testing.assert_close(
+            prompts, source @ matrix.weight.T + matrix.bias, atol=1e-5, rtol=1e-4
+        )
+
+
+def test_the_image_side_reaches_the_text_vectors(pocket: Backbone, pixels: Tensor) -> None:
+    """The class-side group and every deep set learn from images; words' groups do not."""
+    learner = make(pocket, 2)
+    weights = torch.randn(3, 512, generator=torch.Generator().manual_seed(1))
+    (learner.image_features(pixels) * weights).sum().backward()
+    assert (learner.soft.grad[-2:].abs().sum(1) > 0).all()
+    assert not learner.soft.grad[:-2].any()
+    assert (learner.deep.grad.abs().sum(-1) > 0).all()
+    assert all((p.grad.abs().sum() > 0) for p in learner.couple.parameters())
+
+
+def test_the_text_side_does_not_use_the_matrices(pocket: Backbone) -> None:
+    learner = make(pocket, 2)
+    weights = torch.randn(3, 512, generator=torch.Generator().manual_seed(1))
+    (learner.text_features() * weights).sum().backward()
+    assert (learner.soft.grad.abs().sum(1) > 0).all()  # words' groups learn here
+    assert (learner.deep.grad.abs().sum(-1) > 0).all()
+    assert all(p.grad is None for p in learner.couple.parameters())
+
+
+@pytest.mark.parametrize("words", [0, 2])
+def test_the_loss_is_cross_entropy_of_both_prompted_towers(
+    pocket: Backbone, pixels: Tensor, words: int
+) -> None:
+    learner, labels = make(pocket, words), torch.tensor([2, 0, 1])
+    images, texts = learner.image_features(pixels), learner.text_features()
+    for features in (images, texts):
+        torch.testing.assert_close(features.norm(dim=-1), torch.ones(3))
+    expected = cross_entropy(pocket.logit_scale * images @ texts.T, labels)
+    loss = learner.loss(Batch(labels, pixels=pixels))
+    torch.testing.assert_close(loss, expected, atol=1e-4, rtol=0)
+    frozen = cross_entropy(pocket.logits(pocket.encode_image(pixels), texts), labels)
+    assert (loss - frozen).abs() > 1e-3
+
+
+def test_the_gradient_is_the_sum_of_both_ways(pocket: Backbone, pixels: Tensor) -> None:
+    learner, labels = make(pocket, 1), torch.tensor([2, 0, 1])
+    vectors = [learner.soft, learner.deep]
+    both = torch.autograd.grad(learner.loss(Batch(labels, pixels=pixels)), vectors)
+    images, texts = learner.image_features(pixels), learner.text_features()
+    ways = []
+    for one, other in ((images, texts.detach()), (images.detach(), texts)):
+        loss = cross_entropy(pocket.logits(one, other), labels)
+        ways.append(torch.autograd.grad(loss, vectors))
+    for ours, *parts in zip(both, *ways, strict=True):
+        torch.testing.assert_close(ours, sum(parts), atol=1e-3, rtol=1e-3)
+
+
+def test_other_classes_keep_the_whole_prompt(pocket: Backbone, pixels: Tensor) -> None:
+    learner = make(pocket, 2, depth=4, seed=9)
+    other = learner.for_classes(["dog", "cat"])
+    assert (other.words, other.depth) == (learner.words, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(other.text_features()[1], learner.text_features()[0])
+        assert torch.equal(other.image_features(pixels), learner.image_features(pixels))
