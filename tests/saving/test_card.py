@@ -36,6 +36,7 @@ def test_it_says_what_the_run_is(card: Call) -> None:
     assert "50.0 % on 8 held-out images" in text
     assert "20 training images of 2 classes" in text
     assert "seed 1, 100 epochs" in text
+    assert "with 1 word, backbone" in text
     assert "beach, starry night" in text
     assert "ab" * 6 in text
     assert text.endswith("\n")
