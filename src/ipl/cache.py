@@ -27,7 +27,7 @@ from ipl.errors import IplError
 from ipl.files import write_bytes
 from ipl.progress import SILENT, Reporter
 
-KINDS = ("images", "words", "selections")
+KINDS = ("images", "words", "selections", "trainings")
 VERSION = b"1"
 HEADER = re.compile(rb"ipl-cache ([0-9]{1,9}) ([0-9a-f]{64})\n")
 LONGEST_HEADER = 100
@@ -134,6 +134,10 @@ class Cache:
                 f"The cache {self.folder} cannot be written ({reason}); "
                 "the work goes on, and nothing new is kept."
             )
+
+    def drop(self, kind: str, key: str) -> None:
+        """Removes what was put under a key, if anything was."""
+        _remove(self._path(kind, key))
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Returns the number of entries and their bytes, per kind."""

@@ -30,6 +30,10 @@ class TrainingError(IplError):
     """Training that cannot go on."""
 
 
+class NotFiniteError(TrainingError):
+    """A loss or a prompt that is no longer a number."""
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'x'?" for the closest known names, or nothing if none is close."""
     close = get_close_matches(name, list(known), n=3, cutoff=0.5)

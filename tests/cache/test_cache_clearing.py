@@ -31,6 +31,7 @@ def test_usage_and_entries(cache: Cache) -> None:
         "images": (0, 0),
         "words": (1, entry_path(cache, kind="words").stat().st_size),
         "selections": (5, sum(one.bytes for one in listed)),
+        "trainings": (0, 0),
     }
 
 
@@ -64,7 +65,8 @@ def test_clear_removes_one_kind_or_all(cache: Cache) -> None:
     assert cache.clear("words") == usage["words"]
     assert cache.usage() == {**usage, "words": (0, 0)}
     assert not (cache.folder / "words").exists()
-    assert cache.clear() == (6, usage["images"][1] + usage["selections"][1])
+    others = [usage[kind] for kind in KINDS if kind != "words"]
+    assert cache.clear() == tuple(map(sum, zip(*others, strict=True)))
     assert list(cache.folder.iterdir()) == []
     cache.put("images", KEY, ARRAYS, {})
     assert same(cache.get("images", KEY), ARRAYS, {})
@@ -95,8 +97,8 @@ def test_clear_leaves_everything_else_alone(cache: Cache) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
     (cache.folder / "images" / "an empty one").mkdir()
-    assert [count for count, _ in cache.usage().values()] == [1, 1, 1]
-    assert cache.clear()[0] == 3
+    assert [count for count, _ in cache.usage().values()] == [1] * len(KINDS)
+    assert cache.clear()[0] == len(KINDS)
     left = {p.relative_to(cache.folder).as_posix() for p in cache.folder.rglob("*") if p.is_file()}
     assert left == foreign
     assert (cache.folder / "images" / "an empty one").is_dir()

@@ -207,3 +207,10 @@ def test_two_thousand_small_entries_are_read_fast(
         started = time.perf_counter()
         assert all(cache.get("images", key) is not None for key in keys)
         assert time.perf_counter() - started < 1.0
+
+
+def test_one_entry_can_be_dropped(cache: Cache) -> None:
+    cache.put("trainings", KEY, ARRAYS, FACTS)
+    cache.drop("trainings", KEY)
+    assert cache.get("trainings", KEY) is None
+    cache.drop("trainings", KEY)  # nothing there is nothing to say

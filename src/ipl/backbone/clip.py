@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ipl.backbone.chunks import in_parts
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.shared import run_shared
 from ipl.backbone.tower import TextTower
@@ -153,10 +154,25 @@ class Backbone:
         equal parts); a causal tower then runs them once. `enter` may rewrite rows before any layer;
         with `shared`, those rows alone.
         """
+        if not self.causal:
+            shared = 0
+
+        def encode(rows: Tensor, places: Tensor, parts: int) -> Tensor:
+            return self._encode_text(rows, places, enter, shared, parts)
+
+        text = self.clip.config.text_config
+        kept = 8 * text.hidden_size + text.intermediate_size  # numbers per row and layer
+        tokens = embeddings.shape[1] - shared if self.causal else self.positions
+        each_bytes = tokens * kept * len(self.text_layers) * self.dtype.itemsize
+        return in_parts(encode, embeddings, eos, groups, each_bytes)
+
+    def _encode_text(
+        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+    ) -> Tensor:
         text = self.clip.text_model
         hidden = self._with_positions(embeddings)
-        if self.causal and shared:
-            hidden = run_shared(self.text_layers, hidden, shared, enter, groups)
+        if shared:
+            hidden = run_shared(self.text_tower(self.dtype), hidden, shared, enter, groups)
             eos = eos - shared
         else:
             seen = None

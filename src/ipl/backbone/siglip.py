@@ -36,23 +36,15 @@ class SiglipBackbone(Backbone):
         """Returns the id of the token that fills a text up to all positions."""
         return int(self.tokenizer.pad_token_id)
 
-    def encode_text(
-        self,
-        embeddings: Tensor,
-        eos: Tensor,
-        enter: Enter | None = None,
-        shared: int = 0,
-        groups: int = 1,
+    def _encode_text(
+        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
     ) -> Tensor:
         """Returns features (prompts, dim) of token embeddings (prompts, tokens, width).
 
         Rows after each prompt's EOS become the pad token's, up to all positions, and every row
-        sees them, as in SigLIP's training. `enter` may rewrite rows before any layer.
+        sees them, as in SigLIP's training: no beginning can be run once for all.
         """
-        del (
-            shared,
-            groups,
-        )  # a row depends on what follows it, so no beginning can be run once for all
+        del shared, groups
         room = max(0, self.positions - embeddings.shape[1])
         rows = functional.pad(embeddings, (0, 0, 0, room))
         after = torch.arange(rows.shape[1], device=self.device) > eos[:, None]

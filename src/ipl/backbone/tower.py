@@ -59,7 +59,8 @@ class TextTower:
         if quick != 1.0:
             self.activation = _silu_in_place
         offset = torch.zeros(self.positions.shape[1], device=self.positions.device)
-        layers, offsets = [], [offset]
+        layers, offsets, self.biases = [], [offset], []
+        self._mixing: dict[int, Linear] = {}
         for layer in text.encoder.layers:
             attention, mlp = layer.self_attn, layer.mlp
             layers.append(
@@ -75,6 +76,8 @@ class TextTower:
             for bias in (attention.out_proj.bias, mlp.fc2.bias):
                 offset = offset + bias.detach().float()
                 offsets.append(offset)
+            biases = (attention.out_proj.bias, mlp.fc2.bias)
+            self.biases.append(tuple(bias.detach().to(dtype) for bias in biases))
         self.layers = tuple(layers)
         # (2 * layers + 1, width): what belongs to the residual stream before each norm
         self.offsets = torch.stack(offsets).to(dtype)
@@ -110,6 +113,27 @@ class TextTower:
         """Returns the stream behind a layer's MLP, which sees it normalised."""
         layer = self.layers[number]
         return self.add(hidden, self.activation(layer.up(seen)), layer.down)
+
+    # -- the same layers for training, where gradients flow and nothing is done in place -----------
+
+    def mixing(self, rows: Tensor, number: int) -> Tensor:
+        """Returns queries, keys and values (rows, 3 * width) of a layer, side by side."""
+        if number not in self._mixing:
+            layer = self.layers[number]
+            parts = (layer.query, layer.key, layer.value)
+            self._mixing[number] = Linear(
+                torch.cat([part.weight for part in parts], dim=1),
+                torch.cat([part.bias for part in parts]),
+            )
+        return self._mixing[number](layer_norm(rows, rows.shape[-1:], eps=self.eps))
+
+    def behind(self, rows: Tensor, mixed: Tensor, number: int) -> Tensor:
+        """Returns the stream (rows, width) behind a layer whose attention took `mixed`."""
+        layer, (out_bias, down_bias) = self.layers[number], self.biases[number]
+        rows = rows + Linear(layer.out, out_bias)(mixed)
+        up = layer.up(layer_norm(rows, rows.shape[-1:], eps=self.eps))
+        raised = silu(up) if self.activation is _silu_in_place else self.activation(up)
+        return rows + Linear(layer.down, down_bias)(raised)
 
     def _heads(self, rows: Tensor) -> Tensor:
         """Returns (prompts, rows, width) as (prompts, heads, rows, head width)."""

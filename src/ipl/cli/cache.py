@@ -14,7 +14,7 @@ from ipl.errors import ConfigError, did_you_mean
 def cache(
     clear: bool = typer.Option(False, "--clear", help="Remove what is kept."),
     kind: str | None = typer.Option(
-        None, help="With --clear: only images, words or selections (default: all)."
+        None, help="With --clear: only images, words, selections or trainings (default: all)."
     ),
     as_json: bool = JSON,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -25,6 +26,7 @@ class Learner(nn.Module, ABC):
     name: ClassVar[str]
     prompts_images: ClassVar[bool] = False  # then training and prediction need the pixels
     wants_features: ClassVar[bool] = True  # whether the loss asks for the frozen image features
+    recordable: ClassVar[bool] = True  # False if the loss looks at values on its way
 
     @classmethod
     @abstractmethod
@@ -92,7 +94,7 @@ class Learner(nn.Module, ABC):
         """Returns how many soft vectors the class-side group has."""
         return self.layout.groups[-1].size
 
-    @property
+    @cached_property
     def group_row(self) -> int:
         """Returns the first row of the class-side group, the same in every prompt."""
         return int(self.prompts.soft_rows[0, self.layout.group_slice(-1)][0])
@@ -105,7 +107,7 @@ class Learner(nn.Module, ABC):
     @staticmethod
     def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
         """Returns a trained matrix that starts as torch's do, from this generator."""
-        layer = nn.Linear(inputs, outputs)
+        layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
         bound = inputs**-0.5
         with torch.no_grad():
             for parameter in (layer.weight, layer.bias):

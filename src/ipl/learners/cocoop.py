@@ -12,7 +12,7 @@ from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts import PromptLayout
 
-PROMPTS_AT_ONCE = 4096  # images x classes that go through the text tower together
+PROMPTS_AT_ONCE = 1024  # images x classes that are looked at together when nothing is learnt
 NARROWING = 16
 
 
@@ -48,6 +48,8 @@ class CoCoOp(Learner):
         classes = len(self.prompts.class_names)
         if not len(image_features):
             return image_features.new_zeros(0, classes)
+        if torch.is_grad_enabled():
+            return self._logits(image_features)
         parts = image_features.split(max(1, PROMPTS_AT_ONCE // classes))
         return torch.cat([self._logits(part) for part in parts])
 

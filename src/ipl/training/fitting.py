@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from ipl.cache import Cache
 from ipl.errors import ConfigError, IplError
 from ipl.learners import Learner, Recipe
 from ipl.progress import SILENT, Reporter
 from ipl.selection import Seen
+from ipl.training.bookmark import Bookmark
 from ipl.training.loop import train
 from ipl.training.record import TrainingRecord
 from ipl.training.schedule import word_epochs
@@ -102,18 +104,24 @@ def fit_learner(
     recipe: Recipe,
     seed: int = 1,
     reporter: Reporter = SILENT,
+    cache: Cache | None = None,
 ) -> Fitted:
     """Returns the best of the learners trained with the first k words, k among `numbers`.
 
-    Best is by training pictures alone: accuracy, then loss, then fewer words.
+    Best is by training pictures alone: accuracy, then loss, then fewer words. If it is stopped,
+    the same call goes on where the `cache` says it was.
     """
     first = make(numbers[0])
     looks = make_views(views, type(first), first.backbone, shots, seed, reporter)
     best: tuple[tuple[float, float], Learner, TrainingRecord] | None = None
-    trials = []
+    trials, bookmarks = [], []
     for k in numbers:
         learner = make(k)
-        record = train(learner, looks, len(shots.items), words[:k], recipe, seed, reporter)
+        bookmark = Bookmark.of(cache, learner, words[:k], shots, views, recipe, seed)
+        bookmarks.append(bookmark)
+        record = train(
+            learner, looks, len(shots.items), words[:k], recipe, seed, reporter, bookmark
+        )
         with torch.no_grad():
             logits = learner.logits(features_for(learner, shots)).cpu().double()
         accuracy = float((logits.argmax(1) == shots.labels).double().mean())
@@ -125,4 +133,6 @@ def fit_learner(
         if best is None or (accuracy, -trial.loss) > best[0]:
             best = ((accuracy, -trial.loss), learner, record)
     assert best is not None
+    for bookmark in bookmarks:
+        bookmark.remove()
     return Fitted(best[1], best[2], tuple(trials))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from ipl.errors import TrainingError
+from ipl.errors import NotFiniteError
 from ipl.learners import Learner, Recipe
 from ipl.progress import SILENT, Reporter
+from ipl.training.bookmark import Bookmark, State
 from ipl.training.record import EpochRecord, TrainingRecord
 from ipl.training.schedule import learning_rate, word_epochs
+from ipl.training.step import Step, make_step
 from ipl.training.views import View
 
 MOMENTUM = 0.9
@@ -30,41 +32,66 @@ def train(
     recipe: Recipe,
     seed: int = 1,
     reporter: Reporter = SILENT,
+    bookmark: Bookmark | None = None,
 ) -> TrainingRecord:
     """Returns the record of training a learner in place on `count` images.
 
-    What is kept is the last epoch, or the recipe's average over epochs.
+    What is kept is the last epoch, or the recipe's average over epochs. A training that a bookmark
+    knows goes on from there, to the same end as if it had never stopped.
     """
     starts = word_epochs(len(words), recipe.interval, recipe.epochs)
     arrivals = dict(zip(starts, words, strict=True))
-    optimiser = torch.optim.SGD(
-        learner.parameters(), lr=recipe.lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
-    )
+    optimiser = new_optimiser(learner, recipe.lr)
     average = Average(learner, recipe)
+    bookmark = bookmark or Bookmark()
     order = torch.Generator().manual_seed(seed)
-    started = time.perf_counter()
     epochs: list[EpochRecord] = []
+    spent = 0.0
+    if (state := bookmark.read()) and put_back(state.tensors, learner, optimiser, average):
+        epochs, spent = list(state.epochs), state.seconds
+        for epoch in range(len(epochs)):  # what these epochs took from the stream and put in slots
+            next(batches(count, recipe.batch, order))
+            if epoch in arrivals:
+                learner.place_word(arrivals[epoch])
+        reporter.say(f"Going on after epoch {len(epochs)} of {recipe.epochs}.")
+    started = time.perf_counter() - spent
+    step: Step | None = None
     with _threads(learner), reporter.task("Training", recipe.epochs) as advance:
-        for epoch in range(recipe.epochs):
-            word = arrivals.get(epoch)
-            if word is not None:
-                learner.place_word(word)
-            rate = learning_rate(epoch, recipe.lr, recipe.epochs)
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            losses = []
-            for number, indices in enumerate(batches(count, recipe.batch, order), start=1):
-                loss = learner.loss(views.batch(epoch, indices))
-                losses.append(_finite(loss, epoch, number))
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-            mean = sum(losses) / len(losses)
-            average.add(epoch)
-            epochs.append(EpochRecord(epoch, rate, mean, word))
-            advance(note=f"loss {mean:.3f}")
+        advance(len(epochs))
+        try:
+            for epoch in range(len(epochs), recipe.epochs):
+                word = arrivals.get(epoch)
+                if word is not None:
+                    learner.place_word(word)
+                rate = learning_rate(epoch, recipe.lr, recipe.epochs)
+                for group in optimiser.param_groups:
+                    group["lr"] = rate
+                losses = []
+                for indices in batches(count, recipe.batch, order):
+                    batch = views.batch(epoch, indices)
+                    step = step or make_step(learner, optimiser, batch, reporter)
+                    losses.append(step(batch))
+                mean = _mean(losses, epoch)
+                average.add(epoch)
+                epochs.append(EpochRecord(epoch, rate, mean, word))
+                tensors = everything(learner, optimiser, average) if bookmark.cache else {}
+                bookmark.turn_to(State(tensors, tuple(epochs), time.perf_counter() - started))
+                advance(note=f"loss {mean:.3f}")
+        except NotFiniteError:
+            bookmark.remove()
+            raise
+        finally:
+            bookmark.write()
     average.put_in_place()
+    _check_finite(learner)
     return TrainingRecord(tuple(epochs), time.perf_counter() - started)
+
+
+def new_optimiser(learner: Learner, lr: float) -> torch.optim.SGD:
+    """Returns the optimiser of every recipe."""
+    return torch.optim.SGD(
+        learner.parameters(), lr=lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
+    )
 
 
 class Average:
@@ -96,6 +123,38 @@ class Average:
                 value.copy_(self.sums[name])
 
 
+def everything(learner: Learner, optimiser: torch.optim.SGD, average: Average) -> dict[str, Tensor]:
+    """Returns copies of all that training goes on from, by name: vectors, momenta, sums."""
+    found = {}
+    for name, value in learner.named_parameters():
+        found[f"parameter/{name}"] = value.detach()
+        momentum = optimiser.state[value].get("momentum_buffer")
+        if momentum is not None:
+            found[f"momentum/{name}"] = momentum
+    found.update({f"average/{name}": value for name, value in average.sums.items()})
+    return {name: value.detach().to("cpu", copy=True) for name, value in found.items()}
+
+
+@torch.no_grad()
+def put_back(
+    tensors: Mapping[str, Tensor], learner: Learner, optimiser: torch.optim.SGD, average: Average
+) -> bool:
+    """Puts everything in its place again; returns whether it fitted."""
+    shapes = {name: value.shape for name, value in learner.named_parameters()}
+    for name, value in tensors.items():
+        if shapes.get(name.partition("/")[2]) != value.shape:
+            return False
+    if any(f"parameter/{name}" not in tensors for name in shapes):
+        return False
+    for name, value in learner.named_parameters():
+        value.copy_(tensors[f"parameter/{name}"])
+        if (momentum := tensors.get(f"momentum/{name}")) is not None:
+            optimiser.state[value]["momentum_buffer"] = momentum.to(value.device, copy=True)
+        if (mean := tensors.get(f"average/{name}")) is not None:
+            average.sums[name] = mean.to(value.device, copy=True)
+    return True
+
+
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yields the indices of an epoch's batches; a short last one is dropped unless it is all."""
     order = torch.randperm(count, generator=generator)
@@ -119,11 +178,23 @@ def _threads(learner: Learner) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _finite(loss: Tensor, epoch: int, batch: int) -> float:
-    value = loss.item()
-    if not math.isfinite(value):
-        raise TrainingError(
-            f"The loss became {value} in epoch {epoch + 1}, batch {batch}; training stopped. "
-            "A smaller learning rate or precision fp32 may help."
-        )
-    return value
+def _mean(losses: Sequence[Tensor], epoch: int) -> float:
+    """Returns the mean loss of an epoch, which waits for the device once and not at each step."""
+    values: list[float] = torch.stack(list(losses)).tolist()
+    for batch, value in enumerate(values, start=1):
+        if not math.isfinite(value):
+            raise NotFiniteError(
+                f"The loss became {value} in epoch {epoch + 1}, batch {batch}; training stopped. "
+                "A smaller learning rate or precision fp32 may help."
+            )
+    return sum(values) / len(values)
+
+
+def _check_finite(learner: Learner) -> None:
+    """Raises NotFiniteError if the last step of all broke the prompt: no loss shows it."""
+    for name, value in learner.named_parameters():
+        if not bool(value.isfinite().all()):
+            raise NotFiniteError(
+                f"The trained {name} holds values that are no numbers. "
+                "A smaller learning rate or precision fp32 may help."
+            )

@@ -48,14 +48,11 @@ class BankedViews:
         self.backbone, self.views, self.seed = backbone, views, seed
         self.labels = labels.to(backbone.device)
         self.features, self.pixels = features, pixels
+        self._drawn: tuple[int, Tensor] | None = None
 
     def batch(self, epoch: int, indices: Tensor) -> Batch:
         """Returns one view of each image."""
-        drawn = torch.zeros(len(self.labels), dtype=torch.long)
-        if self.views > 1:
-            generator = torch.Generator().manual_seed(self.seed * 100_003 + epoch)
-            drawn = torch.randint(self.views, drawn.shape, generator=generator)
-        views = drawn[indices]
+        views = self._views_of(epoch)[indices]
         here = indices.to(self.labels.device)
         features = pixels = None
         if self.features is not None:
@@ -63,6 +60,16 @@ class BankedViews:
         if self.pixels is not None:
             pixels = to_device(self.backbone, self.pixels(views, indices))
         return Batch(self.labels[here], features, pixels)
+
+    def _views_of(self, epoch: int) -> Tensor:
+        """Returns which view of each image (images,) an epoch takes."""
+        if self._drawn is None or self._drawn[0] != epoch:
+            drawn = torch.zeros(len(self.labels), dtype=torch.long)
+            if self.views > 1:
+                generator = torch.Generator().manual_seed(self.seed * 100_003 + epoch)
+                drawn = torch.randint(self.views, drawn.shape, generator=generator)
+            self._drawn = epoch, drawn
+        return self._drawn[1]
 
 
 class FreshViews:

@@ -1,0 +1,273 @@
+"""How long a training step takes: a straightforward version of each learner, ours, their ratio.
+
+    python benchmarks/training.py --model pocket --classes 50
+    python benchmarks/training.py --model vit-b16 --device cuda --classes 50,500
+
+Both sides train the same learner on the same crops in this process, at the learner's own batch
+size, in fp16 on a GPU and in fp32 on a CPU. The straightforward side does what research code does:
+prompts of 77 tokens, the image tower in the loop, one kernel after another. Ours is a step of
+`ipl fit` with its bank of crops. Reading files is on neither side: the crops are bytes in memory.
+CoCoOp is timed in evaluation too: straightforward one image at a time, ours in batches. Peaks are
+what the process took: reserved on a GPU, resident on a CPU beyond what it held before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import build, class_names, synchronise
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ipl.backbone import Backbone, to_device
+from ipl.learners import Batch, Learner, learner_class
+from ipl.lexicon import Pool
+from ipl.progress import Reporter
+from ipl.prompts import BoundPrompts
+from ipl.training import BankedViews
+from ipl.training.loop import new_optimiser
+from ipl.training.step import Step, make_step
+
+LEARNERS = "coop,kgcoop,cocoop,maple,promptsrc"
+IMAGES = 256
+WORDS = ("social", "visit", "blue")
+TESTED = 64  # images of CoCoOp's evaluation
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One learner with so many words on so many classes; times in milliseconds."""
+
+    learner: str
+    words: int
+    classes: int
+    batch: int
+    plain_ms: float
+    ours_ms: float
+    plain_gib: float
+    ours_gib: float
+    difference: float  # of the two sides' first losses, relative
+
+    @property
+    def ratio(self) -> float:
+        """Returns how many times ours is quicker."""
+        return self.plain_ms / self.ours_ms
+
+
+class Padded(BoundPrompts):
+    """Prompts that fill all positions, with nothing shared between classes."""
+
+    @property
+    def shared(self) -> int:
+        """Returns 0: every prompt is run from its first row to its last."""
+        return 0
+
+
+def padded(prompts: BoundPrompts, positions: int) -> BoundPrompts:
+    """Returns the same prompts, as long as the tower allows."""
+    values = {field.name: getattr(prompts, field.name) for field in fields(prompts)}
+    classes, tokens, width = prompts.embeddings.shape
+    rest = prompts.embeddings.new_zeros(classes, positions - tokens, width)
+    return Padded(**{**values, "embeddings": torch.cat([prompts.embeddings, rest], dim=1)})
+
+
+class Bench:
+    """One backbone and its pictures."""
+
+    def __init__(self, backbone: Backbone, classes: int) -> None:
+        self.backbone, self.names = backbone, class_names(Pool.bundled().words, classes)
+        generator = torch.Generator().manual_seed(0)
+        edge = backbone.preprocessing.crop
+        self.pixels = torch.randint(
+            256, (IMAGES, edge, edge, 3), dtype=torch.uint8, generator=generator
+        )
+        self.labels = torch.randint(classes, (IMAGES,), generator=generator).to(backbone.device)
+        with torch.no_grad():
+            self.features = torch.cat([self.encode(part) for part in self.pixels.split(64)])
+
+    @torch.no_grad()
+    def encode(self, pixels: Tensor) -> Tensor:
+        """Returns the frozen tower's features of bytes."""
+        return normalize(self.backbone.encode_image(to_device(self.backbone, pixels)), dim=-1)
+
+    def learner(self, name: str, words: int, straightforward: bool) -> Learner:
+        """Returns a learner with all its words in place."""
+        kind = learner_class(name)
+        made = kind.from_recipe(self.backbone, self.names, words, kind.recipe(words))
+        for word in WORDS[:words]:
+            made.place_word(word)
+        if straightforward:
+            made.prompts = padded(made.prompts, self.backbone.positions)
+        return made
+
+    def plain_batch(self, kind: type[Learner], indices: Tensor) -> Batch:
+        """Returns a batch whose image features are computed on the spot."""
+        pixels = to_device(self.backbone, self.pixels[indices])
+        features = None
+        if kind.wants_features:
+            with torch.no_grad():
+                features = normalize(self.backbone.encode_image(pixels), dim=-1)
+        labels = self.labels[indices.to(self.labels.device)]
+        return Batch(labels, features, pixels if kind.prompts_images else None)
+
+    def views(self, kind: type[Learner]) -> BankedViews:
+        """Returns a bank of one crop of each picture."""
+        features = self.features[None] if kind.wants_features else None
+        pixels = (lambda _, images: self.pixels[images]) if kind.prompts_images else None
+        return BankedViews(self.backbone, self.labels, 1, features, pixels)
+
+    def side(
+        self, name: str, words: int, straightforward: bool, seconds: float
+    ) -> tuple[float, float, float]:
+        """Returns a side's milliseconds per step, its peak in GiB, and its first loss."""
+        device = self.backbone.device
+        held = reset_peak(device)
+        learner = self.learner(name, words, straightforward)
+        kind, size = type(learner), learner.recipe(words).batch
+        optimiser = new_optimiser(learner, 1e-5)
+        views = self.views(kind)
+        see: Callable[[Tensor], Batch] = lambda indices: views.batch(0, indices)  # noqa: E731
+        if straightforward:
+            see = lambda indices: self.plain_batch(kind, indices)  # noqa: E731
+        order = [torch.arange(start, start + size) % IMAGES for start in range(0, 64 * size, size)]
+        first = see(order[0])
+        with torch.no_grad():
+            loss = float(learner.loss(first))
+        step = Step(learner, optimiser)
+        if not straightforward:
+            step = make_step(learner, optimiser, first, Reporter())
+        each = per_call([lambda i=i: step(see(i)) for i in order], device, seconds)
+        return 1000 * each, peak(device, held), loss
+
+    def measure(self, name: str, words: int, seconds: float) -> Measurement:
+        """Returns both sides of one learner."""
+        plain, plain_gib, expected = self.side(name, words, True, seconds)
+        ours, ours_gib, loss = self.side(name, words, False, seconds)
+        classes, size = len(self.names), learner_class(name).recipe(words).batch
+        difference = abs(loss - expected) / max(abs(expected), 1e-6)
+        return Measurement(name, words, classes, size, plain, ours, plain_gib, ours_gib, difference)
+
+    @torch.no_grad()
+    def evaluation(self, words: int, seconds: float) -> Measurement:
+        """Returns milliseconds per image of CoCoOp's evaluation."""
+        device, found = self.backbone.device, []
+        for straightforward in (True, False):
+            held = reset_peak(device)
+            learner = self.learner("cocoop", words, straightforward)
+            parts = self.pixels[:TESTED].split(1 if straightforward else TESTED)
+            logits = torch.cat([learner.logits(self.encode(part)) for part in parts])
+            calls = [lambda part=part, le=learner: le.logits(self.encode(part)) for part in parts]
+            each = per_call(calls, device, seconds) / (TESTED / len(parts))
+            found.append((1000 * each, peak(device, held), logits))
+        (plain, plain_gib, expected), (ours, ours_gib, logits) = found
+        difference = float((logits - expected).abs().max() / expected.abs().max())
+        return Measurement(
+            "cocoop, evaluation", words, len(self.names), TESTED, plain, ours, plain_gib, ours_gib,
+            difference,
+        )  # fmt: skip
+
+
+def per_call(calls: Sequence[Callable[[], Any]], device: torch.device, seconds: float) -> float:
+    """Returns the mean seconds of calls, over rounds of them that last about so many seconds."""
+    for call in calls[:3]:
+        call()
+    synchronise(device)
+    started, done = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        for call in calls[:16]:
+            call()
+        done += len(calls[:16])
+        synchronise(device)
+    return (time.perf_counter() - started) / done
+
+
+def reset_peak(device: torch.device) -> float:
+    """Forgets the peak so far; returns the GiB that are held."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        return 0.0
+    Path("/proc/self/clear_refs").write_text("5")
+    return _resident("VmRSS")
+
+
+def peak(device: torch.device, held: float) -> float:
+    """Returns the peak in GiB since it was reset."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved() / 2**30
+    return _resident("VmHWM") - held
+
+
+def _resident(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 2**20
+
+
+def table(found: Sequence[Measurement]) -> str:
+    """Returns the measurements as a Markdown table."""
+    lines = [
+        "| learner | classes | batch | words | straightforward, ms | ours, ms | ratio "
+        "| words add, % | peak: straightforward, ours, GiB | loss difference |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    without = {(m.learner, m.classes): m.ours_ms for m in found if not m.words}
+    for m in found:
+        before = without.get((m.learner, m.classes))
+        more = f"{100 * (m.ours_ms / before - 1):+.0f}" if m.words and before else ""
+        lines.append(
+            f"| {m.learner} | {m.classes} | {m.batch} | {m.words} | {m.plain_ms:.2f} "
+            f"| {m.ours_ms:.2f} | {m.ratio:.1f} | {more} | {m.plain_gib:.2f}, {m.ours_gib:.2f} "
+            f"| {m.difference:.0e} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Prints a table, and JSON to a file if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=["pocket", "vit-b16"], default="pocket")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--classes", default="50", help="numbers with commas between")
+    parser.add_argument("--learners", default=LEARNERS, help="names with commas between")
+    parser.add_argument("--words", default="0,3", help="numbers with commas between")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long each side is timed")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    precision = "fp16" if options.device == "cuda" else "fp32"
+    backbone = build(options.model, options.device, precision)
+    found: list[Measurement] = []
+
+    def add(measurement: Measurement) -> None:
+        found.append(measurement)
+        print(table(found).splitlines()[-1], flush=True)
+
+    for classes in map(int, options.classes.split(",")):
+        bench = Bench(backbone, classes)
+        for name in options.learners.split(","):
+            for words in map(int, options.words.split(",")):
+                add(bench.measure(name, words, options.seconds))
+                if name == "cocoop":
+                    add(bench.evaluation(words, options.seconds))
+    where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    threads = torch.get_num_threads()
+    print(
+        f"\n{options.model}, {where}, torch {torch.__version__}, {threads} threads, {precision}\n"
+    )
+    print(table(found))
+    if options.json:
+        values = {"model": options.model, "device": where, "torch": torch.__version__}
+        values["measurements"] = [asdict(m) for m in found]
+        options.json.write_text(json.dumps(values, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

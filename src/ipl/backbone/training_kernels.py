@@ -1,0 +1,162 @@
+"""Attention of prompts that begin alike on an NVIDIA GPU: one Triton kernel forth, one back.
+
+A step has many prompts of a few rows each: a general attention spends its time on launches and on
+copies of the common keys. Here a program takes the rows of one prompt, or the common rows of a
+group, in one head, straight out of the matrix of queries, keys and values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ipl.backbone.shared import Shape
+
+LEAST = 16  # rows of a block, for the matrix units
+
+
+@triton.jit
+def _load(qkv, first, count, width, columns, BLOCK: tl.constexpr):
+    place = tl.arange(0, BLOCK)
+    live = (place < count)[:, None]
+    at = (first + place)[:, None].to(tl.int64) * (3 * width) + columns[None, :]
+    query = tl.load(qkv + at, live, other=0.0)
+    key = tl.load(qkv + at + width, live, other=0.0)
+    value = tl.load(qkv + at + 2 * width, live, other=0.0)
+    return query, key, value
+
+
+@triton.jit
+def _times(a, b):
+    return tl.dot(a.to(b.dtype), b, input_precision="ieee")
+
+
+@triton.jit
+def _scores(query, key, common_key, count, seen_before, BLOCK: tl.constexpr, COMMON: tl.constexpr):
+    row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    score = _times(query, tl.trans(key))
+    score = tl.where((column <= row) & (column < count), score, float("-inf"))
+    common_score = _times(query, tl.trans(common_key))
+    seen = tl.arange(0, COMMON)[None, :] < seen_before
+    return score, tl.where(seen, common_score, float("-inf"))
+
+
+@triton.jit
+def _forth(
+    qkv, out, lse, groups, shared, each, own, heads,
+    HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr,
+):  # fmt: skip
+    program, head = tl.program_id(0), tl.program_id(1)
+    width = heads * HEAD
+    columns = head * HEAD + tl.arange(0, HEAD)
+    common = program < groups  # the common rows of a group: they see only themselves
+    prompt = program - groups
+    group = tl.where(common, program, prompt // each)
+    first = tl.where(common, program * shared, groups * shared + prompt * own)
+    count = tl.where(common, shared, own)
+    before = tl.where(common, 0, shared)
+    query, key, value = _load(qkv, first, count, width, columns, BLOCK)
+    _, common_key, common_value = _load(qkv, group * shared, before, width, columns, COMMON)
+    score, common_score = _scores(query, key, common_key, count, before, BLOCK, COMMON)
+    top = tl.maximum(tl.max(score, 1), tl.max(common_score, 1))
+    weight, common_weight = tl.exp(score - top[:, None]), tl.exp(common_score - top[:, None])
+    total = tl.sum(weight, 1) + tl.sum(common_weight, 1)
+    mixed = _times(weight, value) + _times(common_weight, common_value)
+    place = tl.arange(0, BLOCK)
+    at = (first + place)[:, None].to(tl.int64) * width + columns[None, :]
+    tl.store(out + at, (mixed / total[:, None]).to(out.dtype.element_ty), (place < count)[:, None])
+    tl.store(lse + (first + place) * heads + head, top + tl.log(total), place < count)
+
+
+@triton.jit
+def _back(
+    qkv, out, lse, grad, grad_qkv, wanted, groups, shared, each, own, heads,
+    HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr, LAST: tl.constexpr,
+):  # fmt: skip
+    """LAST is for the common rows, when `wanted` holds what all prompts want of them."""
+    program, head = tl.program_id(0), tl.program_id(1)
+    width = heads * HEAD
+    columns = head * HEAD + tl.arange(0, HEAD)
+    if LAST:
+        group, first, count, before = program, program * shared, shared, 0
+    else:
+        group, first, count, before = program // each, groups * shared + program * own, own, shared
+    query, key, value = _load(qkv, first, count, width, columns, BLOCK)
+    _, common_key, common_value = _load(qkv, group * shared, before, width, columns, COMMON)
+    score, common_score = _scores(query, key, common_key, count, before, BLOCK, COMMON)
+    place = tl.arange(0, BLOCK)
+    live = (place < count)[:, None]
+    at = (first + place)[:, None].to(tl.int64) * width + columns[None, :]
+    given = tl.load(grad + at, live, other=0.0)
+    taken = tl.load(out + at, live, other=0.0)
+    delta = tl.sum(given.to(tl.float32) * taken.to(tl.float32), 1)[:, None]
+    norm = tl.load(lse + (first + place) * heads + head, place < count, other=0.0)[:, None]
+    weight = tl.where(live, tl.exp(score - norm), 0.0)
+    slope = weight * (_times(given, tl.trans(value)) - delta)
+    grad_query = _times(slope, key)
+    grad_key = _times(tl.trans(slope), query)
+    grad_value = _times(tl.trans(weight), given)
+    common_place = tl.arange(0, COMMON)
+    if LAST:
+        at = (first + place)[:, None].to(tl.int64) * (2 * width) + columns[None, :]
+        grad_key += tl.load(wanted + at, live, other=0.0)
+        grad_value += tl.load(wanted + at + width, live, other=0.0)
+    else:
+        common_weight = tl.where(live, tl.exp(common_score - norm), 0.0)
+        common_slope = common_weight * (_times(given, tl.trans(common_value)) - delta)
+        grad_query += _times(common_slope, common_key)
+        to = (program * shared + common_place)[:, None].to(tl.int64) * (2 * width)
+        to += columns[None, :]
+        inside = (common_place < shared)[:, None]
+        tl.store(wanted + to, _times(tl.trans(common_slope), query), inside)
+        tl.store(wanted + to + width, _times(tl.trans(common_weight), given), inside)
+    at = (first + place)[:, None].to(tl.int64) * (3 * width) + columns[None, :]
+    kind = grad_qkv.dtype.element_ty
+    tl.store(grad_qkv + at, grad_query.to(kind), live)
+    tl.store(grad_qkv + at + width, grad_key.to(kind), live)
+    tl.store(grad_qkv + at + 2 * width, grad_value.to(kind), live)
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, shape: Shape) -> Tensor:
+        rows, width = qkv.shape[0], qkv.shape[1] // 3
+        out = qkv.new_empty(rows, width)
+        lse = qkv.new_empty(rows, shape.heads, dtype=torch.float32)
+        programs = shape.groups + shape.groups * shape.each
+        sizes = _sizes(shape, width, max(shape.own, shape.shared))
+        _forth[(programs, shape.heads)](qkv, out, lse, *shape, **sizes)
+        ctx.save_for_backward(qkv, out, lse)
+        ctx.shape = shape
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        qkv, out, lse = ctx.saved_tensors
+        shape: Shape = ctx.shape
+        groups, shared, each, own, heads = shape
+        width = out.shape[1]
+        grad_qkv = torch.empty_like(qkv)
+        known = (qkv, out, lse, grad.contiguous(), grad_qkv)
+        wanted = qkv.new_empty(groups, each, shared, 2 * width, dtype=torch.float32)
+        sizes = _sizes(shape, width, own)
+        _back[(groups * each, heads)](*known, wanted, *shape, **sizes, LAST=False)
+        sizes = _sizes(shape, width, shared)
+        _back[(groups, heads)](*known, wanted.sum(1), *shape, **sizes, LAST=True)
+        return grad_qkv, None
+
+
+def _sizes(shape: Shape, width: int, rows: int) -> dict[str, int]:
+    """Returns the sizes of blocks for programs of so many rows."""
+    block, common = (triton.next_power_of_2(max(LEAST, n)) for n in (rows, shape.shared))
+    return {"HEAD": width // shape.heads, "BLOCK": block, "COMMON": common}
+
+
+def attend(qkv: Tensor, shape: Shape) -> Tensor:
+    """Returns what rows take (rows, width) by queries, keys and values (rows, 3 * width)."""
+    taken: Tensor = _Attend.apply(qkv.contiguous(), shape)
+    return taken

@@ -1,0 +1,161 @@
+"""Stopping after any epoch and going on: the same end as without stopping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ipl.backbone import Backbone
+from ipl.cache import Cache, key_of
+from ipl.errors import NotFiniteError
+from ipl.learners import Batch, CoOp, Learner, Recipe, learner_class
+from ipl.training import BankedViews, TrainingRecord, bookmark, train
+from ipl.training.bookmark import Bookmark
+
+NAMES = ["cat", "starry night", "pirate ship"]
+WORDS = ["furry", "blue"]
+KEY = key_of(of="a test")
+Images = tuple[torch.Tensor, torch.Tensor]
+
+
+class Stopped(BaseException):
+    """As Ctrl-C: no Exception."""
+
+
+class StoppingViews(BankedViews):
+    """Views that stop the training in the middle of an epoch."""
+
+    stop_in: int | None = None
+
+    def batch(self, epoch: int, indices: torch.Tensor) -> Batch:
+        if epoch == self.stop_in and self.seen:
+            raise Stopped
+        self.seen = epoch == self.stop_in
+        return super().batch(epoch, indices)
+
+
+def recipe_of(name: str) -> Recipe:
+    average = {"average_mean": 3.0, "average_std": 2.0} if name == "promptsrc" else {}
+    return Recipe(epochs=5, interval=2, batch=4, lr=0.05, m=2, depth=2, **average)
+
+
+def run(
+    pocket: Backbone,
+    images: Images,
+    name: str = "coop",
+    cache: Cache | None = None,
+    stop_in: int | None = None,
+) -> tuple[Learner, TrainingRecord]:
+    kind, recipe = learner_class(name), recipe_of(name)
+    learner = kind.from_recipe(pocket, NAMES, 2, recipe, seed=5)
+    edge = pocket.preprocessing.crop
+    generator = torch.Generator().manual_seed(0)
+    bank = torch.randint(256, (12, edge, edge, 3), dtype=torch.uint8, generator=generator)
+    features = torch.stack([images[0], images[0].roll(1, 0)])
+    pixels = (lambda _, chosen: bank[chosen]) if kind.prompts_images else None
+    views = StoppingViews(pocket, images[1], 2, features, pixels)
+    views.stop_in, views.seen = stop_in, False
+    mark = Bookmark(cache, KEY if cache else "")
+    return learner, train(learner, views, 12, WORDS, recipe, 5, bookmark=mark)
+
+
+@pytest.mark.parametrize("stop_in", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("name", ["coop", "cocoop", "promptsrc"])
+def test_going_on_ends_where_not_stopping_ends(
+    pocket: Backbone, few_images: Images, tmp_path: Path, name: str, stop_in: int
+) -> None:
+    expected, record = run(pocket, few_images, name)
+    cache = Cache(tmp_path)
+    with pytest.raises(Stopped):
+        run(pocket, few_images, name, cache, stop_in)
+    kept = Bookmark(cache, KEY).read()
+    assert (len(kept.epochs) if kept else 0) == stop_in
+    ours, again = run(pocket, few_images, name, cache)
+    assert again.epochs == record.epochs
+    assert ours.words == expected.words
+    for (where, mine), theirs in zip(ours.named_parameters(), expected.parameters(), strict=True):
+        assert torch.equal(mine, theirs), where
+
+
+def test_stopping_twice(pocket: Backbone, few_images: Images, tmp_path: Path) -> None:
+    expected, _ = run(pocket, few_images)
+    for stop_in in (1, 3):
+        with pytest.raises(Stopped):
+            run(pocket, few_images, cache=Cache(tmp_path), stop_in=stop_in)
+    assert torch.equal(run(pocket, few_images, cache=Cache(tmp_path))[0].soft, expected.soft)
+
+
+def test_what_is_kept_after_the_end_trains_no_epoch(
+    pocket: Backbone, few_images: Images, tmp_path: Path
+) -> None:
+    """fit_learner removes bookmarks when all numbers of words are trained, not before."""
+    cache = Cache(tmp_path)
+    first, _ = run(pocket, few_images, "promptsrc", cache)
+    again, record = run(pocket, few_images, "promptsrc", cache, stop_in=0)
+    assert len(record.epochs) == 5
+    assert torch.equal(again.image, first.image)  # averaged once, not twice
+    Bookmark(cache, KEY).remove()
+    assert Bookmark(cache, KEY).read() is None
+
+
+def test_state_of_another_shape_is_not_used(
+    pocket: Backbone, few_images: Images, tmp_path: Path
+) -> None:
+    cache = Cache(tmp_path)
+    with pytest.raises(Stopped):
+        run(pocket, few_images, "cocoop", cache, 2)
+    ours, record = run(pocket, few_images, "coop", cache)
+    assert len(record.epochs) == 5
+    assert torch.equal(ours.soft, run(pocket, few_images)[0].soft)
+
+
+def test_epochs_are_written_now_and_then(
+    pocket: Backbone, few_images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed outright loses no more than the time between two writes."""
+    written: list[int] = []
+    put = Cache.put
+
+    def spy(self: Cache, kind: str, key: str, arrays: object, facts: dict[str, object]) -> None:
+        written.append(len(facts["epochs"]))
+        put(self, kind, key, arrays, facts)
+
+    monkeypatch.setattr(Cache, "put", spy)
+    run(pocket, few_images, cache=Cache(tmp_path))
+    assert written == [5]
+    written.clear()
+    Cache(tmp_path).clear()
+    monkeypatch.setattr(bookmark, "SECONDS_BETWEEN_WRITES", 0.0)
+    run(pocket, few_images, cache=Cache(tmp_path))
+    assert written == [1, 2, 3, 4, 5]
+
+
+def test_a_broken_training_is_not_gone_on_with(
+    pocket: Backbone, few_images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss, calls = CoOp.loss, []
+
+    def breaks(self: CoOp, batch: Batch) -> torch.Tensor:
+        calls.append(None)
+        return loss(self, batch) * (float("nan") if len(calls) > 7 else 1.0)
+
+    monkeypatch.setattr(CoOp, "loss", breaks)
+    with pytest.raises(NotFiniteError, match="nan in epoch 3, batch 2"):
+        run(pocket, few_images, cache=Cache(tmp_path))
+    assert Bookmark(Cache(tmp_path), KEY).read() is None
+
+
+def test_a_prompt_that_the_last_step_broke_is_an_error(
+    pocket: Backbone, few_images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(self: CoOp, batch: Batch) -> torch.Tensor:
+        return (self.soft * 0).sqrt().sum()  # a loss of 0 whose gradient is not a number
+
+    monkeypatch.setattr(CoOp, "loss", breaks)
+    recipe = Recipe(epochs=1, interval=1, batch=12, lr=0.1, m=2)
+    learner = CoOp.from_recipe(pocket, NAMES, 0, recipe)
+    views = BankedViews(pocket, few_images[1], 1, few_images[0][None])
+    with pytest.raises(NotFiniteError, match="soft holds values that are no numbers"):
+        train(learner, views, 12, [], recipe)

@@ -1,0 +1,126 @@
+"""One step: what it learns, and its recording on a GPU."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from rich.console import Console
+
+from ipl.backbone import Backbone, load_backbone
+from ipl.learners import Batch, CoOp, Learner, Recipe, learner_class
+from ipl.progress import Reporter
+from ipl.training import BankedViews, train
+from ipl.training.loop import new_optimiser
+from ipl.training.step import RecordedStep, Step, make_step
+
+NAMES = ["cat", "starry night", "pirate ship"]
+LEARNERS = ["coop", "cocoop", "kgcoop", "maple", "promptsrc"]
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+
+
+class Looks(CoOp):
+    """A learner whose loss looks at a value, as a recording cannot."""
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        loss = super().loss(batch)
+        return loss * 2 if loss.item() > 1e9 else loss
+
+
+class Told(Looks):
+    recordable = False
+
+
+def learner(backbone: Backbone, kind: type[Learner] = CoOp, words: int = 2) -> Learner:
+    return kind.from_recipe(backbone, NAMES, words, kind.recipe(words), seed=5)
+
+
+def pictures(backbone: Backbone, count: int = 4) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    edge = backbone.preprocessing.crop
+    pixels = torch.randn(count, 3, edge, edge, generator=generator)
+    features = torch.randn(count, backbone.feature_dim, generator=generator)
+    features = torch.nn.functional.normalize(features, dim=-1)
+    parts = (torch.arange(count) % 3, features, pixels)
+    return Batch(*(part.to(backbone.device) for part in parts))
+
+
+def test_a_step_returns_the_loss_before_it_and_lowers_it(pocket: Backbone) -> None:
+    one, batch = learner(pocket), pictures(pocket)
+    before = one.loss(batch).detach()
+    step = make_step(one, new_optimiser(one, 0.01), batch, Reporter(quiet=True))
+    assert type(step) is Step
+    assert torch.equal(step(batch), before)
+    assert one.loss(batch) < before
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Backbone:
+    return load_backbone("pocket", "cuda")
+
+
+@gpu
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("words", [0, 2])
+def test_a_recorded_step_is_the_step(cuda: Backbone, name: str, words: int) -> None:
+    """Three steps on three batches, with a word that arrives between them."""
+    kind, found = learner_class(name), []
+    for recorded in (False, True):
+        one = learner(cuda, kind, words)
+        optimiser, losses = new_optimiser(one, 0.01), []
+        first = pictures(cuda)
+        step = RecordedStep(one, optimiser, first) if recorded else Step(one, optimiser)
+        for number in range(3):
+            if number == 1 and words:
+                one.place_word("blue")
+            moved = Batch(first.labels, first.features, first.pixels.roll(number, 0))
+            losses.append(float(step(moved)))
+        found.append((losses, [p.detach().clone() for p in one.parameters()]))
+    (plain, expected), (ours, parameters) = found
+    assert ours == pytest.approx(plain, rel=1e-4)
+    for mine, theirs in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+
+
+@gpu
+def test_recording_changes_nothing(cuda: Backbone) -> None:
+    one, batch = learner(cuda), pictures(cuda)
+    before = one.soft.detach().clone()
+    RecordedStep(one, new_optimiser(one, 0.01), batch)
+    assert torch.equal(one.soft, before)
+    assert not math.isnan(float(one.loss(batch)))
+
+
+@gpu
+def test_a_loss_that_looks_at_values_runs_unrecorded(cuda: Backbone) -> None:
+    console = Console(record=True, width=200, force_terminal=False)
+    one, batch = learner(cuda, Looks), pictures(cuda)
+    step = make_step(one, new_optimiser(one, 0.01), batch, Reporter(console=console))
+    assert type(step) is Step
+    assert "cannot be recorded" in console.export_text()
+    assert torch.cuda.get_sync_debug_mode() == 0
+    before = one.loss(batch).detach()
+    assert torch.equal(step(batch), before)
+    told = learner(cuda, Told)
+    assert type(make_step(told, new_optimiser(told, 0.01), batch, Reporter())) is Step
+
+
+@gpu
+@pytest.mark.parametrize("name", ["coop", "maple"])
+def test_training_on_a_gpu_ends_where_it_ends_on_a_cpu(
+    pocket: Backbone, cuda: Backbone, name: str
+) -> None:
+    kind, found = learner_class(name), []
+    recipe = Recipe(epochs=3, interval=1, batch=2, lr=0.01, m=2, depth=2)
+    for backbone in (pocket, cuda):
+        one = kind.from_recipe(backbone, NAMES, 2, recipe, seed=5)
+        batch = pictures(backbone)
+        pixels = (batch.pixels.permute(0, 2, 3, 1) * 40 + 128).clamp(0, 255).to(torch.uint8).cpu()
+        views = BankedViews(
+            backbone, batch.labels, 1, batch.features[None], lambda _, i, p=pixels: p[i]
+        )
+        found.append(train(one, views, 4, ["furry", "blue"], recipe).epochs)
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.word == theirs.word
+        assert ours.loss == pytest.approx(theirs.loss, rel=1e-2)
