@@ -17,7 +17,7 @@ from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_bac
 from ipl.cache import Cache
 from ipl.datasets import Dataset, check_draw, read_dataset
 from ipl.errors import ConfigError, DataError, IplError, SavedRunError
-from ipl.learners import CLASS_TEMPLATE, Learner, Recipe, learner_class
+from ipl.learners import CLASS_TEMPLATE, PROTOCOLS, Learner, Recipe, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.saving import SavedPrompt, capture, find_backbone, read_run, restore, write_run
@@ -31,7 +31,7 @@ class PromptClassifier:
     """A frozen CLIP with a prompt learnt from a few pictures per class.
 
     `words` is how many real words the prompt gets: 0 is the plain learner, "auto" the number from 1
-    to 6 that trains best. What is None takes the learner's published value.
+    to 6 that trains best. What is None takes the learner's published value for the `protocol`.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class PromptClassifier:
         precision: str = "fp32",
         cache: bool = True,
         strict: bool = False,
+        protocol: str = "base-to-novel",
         reporter: Reporter = SILENT,
     ) -> None:
         check_draw(shots, seed)
@@ -69,19 +70,18 @@ class PromptClassifier:
         self.learner = learner
         self.words = words
         self.shots = shots
-        self.recipe: Recipe = (
-            learner_class(learner)
-            .recipe(words if isinstance(words, int) else 1)
-            .override(epochs=epochs, interval=interval, batch=batch, lr=lr, m=m, depth=depth)
-        )
+        if protocol not in PROTOCOLS:
+            raise ConfigError(f"protocol is {protocol!r}; allowed are {', '.join(PROTOCOLS)}.")
+        published = learner_class(learner).recipe(words if isinstance(words, int) else 1, protocol)
+        given = {"epochs": epochs, "interval": interval, "batch": batch, "lr": lr, "m": m}
+        self.recipe: Recipe = published.override(**given, depth=depth)
         check_words(words, self.recipe)
         self.choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
         self.placeholder = placeholder
         self.class_template = class_template
         self.views = views
         self.seed = seed
-        self.device = device
-        self.precision = precision
+        self.device, self.precision = device, precision
         self.cache = cache
         self.strict = strict
         self.reporter = reporter
