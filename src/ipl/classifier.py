@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_backbone
 from ipl.cache import Cache
-from ipl.datasets import Dataset, check_draw, read_dataset
+from ipl.datasets import Dataset, check_class_names, check_draw, read_dataset
 from ipl.errors import ConfigError, DataError, IplError, SavedRunError
 from ipl.learners import CLASS_TEMPLATE, PROTOCOLS, Learner, Recipe, learner_class
 from ipl.lexicon import Pool
@@ -213,15 +213,19 @@ class PromptClassifier:
         self._warn()
         if not seen.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
+        if list(dataset.class_names) == self.classes_:  # a published list may say a name twice
+            return self._accuracy(seen)
         places = torch.tensor([self.classes_.index(name) for name in dataset.class_names])
         return self._accuracy(seen, places)
 
-    def with_classes(self, class_names: Sequence[str]) -> PromptClassifier:
+    def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
         """Returns a classifier with the same words and vectors for other classes."""
-        if len(class_names) < 2:
-            raise DataError(f"{len(class_names)} class(es) given; at least two are needed.")
+        names = classes.class_names if isinstance(classes, Dataset) else classes
+        if len(names) < 2:
+            raise DataError(f"{len(names)} class(es) given; at least two are needed.")
+        check_class_names(names, alike=isinstance(classes, Dataset) and classes.alike)
         other = copy.copy(self)
-        other._learner = self._fitted().for_classes(class_names)
+        other._learner = self._fitted().for_classes(names)
         other.classes_ = list(other._learner.prompts.class_names)
         return other
 

@@ -90,7 +90,7 @@ def base_to_novel(
                     method.name,
                     seed,
                     classifier.score(base, store),
-                    classifier.with_classes(novel.class_names).score(novel, store),
+                    classifier.with_classes(novel).score(novel, store),
                     tuple(classifier.words_),
                 )
             result.outcomes.append(outcome)
