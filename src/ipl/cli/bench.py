@@ -11,7 +11,7 @@ from typer import Argument, Option
 from ipl.cli import common
 from ipl.cli.common import out as console
 from ipl.cli.common import print_json, stopping, typed
-from ipl.errors import ConfigError, IplError
+from ipl.errors import IplError
 
 if TYPE_CHECKING:
     from ipl.protocols import GridResult, Run
@@ -97,16 +97,16 @@ def bench(
             Place,
             Plan,
             expand,
-            found_benchmarks,
+            find_datasets,
             make_engine,
             run_grid,
         )
 
         reporter = Reporter(quiet=quiet)
-        plan = Plan.from_values(values)
-        if not data.is_dir():
-            raise ConfigError(f"data is {str(data)!r}; no such folder.")
-        runs = expand(plan.with_datasets(found_benchmarks(data)))
+        found = find_datasets(Plan.from_values(values), data)
+        for note in found.notes:
+            reporter.warn(note)
+        runs = expand(found.plan)
     if dry_run:
         _list(runs, save_to, as_json)
         return

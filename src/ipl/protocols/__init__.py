@@ -10,6 +10,7 @@ from ipl.protocols.base_to_novel import (
 )
 from ipl.protocols.bench import Bench, Place
 from ipl.protocols.engines import ENGINES, Engine, LocalEngine, make_engine
+from ipl.protocols.found import Found, find_datasets
 from ipl.protocols.grid import GridResult, run_grid
 from ipl.protocols.plan import PLANNED, ZERO_SHOT, Plan
 from ipl.protocols.records import (
@@ -22,7 +23,6 @@ from ipl.protocols.records import (
     write_record,
 )
 from ipl.protocols.runs import Run, expand
-from ipl.protocols.sources import found_benchmarks
 from ipl.protocols.zero_shot import ZERO_SHOT_TEMPLATE, zero_shot_accuracy
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "BaseToNovel",
     "Bench",
     "Engine",
+    "Found",
     "GridResult",
     "LocalEngine",
     "Method",
@@ -45,7 +46,7 @@ __all__ = [
     "Run",
     "base_to_novel",
     "expand",
-    "found_benchmarks",
+    "find_datasets",
     "harmonic_mean",
     "make_engine",
     "mean_and_spread",

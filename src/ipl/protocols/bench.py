@@ -163,7 +163,7 @@ class Bench:
         fitted = time.perf_counter()
         notes = [*classifier.notes_]
         accuracy = {
-            name: classifier.with_classes(test.dataset.class_names).score(test.dataset, store)
+            name: classifier.with_classes(test.dataset).score(test.dataset, store)
             for name, test in tests.items()
         }
         selection = classifier.selection_

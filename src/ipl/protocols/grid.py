@@ -105,7 +105,7 @@ class _Waiting:
         self.out, self.claims, self.result = out, claims, result
         self.retry_failed, self.reporter = retry_failed, reporter
         self._lock = threading.Lock()
-        self._busy: dict[str, str] = {}  # id to data set
+        self._busy: dict[str, Run] = {}
         self._waiting = [run for run in {run.id: run for run in runs}.values() if self._open(run)]
 
     def __len__(self) -> int:
@@ -125,19 +125,23 @@ class _Waiting:
                 if not self.claims.take(run.id):
                     self.result.elsewhere.append(run.id)
                 elif self._open(run):  # another process may have done it meanwhile
-                    self._busy[run.id] = run.dataset
+                    self._busy[run.id] = run
                     return run
                 else:
                     self.claims.release(run.id)
             return None
 
     def _next(self, near: Run | None) -> Run:
-        if near is not None:
-            for run in self._waiting:
-                if run.dataset == near.dataset:
-                    return run
-        at = set(self._busy.values())
-        return next((run for run in self._waiting if run.dataset not in at), self._waiting[0])
+        """Returns the run that repeats least of what another worker has at hand or is finding."""
+        sets = {run.dataset for run in self._busy.values()}
+        searches = {(run.dataset, run.seed) for run in self._busy.values() if run.words}
+
+        def cost(run: Run) -> tuple[int, bool]:
+            at_hand = near is not None and run.dataset == near.dataset
+            searched = bool(run.words) and (run.dataset, run.seed) in searches
+            return 0 if at_hand else 1 + (run.dataset in sets), searched
+
+        return min(self._waiting, key=cost)
 
     def finish(self, finished: Finished) -> None:
         """Takes note of a run whose record is written."""

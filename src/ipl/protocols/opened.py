@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ipl.datasets import Dataset, Item
-from ipl.protocols.sources import missing_files, read_benchmark
+from ipl.datasets import Dataset, Item, missing_files, read_benchmark
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ipl.backbone import check_precision
@@ -16,7 +16,6 @@ from ipl.training import AUTO
 
 BASE_TO_NOVEL, CROSS_DATASET, DOMAIN = PLANNED = ("base-to-novel", "cross-dataset", "domain")
 ZERO_SHOT = "zero-shot"  # as a learner: a hand-made prompt and no training
-ALL = "all"  # as a data set: every one that is found complete
 SOURCE = "imagenet"
 
 LISTS = ("datasets", "learners", "words", "seeds")
@@ -119,13 +118,6 @@ class Plan:
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
         }
-
-    def with_datasets(self, found: tuple[str, ...]) -> Plan:
-        """Returns the plan with `all` replaced by the data sets that were found."""
-        if ALL not in self.datasets:
-            return self
-        named = [name for name in self.datasets if name != ALL]
-        return replace(self, datasets=tuple(dict.fromkeys([*named, *found])))
 
 
 def _listed(name: str, value: Any) -> tuple[Any, ...]:

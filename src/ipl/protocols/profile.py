@@ -62,7 +62,7 @@ class _Sampler(threading.Thread):
         self._done = threading.Event()
 
     def start(self) -> None:
-        self._started, self._cpu = time.perf_counter(), time.process_time()
+        self._began, self._cpu = time.perf_counter(), time.process_time()
         super().start()
 
     def run(self) -> None:
@@ -74,7 +74,7 @@ class _Sampler(threading.Thread):
         """Returns the summary of all looks."""
         self._done.set()
         self.join()
-        seconds = time.perf_counter() - self._started
+        seconds = time.perf_counter() - self._began
         cpu = time.process_time() - self._cpu
         return {
             "source": self.source,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ipl.classifier import PromptClassifier
+from ipl.datasets import teacher_template_of, template_of
 from ipl.errors import DataError
 from ipl.learners import learner_class
 from ipl.lexicon import Pool
 from ipl.protocols.plan import BASE_TO_NOVEL, CROSS_DATASET, RECIPE, ZERO_SHOT, Plan
-from ipl.protocols.sources import teacher_template_of, template_of
 from ipl.selection import Search
 
 # Published numbers that hold for one data set: (data set, learner) without words.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ipl.datasets import Dataset, sample_shots, split_base_novel
+from ipl.datasets import Dataset, check_same_classes, sample_shots, split_base_novel
 from ipl.errors import DataError
 from ipl.protocols.plan import DOMAIN
 
@@ -60,17 +60,13 @@ def transfer_task(
 
 def _check_classes(source: Dataset, name: str, target: Dataset) -> None:
     """Raises DataError unless a domain has the classes of the source."""
-    known, other = set(source.class_names), set(target.class_names)
-    if unknown := [c for c in target.class_names if c not in known]:
-        raise DataError(
-            f"{name} has the class {unknown[0]!r}, which {source.name} has not ({len(unknown)} of "
-            f"{len(other)} differ); domains must have the same classes. "
-            "For other classes use cross-dataset."
-        )
-    if name not in OWN_CLASSES and (lost := [c for c in source.class_names if c not in other]):
+    check_same_classes(source, target)
+    other = set(target.class_names)
+    lost = [name for name in source.class_names if name not in other]
+    if lost and name not in OWN_CLASSES:
         raise DataError(
             f"{name} has no class {lost[0]!r}, which {source.name} has ({len(lost)} of "
-            f"{len(known)} are missing); domains must have the same classes."
+            f"{len(source.class_names)} are missing): the two are no domains of the same classes."
         )
 
 
