@@ -11,7 +11,7 @@ from ipl.datasets.benchmarks import (
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.domains import check_same_classes
 from ipl.datasets.fewshot import check_draw, sample_shots, split_base_novel
-from ipl.datasets.images import UnreadableImageError, open_image
+from ipl.datasets.images import Picture, UnreadableImageError, open_image
 from ipl.datasets.presence import check_files, missing_files
 from ipl.datasets.published import check_name, read_benchmark
 from ipl.datasets.readers import read_dataset, read_folder, read_table
@@ -24,6 +24,7 @@ __all__ = [
     "Dataset",
     "DomainSet",
     "Item",
+    "Picture",
     "UnreadableImageError",
     "check_class_names",
     "check_draw",

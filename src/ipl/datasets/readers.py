@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.images import files_below, is_image_name
+from ipl.datasets.objects import read_object
 from ipl.datasets.text import read_text
 from ipl.errors import DataError
 from ipl.files import is_folder, is_there
@@ -17,9 +20,16 @@ from ipl.files import is_folder, is_there
 LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
 
 
-def read_dataset(path: str | Path, strict: bool = False) -> Dataset:
-    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture."""
-    path = Path(path)
+def read_dataset(data: Any, strict: bool = False) -> Dataset:
+    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture.
+
+    A data set of Hugging Face or torchvision will do as well, and a Dataset is returned as it is.
+    """
+    if isinstance(data, Dataset):
+        return data
+    if not isinstance(data, str | os.PathLike):
+        return read_object(data)
+    path = Path(data)
     if is_folder(path):
         try:
             return read_folder(path, strict=strict)
