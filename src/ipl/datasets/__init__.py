@@ -1,5 +1,6 @@
 """Where pictures come from: class names and lists of (path, label), and nothing about models."""
 
+from ipl.datasets.archive import unpack
 from ipl.datasets.benchmarks import (
     BENCHMARKS,
     DOMAIN_SETS,
@@ -8,6 +9,7 @@ from ipl.datasets.benchmarks import (
     teacher_template_of,
     template_of,
 )
+from ipl.datasets.check import SetState, check_root
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.domains import check_same_classes
 from ipl.datasets.fewshot import check_draw, sample_shots, split_base_novel
@@ -25,11 +27,13 @@ __all__ = [
     "DomainSet",
     "Item",
     "Picture",
+    "SetState",
     "UnreadableImageError",
     "check_class_names",
     "check_draw",
     "check_files",
     "check_name",
+    "check_root",
     "check_same_classes",
     "clean_class_name",
     "missing_files",
@@ -43,4 +47,5 @@ __all__ = [
     "split_base_novel",
     "teacher_template_of",
     "template_of",
+    "unpack",
 ]

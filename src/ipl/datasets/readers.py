@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.images import files_below, is_image_name
 from ipl.datasets.objects import read_object
+from ipl.datasets.split_file import read_split_set
 from ipl.datasets.text import read_text
 from ipl.errors import DataError
 from ipl.files import is_folder, is_there
@@ -23,7 +25,8 @@ LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file 
 def read_dataset(data: Any, strict: bool = False) -> Dataset:
     """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture.
 
-    A data set of Hugging Face or torchvision will do as well, and a Dataset is returned as it is.
+    A folder with one of CoOp's split files is read by that. A data set of Hugging Face or
+    torchvision will do as well, and a Dataset is returned as it is.
     """
     if isinstance(data, Dataset):
         return data
@@ -32,6 +35,9 @@ def read_dataset(data: Any, strict: bool = False) -> Dataset:
     path = Path(data)
     if is_folder(path):
         try:
+            for benchmark in BENCHMARKS.values():
+                if benchmark.split_file and (path / benchmark.split_file).is_file():
+                    return read_split_set(benchmark, path)
             return read_folder(path, strict=strict)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
