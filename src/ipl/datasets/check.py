@@ -72,7 +72,9 @@ def _check(root: Path, name: str) -> SetState:
         ("test images", len(dataset.test), benchmark.test_images),
     ]
     problems = [f"{n:,} {what}, published are {p:,}" for what, n, p in counts if n != p]
-    missing = _missing(folder, dataset, problems)
+    missing = {"train": 0, "test": 0}
+    if benchmark.has_lists:  # else the pictures are those that were found
+        missing = _missing(folder, dataset, problems)
     return _state(name, folder, INCOMPLETE if problems else FOUND, problems, [dataset], missing)
 
 
