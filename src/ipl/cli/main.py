@@ -9,7 +9,7 @@ from io import TextIOWrapper
 import typer
 
 from ipl._version import __version__
-from ipl.cli import cache, demo, fit, learners, predict, select, words
+from ipl.cli import bench, cache, data, demo, fit, learners, predict, select, words
 from ipl.errors import IplError
 
 # Threads that wait for each other by spinning slow two processes on one machine down many times;
@@ -24,7 +24,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a bug gets a plain traceback
 )
+app.command("bench")(bench.bench)
 app.command("cache")(cache.cache)
+app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)

@@ -5,22 +5,39 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.images import files_below, is_image_name
+from ipl.datasets.objects import read_object
+from ipl.datasets.split_file import read_split_set
+from ipl.datasets.text import read_text
 from ipl.errors import DataError
 from ipl.files import is_folder, is_there
 
 LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
 
 
-def read_dataset(path: str | Path, strict: bool = False) -> Dataset:
-    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture."""
-    path = Path(path)
+def read_dataset(data: Any, strict: bool = False) -> Dataset:
+    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture.
+
+    A folder with one of CoOp's split files is read by that. A data set of Hugging Face or
+    torchvision will do as well, and a Dataset is returned as it is.
+    """
+    if isinstance(data, Dataset):
+        return data
+    if not isinstance(data, str | os.PathLike):
+        return read_object(data)
+    path = Path(data)
     if is_folder(path):
         try:
+            for benchmark in BENCHMARKS.values():
+                if benchmark.split_file and (path / benchmark.split_file).is_file():
+                    return read_split_set(benchmark, path)
             return read_folder(path, strict=strict)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
@@ -131,15 +148,8 @@ def _note_skipped(skipped: list[Path], strict: bool) -> tuple[str, ...]:
     return (f"{len(skipped)} file(s) that are not images were skipped: {named}.",)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as UTF-8 text: {error}.") from None
-
-
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(io.StringIO(_text(path), newline=""))
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
     columns = [(name or "").strip() for name in reader.fieldnames or []]
     if not {"path", "label"} <= set(columns):
         raise DataError(
@@ -155,7 +165,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
