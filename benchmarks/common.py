@@ -1,4 +1,4 @@
-"""What the benchmarks share: backbones, a task to solve, and a stopwatch."""
+"""What the benchmarks share: backbones, class names, and a stopwatch."""
 
 from __future__ import annotations
 

@@ -17,19 +17,19 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from common import build, class_names, process_peak, synchronise, timed
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone import Backbone, load_backbone
+from ipl.backbone import Backbone
 from ipl.lexicon import Pool
 from ipl.selection import CandidateScorer, Search
 from ipl.selection.modes import Step
@@ -57,26 +57,11 @@ class Measurement:
     largest_loss_difference: float  # of the best twenty, from the plain loop in fp32
 
 
-def build(model: str, device: str) -> Backbone:
-    """Returns PocketCLIP, or ViT-B/16 with random weights and PocketCLIP's tokenizer."""
-    pocket = load_backbone("pocket", device)
-    if model == "pocket":
-        return pocket
-    from transformers import CLIPConfig, CLIPModel
-
-    torch.manual_seed(0)
-    ids = {"bos_token_id": pocket.sos, "eos_token_id": pocket.eos}
-    clip = CLIPModel(CLIPConfig(text_config={"vocab_size": 49408, **ids}))
-    clip.logit_scale.data.fill_(np.log(100.0))
-    return Backbone(model, clip, pocket.tokenizer, pocket.preprocessing, device)
-
-
 def task(
     backbone: Backbone, words: Sequence[str], classes: int
 ) -> tuple[list[str], Tensor, Tensor]:
     """Returns class names of one and two words, image features near their texts, and labels."""
-    names = list(words[:: len(words) // classes][:classes])
-    names[::3] = [f"{name} {words[-1 - i]}" for i, name in enumerate(names[::3])]
+    names = class_names(words, classes)
     texts = torch.cat([backbone.encode_texts([f"a photo of a {name}"]) for name in names])
     texts = normalize(texts, dim=-1).cpu()
     generator = torch.Generator().manual_seed(0)
@@ -116,24 +101,6 @@ def plain_loop(
     return torch.stack(losses).cpu(), seconds
 
 
-def synchronise(device: torch.device) -> None:
-    """Waits until the device has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-
-
-def timed(run: Callable[[], Any], device: torch.device, times: int) -> tuple[Any, float]:
-    """Returns the last result and the shortest time."""
-    best = float("inf")
-    for _ in range(times):
-        synchronise(device)
-        started = time.perf_counter()
-        result = run()
-        synchronise(device)
-        best = min(best, time.perf_counter() - started)
-    return result, best
-
-
 def floor(backbone: Backbone, prefix: int, classes: int, words: int, half: bool) -> float:
     """Returns the seconds of the products that candidate and EOS rows cannot do without."""
     width, layers = backbone.text_width, len(backbone.text_layers)
@@ -170,7 +137,7 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     ours, seconds = timed(lambda: search("exact"), device, 3 if half else 1)
     peak = torch.cuda.max_memory_allocated() / 2**30 if half else 0.0
     if not half:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        peak = process_peak()
     exhaustive = None
     if not options.no_exhaustive:
         _, exhaustive = timed(lambda: search("exhaustive"), device, 1)

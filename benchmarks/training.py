@@ -196,7 +196,7 @@ def reset_peak(device: torch.device) -> float:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         return 0.0
-    Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew
     return _resident("VmRSS")
 
 

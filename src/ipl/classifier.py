@@ -13,10 +13,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_backbone
+from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_backbone, load_wider
 from ipl.cache import Cache
 from ipl.datasets import Dataset, check_class_names, check_draw, read_dataset
-from ipl.errors import ConfigError, DataError, IplError, SavedRunError
+from ipl.errors import ConfigError, DataError, IplError, NotFiniteError, SavedRunError
 from ipl.learners import CLASS_TEMPLATE, PROTOCOLS, Learner, Recipe, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
@@ -120,16 +120,13 @@ class PromptClassifier:
             self.selection_ = self.choice.choose(
                 backbone, dataset.class_names, shots, k, disk, features, self.reporter
             )
-        fitted = fit_learner(
-            make,
-            numbers,
-            self.selection_.words if self.selection_ else (),
-            shots,
-            self.views,
-            self.recipe,
-            self.seed,
-            self.reporter,
-        )
+        words = self.selection_.words if self.selection_ else ()
+        how = (self.views, self.recipe, self.seed, self.reporter, disk)
+        try:
+            fitted = fit_learner(make, numbers, words, shots, *how)
+        except NotFiniteError as error:
+            self.backbone = load_wider(backbone, error, self.reporter)
+            return self.fit(dataset)
         learner, self.record_ = fitted.learner, fitted.record
         if self.selection_ is not None:
             self.selection_ = self.selection_.first(len(learner.words))

@@ -9,7 +9,7 @@ from ipl.backbone.images import (
     quiet_threads,
     to_device,
 )
-from ipl.backbone.loading import BACKBONES, load_backbone, load_tokenizer, pick_device
+from ipl.backbone.loading import BACKBONES, load_backbone, load_tokenizer, load_wider, pick_device
 from ipl.backbone.prefix import MEMORY, PrefixCache
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.store import FeatureStore
@@ -29,6 +29,7 @@ __all__ = [
     "encode_files",
     "load_backbone",
     "load_tokenizer",
+    "load_wider",
     "pick_device",
     "quiet_threads",
     "to_device",

@@ -17,8 +17,9 @@ import torch
 from ipl.backbone.clip import Backbone, check_precision
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.errors import BackboneError, ConfigError, closest, did_you_mean
+from ipl.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
 from ipl.files import is_folder
+from ipl.progress import Reporter
 
 # Names to suggest; any CLIP or SigLIP on the hub or in a folder works.
 BACKBONES = (
@@ -63,6 +64,25 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     chosen = pick_device(device)
     family, model, tokenizer, preprocessing = _load(_source(name), name)
     return family.backbone(name, model, tokenizer, preprocessing, chosen, precision)
+
+
+def load_wider(backbone: Backbone, error: IplError, reporter: Reporter) -> Backbone:
+    """Returns the backbone in the next wider precision: half precision overflows where it does not.
+
+    Raises `error` if there is none, or if what was loaded cannot be loaded again.
+    """
+    if backbone.precision == "fp32":
+        raise error
+    on_gpu = backbone.device.type == "cuda" and torch.cuda.is_bf16_supported()
+    precision = "bf16" if backbone.precision == "fp16" and on_gpu else "fp32"
+    try:
+        wider = load_backbone(backbone.name, str(backbone.device), precision)
+    except IplError:
+        raise error from None
+    if wider.weights_sha256 != backbone.weights_sha256:
+        raise error
+    reporter.warn(f"{error} It starts again in {precision}.")
+    return wider
 
 
 def load_tokenizer(name: str = "pocket") -> Any:

@@ -71,7 +71,8 @@ def fit(
 
     reporter = Reporter(quiet=quiet)
     where = save_to or "ipl-runs"
-    with stopping(lambda: f"nothing was saved, and {where} is as it was."):
+    later = "" if no_cache else " The same command goes on from here."
+    with stopping(lambda: f"nothing was saved, and {where} is as it was.{later}"):
         classifier = PromptClassifier(
             backbone,
             learner,

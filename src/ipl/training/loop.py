@@ -21,6 +21,7 @@ from ipl.training.views import View
 
 MOMENTUM = 0.9
 WEIGHT_DECAY = 5e-4
+HELP = "a smaller learning rate or precision fp32 may help."
 SMALL_PRODUCT = 5_000_000  # multiplications in the smallest matrix product of a step
 
 
@@ -184,8 +185,7 @@ def _mean(losses: Sequence[Tensor], epoch: int) -> float:
     for batch, value in enumerate(values, start=1):
         if not math.isfinite(value):
             raise NotFiniteError(
-                f"The loss became {value} in epoch {epoch + 1}, batch {batch}; training stopped. "
-                "A smaller learning rate or precision fp32 may help."
+                f"The loss became {value} in epoch {epoch + 1}, batch {batch}; {HELP}"
             )
     return sum(values) / len(values)
 
@@ -194,7 +194,4 @@ def _check_finite(learner: Learner) -> None:
     """Raises NotFiniteError if the last step of all broke the prompt: no loss shows it."""
     for name, value in learner.named_parameters():
         if not bool(value.isfinite().all()):
-            raise NotFiniteError(
-                f"The trained {name} holds values that are no numbers. "
-                "A smaller learning rate or precision fp32 may help."
-            )
+            raise NotFiniteError(f"The trained {name} holds values that are no numbers; {HELP}")
