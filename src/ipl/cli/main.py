@@ -9,7 +9,7 @@ from io import TextIOWrapper
 import typer
 
 from ipl._version import __version__
-from ipl.cli import cache, demo, fit, learners, predict, select, words
+from ipl.cli import cache, demo, fit, learners, predict, select, table, words
 from ipl.errors import IplError
 
 # Threads that wait for each other by spinning slow two processes on one machine down many times;
@@ -30,6 +30,7 @@ app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)
 app.command("predict")(predict.predict)
 app.command("select")(select.select)
+app.command("table")(table.table)
 app.command("words")(words.words)
 
 
