@@ -11,6 +11,7 @@ from typing import Any
 from ipl.learners import learner_class
 from ipl.protocols.tables import paper
 
+BUNDLED = {"words_file": None, "sha256": "e6" * 32, "no_names": False}
 SENTENCE = "a photo of a {cls}, with emphasis on: {words}"
 
 
@@ -36,7 +37,10 @@ def record(
         chosen = {k: getattr(recipe, k) for k in ("epochs", "interval", "batch", "lr")}
         chosen |= {"m": recipe.m, "depth": recipe.depth, "views": "fresh", "search": "exact"}
         chosen |= {"lambda_": paper.LAMBDA.get(dataset, 0.1), "preset": "paper"}
-        chosen |= {"template": SENTENCE, "pool": {"name": "bundled", "sha256": "e6" * 32}}
+        chosen |= {
+            "template": SENTENCE,
+            "pool": {"words_file": None, "sha256": "e6" * 32, "no_names": False},
+        }
     chosen |= settings
     identity = [protocol, dataset, learner, words, seed, backbone, shots, chosen]
     short = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
@@ -47,6 +51,7 @@ def record(
         "error": error,
         "protocol": protocol,
         "dataset": dataset,
+        "targets": [] if protocol == "base-to-novel" else [n for n in accuracy if n != dataset],
         "learner": learner,
         "words": words,
         "seed": seed,

@@ -34,11 +34,11 @@ def table(
     """Show the results of a bench; write Markdown, CSV, LaTeX and JSON to DIR/tables."""
     from ipl.files import write_text
     from ipl.progress import Reporter
-    from ipl.protocols.tables import build_tables, read_runs
+    from ipl.protocols.tables import build_tables, read_results
 
     reporter = Reporter(quiet=quiet)
     style = _style("json" if as_json else style, save_to)
-    runs, warnings = read_runs(folders)
+    runs, warnings = read_results(folders)
     for warning in warnings:
         reporter.warn(warning)
     tables = build_tables(runs)

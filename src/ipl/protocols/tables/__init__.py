@@ -5,7 +5,7 @@ from ipl.protocols.tables.build import ResultTable, build_tables
 from ipl.protocols.tables.entries import AVERAGE, Entry, Number
 from ipl.protocols.tables.gains import Gain
 from ipl.protocols.tables.pairs import PairedTest, paired_test
-from ipl.protocols.tables.runs import Run, read_runs
+from ipl.protocols.tables.results import Result, read_results
 
 __all__ = [
     "AVERAGE",
@@ -14,10 +14,10 @@ __all__ = [
     "Gain",
     "Number",
     "PairedTest",
+    "Result",
     "ResultTable",
-    "Run",
     "build_tables",
     "paired_test",
-    "read_runs",
+    "read_results",
     "shown",
 ]

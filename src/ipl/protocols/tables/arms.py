@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipl.protocols.tables.runs import ZERO_SHOT, Run
+from ipl.protocols.tables.results import ZERO_SHOT, Result
 
 TITLES = {
     ZERO_SHOT: "zero-shot CLIP",
@@ -29,7 +29,7 @@ class Arm:
     learner: str
     with_words: bool
     varied: dict[str, Any]
-    runs: tuple[Run, ...] = field(repr=False)
+    runs: tuple[Result, ...] = field(repr=False)
 
     @property
     def label(self) -> str:
@@ -39,13 +39,13 @@ class Arm:
         return f"{name} ({varied})" if varied else name
 
 
-def arms_of(runs: Sequence[Run]) -> list[Arm]:
+def arms_of(runs: Sequence[Result]) -> list[Arm]:
     """Returns the rows of a table: zero-shot first, then learners in the paper's order.
 
     Runs of a learner are one row unless a setting differs, between any of them or, for what may
     change with the data set, within one data set.
     """
-    groups: dict[tuple[str, bool], list[Run]] = {}
+    groups: dict[tuple[str, bool], list[Result]] = {}
     for run in runs:
         groups.setdefault((run.learner, run.with_words), []).append(run)
     order = [*TITLES, *sorted({learner for learner, _ in groups} - set(TITLES))]
@@ -54,7 +54,7 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
         groups.items(), key=lambda item: (order.index(item[0][0]), item[0][1])
     ):
         varied = _varied(group)
-        rows: dict[str, list[Run]] = {}
+        rows: dict[str, list[Result]] = {}
         for run in group:
             rows.setdefault(same([run.config().get(key) for key in varied]), []).append(run)
         named = [({k: rs[0].config().get(k) for k in varied}, rs) for rs in rows.values()]
@@ -63,7 +63,7 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
     return arms
 
 
-def _varied(group: Sequence[Run]) -> list[str]:
+def _varied(group: Sequence[Result]) -> list[str]:
     configs = [(run.dataset, run.config()) for run in group]
     keys = list(dict.fromkeys(key for _, config in configs for key in config))
     varied = []
@@ -84,7 +84,7 @@ def _varied(group: Sequence[Run]) -> list[str]:
     return varied
 
 
-def common_settings(runs: Iterable[Run]) -> dict[str, Any]:
+def common_settings(runs: Iterable[Result]) -> dict[str, Any]:
     """Returns the settings that all runs have in common."""
     configs = [run.config() for run in runs if run.learner != ZERO_SHOT] or [
         run.config() for run in runs
@@ -102,11 +102,9 @@ def same(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """Returns a setting's value in a few characters."""
-    if isinstance(value, dict):
-        value = value.get("name") or value.get("mode") or same(value)
     if isinstance(value, float):
         return f"{value:g}"
-    text = str(value)
+    text = value if isinstance(value, str) else same(value)
     if len(text) == 64 and all(c in "0123456789abcdef" for c in text):
         return text[:8]
     return repr(text) if " " in text else text

@@ -11,7 +11,7 @@ from ipl.protocols.tables.entries import AVERAGE, Entry, average_of, entry_of, f
 from ipl.protocols.tables.gains import Gain, gains_of
 from ipl.protocols.tables.paper import WORDS
 from ipl.protocols.tables.published import BASE_TO_NOVEL, published_settings, targets_of
-from ipl.protocols.tables.runs import PROTOCOLS, ZERO_SHOT, Run
+from ipl.protocols.tables.results import PROTOCOLS, ZERO_SHOT, Result
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,16 @@ class ResultTable:
         return [entry for entry in self.entries if entry.dataset == dataset]
 
 
-def build_tables(runs: Sequence[Run]) -> list[ResultTable]:
+def build_tables(runs: Sequence[Result]) -> list[ResultTable]:
     """Returns a table for base-to-novel, and one for each source across data sets and domains."""
-    groups: dict[tuple[int, str], list[Run]] = {}
+    groups: dict[tuple[int, str], list[Result]] = {}
     for run in runs:
         source = "" if run.protocol == BASE_TO_NOVEL else run.dataset
         groups.setdefault((PROTOCOLS.index(run.protocol), source), []).append(run)
     return [_table(groups[key]) for key in sorted(groups)]
 
 
-def _table(runs: Sequence[Run]) -> ResultTable:
+def _table(runs: Sequence[Result]) -> ResultTable:
     protocol = runs[0].protocol
     source = None if protocol == BASE_TO_NOVEL else runs[0].dataset
     datasets = _datasets(runs, source)
@@ -72,11 +72,11 @@ def _table(runs: Sequence[Run]) -> ResultTable:
     )
 
 
-def _datasets(runs: Sequence[Run], source: str | None) -> tuple[str, ...]:
+def _datasets(runs: Sequence[Result], source: str | None) -> tuple[str, ...]:
     """Returns the data sets in the paper's order, the source first, others by name."""
     found = {run.dataset for run in runs}
     if source is not None:
-        found |= {name for run in runs for name in run.accuracy}
+        found |= {name for run in runs for name in (*run.accuracy, *run.targets)}
     known = [source, *targets_of(runs[0].protocol, source or "")]
     order = {name: place for place, name in enumerate(known) if name}
     return tuple(sorted(found, key=lambda name: (order.get(name, len(order)), name)))

@@ -19,11 +19,11 @@ from ipl.protocols.tables.published import (
     why_not_data,
     why_not_seeds,
 )
-from ipl.protocols.tables.runs import ZERO_SHOT, Run
+from ipl.protocols.tables.results import ZERO_SHOT, Result
 
 AVERAGE = "average"
 Values = dict[str, float]  # by measure, in %
-BySeed = dict[int, tuple[Run, Values]]
+BySeed = dict[int, tuple[Result, Values]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Entry:
         return self.paper is not None and bool(self.numbers) and not (self.differs or self.gaps)
 
 
-def measures_of(run: Run, dataset: str) -> Values | None:
+def measures_of(run: Result, dataset: str) -> Values | None:
     """Returns a finished run's measures on a data set in %, or None if it has none."""
     if run.protocol == BASE_TO_NOVEL and run.done and run.dataset == dataset:
         base, novel = 100 * run.accuracy["base"], 100 * run.accuracy["novel"]

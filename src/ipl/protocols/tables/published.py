@@ -10,12 +10,11 @@ from ipl.errors import IplError
 from ipl.learners import learner_class
 from ipl.protocols.base_to_novel import harmonic_mean
 from ipl.protocols.tables import paper
-from ipl.protocols.tables.runs import PROTOCOLS, ZERO_SHOT, Run
+from ipl.protocols.tables.results import BUNDLED, PROTOCOLS, ZERO_SHOT, Result
 
 BASE_TO_NOVEL, CROSS_DATASET, DOMAIN = PROTOCOLS
 RECIPE = ("epochs", "interval", "batch", "lr", "m", "depth")
 SEARCHES = ("exact", "exhaustive")  # the same words
-BUNDLED = "bundled"
 NOT_TESTED = "the paper does not test on"
 
 
@@ -49,7 +48,7 @@ def targets_of(protocol: str, source: str) -> tuple[str, ...]:
     return paper.TARGETS if protocol == CROSS_DATASET else paper.VARIANTS
 
 
-def published_settings(run: Run) -> dict[str, Any]:
+def published_settings(run: Result) -> dict[str, Any]:
     """Returns the paper's value of each setting that a run's record may hold; {} if not known."""
     if run.learner == ZERO_SHOT:
         return {}
@@ -68,7 +67,7 @@ def published_settings(run: Run) -> dict[str, Any]:
     return settings
 
 
-def why_not(run: Run) -> list[str]:
+def why_not(run: Result) -> list[str]:
     """Returns how a run's settings differ from the paper's, a few words each."""
     config = run.config()
     name = str(config.get("backbone"))
@@ -84,21 +83,21 @@ def why_not(run: Run) -> list[str]:
     return reasons + (_why_not_words(run, config) if run.with_words else [])
 
 
-def _why_not_words(run: Run, config: dict[str, Any]) -> list[str]:
+def _why_not_words(run: Result, config: dict[str, Any]) -> list[str]:
     reasons = []
     k = paper.WORDS.get(run.dataset)
     if run.words not in ("auto", k):
         reasons.append(f"words is {run.words}, not auto" + (f" or {k}" if k else ""))
-    search = _named(config.get("search", SEARCHES[0]))
+    search = config.get("search", SEARCHES[0])
     if search not in SEARCHES:
         reasons.append(f"search is {search}, which is approximate")
-    pool = _named(config.get("pool"))
-    if pool not in (None, BUNDLED):
+    pool = config.get("pool", BUNDLED)
+    if pool != BUNDLED:
         reasons.append(f"the pool of words is {pool}, not the bundled one")
     return reasons
 
 
-def why_not_data(run: Run, part: str) -> list[str]:
+def why_not_data(run: Result, part: str) -> list[str]:
     """Returns how the classes and test images of a data set differ from the published ones.
 
     `part` is the data set; of base-to-novel both halves are looked at.
@@ -134,7 +133,3 @@ def _fewer(what: str, found: Any, published: int) -> list[str]:
     if found is None:
         return [f"the number of {what} was not recorded"]
     return [f"{found:,} {what}, not {published:,}"]
-
-
-def _named(value: Any) -> Any:
-    return (value.get("name") or value.get("mode")) if isinstance(value, dict) else value

@@ -24,7 +24,7 @@ def as_text(sheets: Sequence[Sheet]) -> Group:
         table = Table(box=None, pad_edge=False)
         for column, name in enumerate(sheet.columns):
             if column < sheet.left:  # on a narrow terminal numbers fold before names vanish
-                table.add_column(name, min_width=min(12, len(name)))
+                table.add_column(name, min_width=len(name), overflow="fold")
             else:
                 table.add_column(name, justify="right")
         for section in sheet.sections:

@@ -1,4 +1,4 @@
-"""Run records read back from a folder; a damaged one is named and left out."""
+"""Result records read back from a folder; a damaged one is named and left out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from ipl.files import is_folder
 FORMAT = 1
 PROTOCOLS = ("base-to-novel", "cross-dataset", "domain")
 ZERO_SHOT = "zero-shot"
+BUNDLED = "bundled"
 # How a run was carried out, not what was run.
-MACHINERY = frozenset({"memory", "device", "cache", "strict", "reporter", "jobs", "profile"})
+MACHINERY = frozenset({"memory", "device", "cache", "strict"})
 # What a prompt without words does not depend on.
 ABOUT_WORDS = frozenset(
     {"interval", "lambda_", "preset", "word_embedding", "template"}
@@ -26,7 +27,7 @@ KINDS = {str: "text", int: "a whole number", dict: "an object"}
 
 
 @dataclass(frozen=True)
-class Run:
+class Result:
     """One record: what was run, and the accuracies (from 0 to 1) or the error it came to."""
 
     id: str
@@ -41,6 +42,7 @@ class Run:
     data: dict[str, Any] = field(repr=False)
     accuracy: dict[str, float]
     error: str | None
+    targets: tuple[str, ...] = ()  # data sets that were to be tested beside the source
     time: str = ""
 
     @property
@@ -55,32 +57,42 @@ class Run:
 
     def config(self) -> dict[str, Any]:
         """Returns every setting that can change the result, but data set and seed."""
-        settings = {k: v for k, v in self.settings.items() if k not in MACHINERY | {"words"}}
-        if not self.with_words:
-            settings = {k: v for k, v in settings.items() if k not in ABOUT_WORDS}
-        if self.learner == ZERO_SHOT:
-            settings = {k: v for k, v in settings.items() if k == "class_template"}
-        else:
+        settings: dict[str, Any] = {}
+        if self.learner != ZERO_SHOT:
+            ignored = MACHINERY if self.with_words else MACHINERY | ABOUT_WORDS
+            settings = {k: v for k, v in self.settings.items() if k not in ignored}
             settings |= {"words": self.words, "shots": self.shots}
-        backbone = {k: self.backbone.get(k) for k in ("name", "weights_sha256")}
-        precision = self.backbone.get("precision", settings.get("precision"))
-        names = {"backbone": backbone["name"], "weights": backbone["weights_sha256"]}
-        return {**settings, **names, "precision": precision}
+        if "pool" in settings:
+            settings["pool"] = pool_name(settings["pool"])
+        settings["backbone"] = self.backbone.get("name")
+        settings["weights"] = self.backbone.get("weights_sha256")
+        settings["precision"] = self.backbone.get("precision")
+        return settings
 
 
-def read_runs(folders: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
+def pool_name(pool: Any) -> str:
+    """Returns what a pool of words is called: bundled, without names, or an own list's file."""
+    if not isinstance(pool, dict):
+        return str(pool)
+    name = BUNDLED
+    if pool.get("words_file"):
+        name = f"{Path(str(pool['words_file'])).name} {str(pool.get('sha256'))[:8]}"
+    return f"{name} without names" if pool.get("no_names") else name
+
+
+def read_results(folders: Sequence[str | Path]) -> tuple[list[Result], list[str]]:
     """Returns the runs recorded in bench folders, and a sentence for each that is left out.
 
     Of a run that is there twice the finished one counts, then the later one.
     """
-    found: dict[str, Run] = {}
+    found: dict[str, Result] = {}
     notes: list[str] = []
     for folder in map(Path, folders):
         if not is_folder(folder):
             raise DataError(f"There is no folder {folder}.")
-        for path in sorted((folder / "records").glob("*.json")):
+        for path in sorted((folder / "records").glob("[!.]*.json")):
             try:
-                run = read_run_record(path)
+                run = read_result(path)
             except DataError as error:
                 notes.append(f"{error} It is left out.")
                 continue
@@ -102,7 +114,7 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
     return list(found.values()), notes
 
 
-def read_run_record(path: Path) -> Run:
+def read_result(path: Path) -> Result:
     """Returns the run recorded in a file; DataError says what is wrong with it."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -122,7 +134,7 @@ def read_run_record(path: Path) -> Run:
         raise DataError(f"{path} is a damaged run record: {what}.") from None
 
 
-def _run(value: dict[str, Any]) -> Run:
+def _run(value: dict[str, Any]) -> Result:
     """Returns the run that a record's values say; KeyError, TypeError or ValueError if none."""
     if value["protocol"] not in PROTOCOLS:
         raise ValueError(f"protocol is {value['protocol']!r}; known are {', '.join(PROTOCOLS)}")
@@ -149,7 +161,10 @@ def _run(value: dict[str, Any]) -> Run:
     parts = {name: value.get(name) or {} for name in ("settings", "backbone", "data")}
     for name, part in parts.items():
         _check(name, part, dict)
-    return Run(
+    targets = value.get("targets") or []
+    if not isinstance(targets, list) or not all(isinstance(name, str) for name in targets):
+        raise ValueError(f"targets is {targets!r}; it must be a list of names")
+    return Result(
         id=value["id"],
         protocol=value["protocol"],
         dataset=value["dataset"],
@@ -159,6 +174,7 @@ def _run(value: dict[str, Any]) -> Run:
         shots=value["shots"],
         accuracy={name: float(number) for name, number in accuracy.items()},
         error=None if done else str(value.get("error") or "no reason was recorded"),
+        targets=tuple(targets),
         time=str(value.get("time", "")),
         **parts,
     )
