@@ -184,3 +184,18 @@ def test_a_run_across_data_sets_that_failed_leaves_its_targets(tmp_path: Path) -
     table = one(tmp_path, failed)
     assert table.datasets == paper.ELEVEN
     assert find(table, "dtd", "CoOp").gaps == ("0 of 1 seeds (seed 1 failed: The disk is full.)",)
+
+
+def test_a_run_that_failed_before_the_weights_were_read_is_in_its_row(tmp_path: Path) -> None:
+    failed = record(seed=1, error="The backbone is gone.")
+    failed["backbone"]["weights_sha256"] = None
+    table = one(tmp_path, failed, record(seed=2), *(record(words=0, seed=s) for s in (1, 2)))
+    assert [arm.label for arm in table.arms] == ["CoOp", "CoOp + IPL"]
+    assert len(table.gains) == 1
+
+
+def test_other_weights_under_the_same_name_are_another_row(tmp_path: Path) -> None:
+    other = record(seed=2)
+    other["backbone"]["weights_sha256"] = "cd" * 32
+    labels = [arm.label for arm in one(tmp_path, record(seed=1), other).arms]
+    assert labels == ["CoOp + IPL (weights abababab)", "CoOp + IPL (weights cdcdcdcd)"]

@@ -74,11 +74,14 @@ def _varied(group: Sequence[Result]) -> list[str]:
                 by_set.setdefault(dataset, set()).add(same(config.get(key)))
             differs = any(len(values) > 1 for values in by_set.values())
         else:
-            differs = len({same(config.get(key)) for _, config in configs}) > 1
+            # A run that failed early does not know the weights.
+            known = [c for _, c in configs if key != "weights" or c[key] is not None]
+            differs = len({same(config.get(key)) for config in known}) > 1
         if differs:
             varied.append(key)
-    names = {same(config.get("backbone")) for _, config in configs}
-    both = {same([config.get("backbone"), config.get("weights")]) for _, config in configs}
+    known = [config for _, config in configs if config["weights"] is not None]
+    names = {same(config["backbone"]) for config in known}
+    both = {same([config["backbone"], config["weights"]]) for config in known}
     if "weights" in varied and len(names) == len(both):
         varied.remove("weights")  # the name says it
     return varied

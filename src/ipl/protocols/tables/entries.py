@@ -19,7 +19,7 @@ from ipl.protocols.tables.published import (
     why_not_data,
     why_not_seeds,
 )
-from ipl.protocols.tables.results import ZERO_SHOT, Result
+from ipl.protocols.tables.results import NOT_RUN, ZERO_SHOT, Result
 
 AVERAGE = "average"
 Values = dict[str, float]  # by measure, in %
@@ -159,7 +159,9 @@ def _gaps(arm: Arm, dataset: str, seeds: Sequence[int], expected: Sequence[int])
     failed = {
         run.seed: run.error
         for run in arm.runs
-        if run.error and run.seed not in seeds and (across or run.dataset == dataset)
+        if run.error not in (None, NOT_RUN)
+        and run.seed not in seeds
+        and (across or run.dataset == dataset)
     }
     told = [f"seed {seed} failed: {error}" for seed, error in sorted(failed.items())]
     absent = [str(seed) for seed in expected if seed not in seeds and seed not in failed]

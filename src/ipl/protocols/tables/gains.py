@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ipl.protocols.tables.arms import Arm, same
 from ipl.protocols.tables.entries import Values, finished
@@ -36,7 +37,7 @@ def gains_of(arms: Sequence[Arm], datasets: Sequence[str]) -> list[Gain]:
 
 
 def _gain(arm: Arm, over: Arm, datasets: Sequence[str]) -> Gain | None:
-    ours, theirs = arm.runs[0].config(), over.runs[0].config()
+    ours, theirs = _config(arm), _config(over)
     shared = [key for key in theirs if key in ours and key not in BELONGS_TO_WORDS]
     differs = [key for key in shared if same(ours[key]) != same(theirs[key])]
     # Rows that a setting tells apart on both sides are pairs only where it agrees.
@@ -56,3 +57,8 @@ def _gain(arm: Arm, over: Arm, datasets: Sequence[str]) -> Gain | None:
         for measure in pairs[0][0]
     }
     return Gain(arm, over, tests, tuple(differs))
+
+
+def _config(arm: Arm) -> dict[str, Any]:
+    """Returns the settings of a row's first finished run: one that failed may not know all."""
+    return next((run for run in arm.runs if run.done), arm.runs[0]).config()

@@ -16,6 +16,7 @@ FORMAT = 1
 PROTOCOLS = ("base-to-novel", "cross-dataset", "domain")
 ZERO_SHOT = "zero-shot"
 BUNDLED = "bundled"
+NOT_RUN = "not run"  # as an error: there is no record
 # How a run was carried out, not what was run.
 MACHINERY = frozenset({"memory", "device", "cache", "strict"})
 # What a prompt without words does not depend on.
