@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_backbone
 from ipl.cache import Cache
-from ipl.datasets import Dataset, check_draw, read_dataset
+from ipl.datasets import Dataset, check_class_names, check_draw, read_dataset
 from ipl.errors import ConfigError, DataError, IplError, SavedRunError
-from ipl.learners import CLASS_TEMPLATE, Learner, Recipe, learner_class
+from ipl.learners import CLASS_TEMPLATE, PROTOCOLS, Learner, Recipe, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.saving import SavedPrompt, capture, find_backbone, read_run, restore, write_run
@@ -31,7 +31,7 @@ class PromptClassifier:
     """A frozen CLIP with a prompt learnt from a few pictures per class.
 
     `words` is how many real words the prompt gets: 0 is the plain learner, "auto" the number from 1
-    to 6 that trains best. What is None takes the learner's published value.
+    to 6 that trains best. What is None takes the learner's published value for the `protocol`.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class PromptClassifier:
         precision: str = "fp32",
         cache: bool = True,
         strict: bool = False,
+        protocol: str = "base-to-novel",
         reporter: Reporter = SILENT,
     ) -> None:
         check_draw(shots, seed)
@@ -69,19 +70,18 @@ class PromptClassifier:
         self.learner = learner
         self.words = words
         self.shots = shots
-        self.recipe: Recipe = (
-            learner_class(learner)
-            .recipe(words if isinstance(words, int) else 1)
-            .override(epochs=epochs, interval=interval, batch=batch, lr=lr, m=m, depth=depth)
-        )
+        if protocol not in PROTOCOLS:
+            raise ConfigError(f"protocol is {protocol!r}; allowed are {', '.join(PROTOCOLS)}.")
+        published = learner_class(learner).recipe(words if isinstance(words, int) else 1, protocol)
+        given = {"epochs": epochs, "interval": interval, "batch": batch, "lr": lr, "m": m}
+        self.recipe: Recipe = published.override(**given, depth=depth)
         check_words(words, self.recipe)
         self.choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
         self.placeholder = placeholder
         self.class_template = class_template
         self.views = views
         self.seed = seed
-        self.device = device
-        self.precision = precision
+        self.device, self.precision = device, precision
         self.cache = cache
         self.strict = strict
         self.reporter = reporter
@@ -213,15 +213,19 @@ class PromptClassifier:
         self._warn()
         if not seen.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
+        if list(dataset.class_names) == self.classes_:  # a published list may say a name twice
+            return self._accuracy(seen)
         places = torch.tensor([self.classes_.index(name) for name in dataset.class_names])
         return self._accuracy(seen, places)
 
-    def with_classes(self, class_names: Sequence[str]) -> PromptClassifier:
+    def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
         """Returns a classifier with the same words and vectors for other classes."""
-        if len(class_names) < 2:
-            raise DataError(f"{len(class_names)} class(es) given; at least two are needed.")
+        names = classes.class_names if isinstance(classes, Dataset) else classes
+        if len(names) < 2:
+            raise DataError(f"{len(names)} class(es) given; at least two are needed.")
+        check_class_names(names, alike=isinstance(classes, Dataset) and classes.alike)
         other = copy.copy(self)
-        other._learner = self._fitted().for_classes(class_names)
+        other._learner = self._fitted().for_classes(names)
         other.classes_ = list(other._learner.prompts.class_names)
         return other
 

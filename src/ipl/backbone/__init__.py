@@ -1,6 +1,6 @@
 """One frozen CLIP: tokens, features, the places where prompts enter, and the prefix cache."""
 
-from ipl.backbone.clip import Backbone, Enter
+from ipl.backbone.clip import Backbone, Enter, check_precision
 from ipl.backbone.images import (
     ImageFeatures,
     Source,
@@ -24,6 +24,7 @@ __all__ = [
     "PrefixCache",
     "Preprocessing",
     "Source",
+    "check_precision",
     "crop",
     "encode_files",
     "load_backbone",

@@ -27,9 +27,10 @@ class Dataset:
     train: tuple[Item, ...]
     test: tuple[Item, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader passed over, a sentence each
+    alike: bool = False  # a published list of classes, in which two names may read the same
 
     def __post_init__(self) -> None:
-        check_class_names(self.class_names)
+        check_class_names(self.class_names, self.alike)
         if len(self.class_names) < 2:
             raise DataError(
                 f"{self.name} has one class only ({self.class_names[0]!r}); "
@@ -63,14 +64,17 @@ def clean_class_name(raw: str) -> str:
     return " ".join(raw.replace("_", " ").split())
 
 
-def check_class_names(names: Sequence[str]) -> None:
-    """Raises DataError for a name that is empty or not ASCII, and for two that read the same."""
+def check_class_names(names: Sequence[str], alike: bool = False) -> None:
+    """Raises DataError for a name that is empty or not ASCII, and for two that read the same.
+
+    `alike` allows the latter: ImageNet's published list calls two classes "missile".
+    """
     if not names:
         raise DataError("There are no class names; give at least one.")
     seen: dict[str, str] = {}
-    for name in names:
+    for position, name in enumerate(names, start=1):
         if not clean_class_name(name):
-            raise DataError(f"Class {len(seen) + 1} has an empty name; every class needs a name.")
+            raise DataError(f"Class {position} has an empty name; every class needs a name.")
         if not name.isascii():
             ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
             hint = f", for example to {ascii_name!r}" if ascii_name.strip() else ""
@@ -78,7 +82,7 @@ def check_class_names(names: Sequence[str]) -> None:
                 f"Class name {name!r} is not ASCII; CLIP reads English, so rename it{hint}."
             )
         key = clean_class_name(name).lower()  # CLIP's tokenizer lower-cases
-        if key in seen:
+        if key in seen and not alike:
             raise DataError(
                 f"Two classes have the same name: {seen[key]!r} and {name!r} read the same to CLIP."
             )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.images import files_below, is_image_name
+from ipl.datasets.text import read_text
 from ipl.errors import DataError
 from ipl.files import is_folder, is_there
 
@@ -131,15 +132,8 @@ def _note_skipped(skipped: list[Path], strict: bool) -> tuple[str, ...]:
     return (f"{len(skipped)} file(s) that are not images were skipped: {named}.",)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as UTF-8 text: {error}.") from None
-
-
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(io.StringIO(_text(path), newline=""))
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
     columns = [(name or "").strip() for name in reader.fieldnames or []]
     if not {"path", "label"} <= set(columns):
         raise DataError(
@@ -155,7 +149,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -10,28 +11,37 @@ from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.scenes import CLASSES, draw
 from ipl.files import write_bytes
 
+PER_CLASS = 24  # pictures of each class to draw shots from, and as many to test on
+
 
 def scenes_dataset(
     root: Path,
-    train: int = 24,
-    test: int = 24,
+    train: int = PER_CLASS,
+    test: int = PER_CLASS,
     style: str = "painted",
     progress: Callable[[], None] | None = None,
+    anew: bool = True,
 ) -> Dataset:
     """Returns the drawn scenes, drawn into `root` as train/<class>/ and test/<class>/.
 
     The order of classes is the data set's own: landscapes are the base half, landmarks and skies
-    the novel half.
+    the novel half. Unless drawn `anew`, pictures that are there are left as they are.
     """
     parts: dict[str, list[Item]] = {"train": [], "test": []}
     for label, name in enumerate(CLASSES):
         for index in range(train + test):
             part = "train" if index < train else "test"
             path = root / part / name / f"{index:03d}.png"
-            png = BytesIO()
-            draw(name, index, style).save(png, "PNG")
-            write_bytes(path, png.getvalue())
+            if anew or not path.is_file():
+                png = BytesIO()
+                draw(name, index, style).save(png, "PNG")
+                write_bytes(path, png.getvalue())
             parts[part].append(Item(path, label))
             if progress is not None:
                 progress()
     return Dataset("drawn scenes", CLASSES, tuple(parts["train"]), tuple(parts["test"]))
+
+
+def kept_scenes(root: Path) -> Dataset:
+    """Returns the drawn scenes in `root`/scenes; what is missing there is drawn first."""
+    return replace(scenes_dataset(root / "scenes", anew=False), name="scenes")

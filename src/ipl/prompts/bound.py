@@ -55,7 +55,7 @@ def bind(
     """Returns the layout's prompts for these classes, as long as the longest of them."""
     if placeholder not in PLACEHOLDERS:
         raise ConfigError(f"placeholder is {placeholder!r}; allowed are {', '.join(PLACEHOLDERS)}.")
-    check_class_names(class_names)
+    check_class_names(class_names, alike=True)  # whoever took the names in has checked the rest
     names = tuple(clean_class_name(name) for name in class_names)
     walks = [_walk(layout, backbone, name) for name in names]
     _check_room(layout, backbone, names, walks)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ipl.backbone import Backbone, FeatureStore
 from ipl.classifier import PromptClassifier
-from ipl.datasets import Dataset, sample_shots, split_base_novel
+from ipl.datasets import Dataset, split_base_novel
 from ipl.errors import ConfigError
 from ipl.progress import SILENT, Reporter
+from ipl.protocols.tasks import base_shots
 from ipl.protocols.zero_shot import zero_shot_accuracy
 
 
@@ -71,9 +72,7 @@ def base_to_novel(
     base, novel = split_base_novel(dataset)
     result = BaseToNovel()
     for seed in seeds:
-        # Shots are drawn over all classes, then the novel ones are left out, as published.
-        drawn = sample_shots(dataset.train, shots, seed)
-        half, _ = split_base_novel(replace(dataset, train=drawn))
+        half = base_shots(dataset, shots, seed)
         for method in methods:
             if method.settings is None:
                 outcome = Outcome(
@@ -91,7 +90,7 @@ def base_to_novel(
                     method.name,
                     seed,
                     classifier.score(base, store),
-                    classifier.with_classes(novel.class_names).score(novel, store),
+                    classifier.with_classes(novel).score(novel, store),
                     tuple(classifier.words_),
                 )
             result.outcomes.append(outcome)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ FORMATS = ("svg", "png")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK, PALE = "#333333", "#DDDDDD"
 TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.edgecolor": INK,
@@ -35,16 +36,21 @@ STYLE = {
 }
 
 
+def check_matplotlib() -> None:
+    """Raises ConfigError unless plots can be made."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError(
+            "A plot needs matplotlib, which is not installed: pip install 'ipl[plots]', or leave "
+            "it out with --no-plot."
+        )
+
+
 def plot_ablation(ablation: Ablation) -> dict[str, bytes]:
     """Returns the plot of an ablation's average, as SVG and as PNG."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError(
-            "A plot needs matplotlib, which is not installed: pip install 'ipl[plots]' "
-            "(or leave it out with --no-plot)."
-        ) from None
+    check_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.1 * len(ablation.measures) + 0.4, 3.3), layout="constrained")
         _draw(figure, ablation)

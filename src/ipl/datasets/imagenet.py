@@ -1,0 +1,134 @@
+"""ImageNet's folders and its four variants: one folder per class, named by its WordNet id."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ipl.datasets.benchmarks import BENCHMARKS, SPLITS_HOME, Benchmark
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.images import EXTENSIONS
+from ipl.datasets.split_file import prompt_name
+from ipl.datasets.text import read_lines
+from ipl.errors import DataError
+
+CLASSNAMES = "classnames.txt"
+
+
+def read_imagenet(benchmark: Benchmark, folder: Path) -> Dataset:
+    """Returns ImageNet with its validation part as test; folders and files in sorted order."""
+    names = read_classnames(folder / CLASSNAMES)
+    train, test = folder / benchmark.images / "train", folder / benchmark.images / "val"
+    wnids = class_folders(train, names)
+    _check_same(wnids, class_folders(test, names), train, test)
+    return Dataset(
+        name=benchmark.name,
+        class_names=tuple(names[wnid] for wnid in wnids),
+        train=tuple(_items(train, wnids)),
+        test=tuple(_items(test, wnids)),
+        alike=True,
+    )
+
+
+def read_variant(benchmark: Benchmark, folder: Path, root: Path) -> Dataset:
+    """Returns a variant of ImageNet; it has test pictures alone.
+
+    Those with 1,000 classes must have ImageNet's, the others are over the classes they have.
+    """
+    names = _variant_names(folder, root)
+    images = folder / benchmark.images
+    if benchmark.layout == "by-number":
+        wnids = sorted(names)
+        folders = [str(number) for number in range(len(wnids))]
+        _check_same(folders, sorted(_folders(images), key=_as_number), root, images)
+    else:
+        wnids = folders = class_folders(images, names)
+        if benchmark.classes == BENCHMARKS["imagenet"].classes:
+            _check_same(sorted(names), wnids, Path(CLASSNAMES), images)
+    return Dataset(
+        name=benchmark.name,
+        class_names=tuple(names[wnid] for wnid in wnids),
+        train=(),
+        test=tuple(_items(images, folders)),
+        alike=True,
+    )
+
+
+def read_classnames(file: Path) -> dict[str, str]:
+    """Returns class names by WordNet id from a file of lines such as `n01440764 tench`."""
+    names: dict[str, str] = {}
+    for number, line in read_lines(file, f"it is linked from {SPLITS_HOME}"):
+        wnid, _, name = line.partition(" ")
+        if not name.strip():
+            raise DataError(f"{file}, line {number}: {line!r} has no name after the WordNet id.")
+        if wnid in names:
+            raise DataError(f"{file}, line {number}: {wnid} stands there twice.")
+        names[wnid] = prompt_name(name)
+    if not names:
+        raise DataError(f"{file} is empty; each line is a WordNet id and a name.")
+    return names
+
+
+def class_folders(folder: Path, names: dict[str, str]) -> list[str]:
+    """Returns the class folders in order, having checked that each has a name."""
+    found = sorted(_folders(folder))
+    for wnid in found:
+        if wnid not in names:
+            raise DataError(f"{folder / wnid} has no name in {CLASSNAMES}.")
+    return found
+
+
+def _variant_names(folder: Path, root: Path) -> dict[str, str]:
+    """Returns ImageNet's class names, from its own folder or from a copy beside the variant."""
+    main, own = root / BENCHMARKS["imagenet"].folder / CLASSNAMES, folder / CLASSNAMES
+    if not main.is_file():
+        if own.is_file():
+            return read_classnames(own)
+        raise DataError(
+            f"No file {CLASSNAMES} in {main.parent} or {folder}: class names are read from it; "
+            f"it is linked from {SPLITS_HOME}."
+        )
+    names = read_classnames(main)
+    if own.is_file() and (copy := read_classnames(own)) != names:
+        wnid = min(w for w in {*names, *copy} if names.get(w) != copy.get(w))
+        raise DataError(
+            f"{own} differs from {main} at {wnid}: {copy.get(wnid)!r} and {names.get(wnid)!r}."
+        )
+    return names
+
+
+def _check_same(expected: Sequence[str], found: Sequence[str], source: Path, variant: Path) -> None:
+    """Raises DataError with the first class that one has and the other has not."""
+    if list(expected) == list(found):
+        return
+    first = min({*expected} ^ {*found}, key=_as_number)
+    if first in expected:
+        raise DataError(f"{variant} has no folder {first}, a class of {source}.")
+    raise DataError(f"{variant / first} is no class of {source}.")
+
+
+def _as_number(name: str) -> tuple[int, str]:
+    return (int(name) if name.isascii() and name.isdigit() else -1, name)
+
+
+def _folders(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            seen = [entry for entry in entries if not entry.name.startswith(".")]
+            found = [entry.name for entry in seen if entry.is_dir()]
+    except OSError as error:
+        raise DataError(f"{folder} cannot be listed: {error.strerror}.") from None
+    if not found:
+        loose = f"; its {len(seen):,} files must be sorted into such folders" if seen else ""
+        raise DataError(f"{folder} has no class folders such as n01440764{loose}.")
+    return found
+
+
+def _items(folder: Path, folders: Sequence[str]) -> Iterator[Item]:
+    # Sorted, so that the same shots are drawn on every machine; no file is looked at.
+    for label, name in enumerate(folders):
+        inner = folder / name
+        for file in sorted(os.listdir(inner)):
+            if not file.startswith(".") and os.path.splitext(file)[1].lower() in EXTENSIONS:
+                yield Item(inner / file, label)

@@ -1,0 +1,81 @@
+"""The one entrance to the published data sets, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ipl.datasets.aircraft import read_aircraft
+from ipl.datasets.benchmarks import BENCHMARKS, SPLITS_HOME, Benchmark
+from ipl.datasets.dataset import Dataset
+from ipl.datasets.domains import read_domain
+from ipl.datasets.imagenet import read_imagenet, read_variant
+from ipl.datasets.scenes_set import kept_scenes
+from ipl.datasets.split_file import read_split
+from ipl.errors import ConfigError, DataError, did_you_mean
+from ipl.files import is_folder
+
+# Folder names that a split file may have kept, as prompts say them.
+REPAIRS = {
+    "eurosat": {
+        "AnnualCrop": "Annual Crop Land",
+        "HerbaceousVegetation": "Herbaceous Vegetation Land",
+        "Highway": "Highway or Road",
+        "Industrial": "Industrial Buildings",
+        "Pasture": "Pasture Land",
+        "PermanentCrop": "Permanent Crop Land",
+        "Residential": "Residential Buildings",
+        "SeaLake": "Sea or Lake",
+    }
+}
+
+
+def read_benchmark(name: str, root: str | Path) -> Dataset:
+    """Returns a published data set below `root`, in CoOp's layout; looks at no picture.
+
+    A domain is named like `pacs/photo`. `scenes` are the drawn scenes, drawn into `root` if they
+    are not there yet.
+    """
+    check_name(name)
+    root = Path(root)
+    if name == "scenes":
+        return kept_scenes(root)
+    if not is_folder(root):
+        raise DataError(f"No such folder: {root}; it should hold the folders of the data sets.")
+    if name not in BENCHMARKS:
+        return read_domain(root, name)
+    benchmark = BENCHMARKS[name]
+    folder = root / benchmark.folder
+    if not is_folder(folder):
+        raise DataError(f"{name}: no folder {folder}; the data is to be had from {benchmark.home}.")
+    try:
+        return _read(benchmark, folder, root)
+    except PermissionError as error:
+        raise DataError(f"No permission to read {error.filename or folder}.") from None
+
+
+def _read(benchmark: Benchmark, folder: Path, root: Path) -> Dataset:
+    if benchmark.layout == "aircraft":
+        return read_aircraft(benchmark, folder)
+    if benchmark.layout == "imagenet":
+        return read_imagenet(benchmark, folder)
+    if benchmark.is_variant:
+        return read_variant(benchmark, folder, root)
+    return read_split(
+        folder / (benchmark.split_file or ""),
+        folder / benchmark.images,
+        benchmark.name,
+        repairs=REPAIRS.get(benchmark.name),
+        hint=f"it is linked from {SPLITS_HOME}",
+    )
+
+
+def check_name(name: str) -> None:
+    """Raises ConfigError unless this is a data set's name, or that of a domain: `pacs/photo`."""
+    if name in BENCHMARKS or name == "scenes":
+        return
+    group, slash, domain = name.partition("/")
+    if not slash:
+        known = did_you_mean(name, [*BENCHMARKS, "scenes"])
+        raise ConfigError(f"There is no data set {name!r}; a domain is named pacs/photo.{known}")
+    if any(part in ("", ".", "..") or {*part} & {*"/\\"} for part in (group, domain)):
+        raise ConfigError(f"{name!r} is no data set; a domain is named like pacs/photo.")

@@ -1,0 +1,114 @@
+"""CoOp's split files: {"train", "val", "test"} -> [path, label, class name]."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ipl.datasets.dataset import Dataset, Item, clean_class_name
+from ipl.datasets.text import read_text
+from ipl.errors import DataError
+
+SHAPE = "expected an object with train and test, each a list of [path, label, class name]"
+Row = tuple[str, int, str]
+
+
+def read_split(
+    file: Path,
+    images: Path,
+    name: str,
+    domain: str | None = None,
+    repairs: Mapping[str, str] | None = None,
+    hint: str = "",
+) -> Dataset:
+    """Returns the data set of a split file; its paths start at `images`, none is looked at.
+
+    A file for several domains holds such an object for each. The validation part is not used.
+    `repairs` are class names that a prompt says in other words.
+    """
+    try:
+        split = json.loads(read_text(file, hint))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        why = f"{error.msg}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise DataError(f"{file} is not JSON ({why or 'nested too deeply'}): {SHAPE}.") from None
+    if domain is not None:
+        if not isinstance(split, dict) or domain not in split:
+            known = ", ".join(split) if isinstance(split, dict) else "none"
+            raise DataError(f"{file} has no domain {domain!r}; it has {known}.")
+        split = split[domain]
+    parts = {part: _rows(file, split, part) for part in ("train", "test")}
+    _check_paths(file, parts)
+    names = _names(file, [row for rows in parts.values() for row in rows])
+    items = {
+        part: tuple(Item(images / path, label) for path, label, _ in rows)
+        for part, rows in parts.items()
+    }
+    return Dataset(
+        name=name,
+        class_names=tuple(prompt_name(n, repairs) for n in names),
+        train=items["train"],
+        test=items["test"],
+    )
+
+
+def prompt_name(raw: str, repairs: Mapping[str, str] | None = None) -> str:
+    """Returns a published class name as a prompt says it: with blanks, and in ASCII."""
+    name = unicodedata.normalize("NFKD", (repairs or {}).get(raw, raw))
+    plain = "".join(c for c in name if not unicodedata.combining(c))
+    return clean_class_name(plain)
+
+
+def _rows(file: Path, split: Any, part: str) -> list[Row]:
+    if not isinstance(split, dict) or not isinstance(split.get(part), list):
+        what = f"no list {part!r}" if isinstance(split, dict) else "no object"
+        raise DataError(f"{file} holds {what}: {SHAPE}.")
+    for number, row in enumerate(split[part]):
+        if not _is_row(row):
+            shown = json.dumps(row)
+            shown = shown if len(shown) <= 80 else shown[:80] + "..."
+            raise DataError(f"{file}: {part}[{number}] is {shown}: {SHAPE}.")
+    if not split[part]:
+        raise DataError(f"{file}: {part} is empty: {SHAPE}.")
+    return [(path, label, name) for path, label, name in split[part]]
+
+
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, list) or len(row) != 3:
+        return False
+    path, label, name = row
+    return isinstance(path, str) and bool(path) and type(label) is int and isinstance(name, str)
+
+
+def _check_paths(file: Path, parts: Mapping[str, list[Row]]) -> None:
+    seen: dict[str, str] = {}
+    for part, rows in parts.items():
+        for path, _, _ in rows:
+            if path in seen:
+                where = part if seen[path] == part else f"{seen[path]} and {part}"
+                raise DataError(f"{file} names {path} twice ({where}); each image may stand once.")
+            seen[path] = part
+
+
+def _names(file: Path, rows: list[Row]) -> list[str]:
+    """Returns the class names in order of label, having checked that labels count up from 0."""
+    names: dict[int, str] = {}
+    for path, label, name in rows:
+        if names.setdefault(label, name) != name:
+            raise DataError(
+                f"{file}: label {label} is {names[label]!r} and, for {path}, {name!r}; "
+                "a label has one name."
+            )
+    labels = sorted(names)
+    for expected, label in enumerate(labels):
+        if label != expected:
+            what = "start at" if expected == 0 else f"jump from {labels[expected - 1]} to"
+            raise DataError(
+                f"{file}: labels {what} {label}; {len(labels)} classes need the labels 0 to "
+                f"{len(labels) - 1}."
+            )
+    return [names[label] for label in labels]

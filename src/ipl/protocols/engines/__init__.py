@@ -1,0 +1,20 @@
+"""Where runs are computed: in this process, in processes of this machine, or on a Ray cluster."""
+
+from ipl.errors import ConfigError
+from ipl.protocols.bench import Place
+from ipl.protocols.engines.base import Engine, Finished, Queue, Tell
+from ipl.protocols.engines.local import LocalEngine
+
+ENGINES = ("local", "ray")
+
+
+def make_engine(name: str, place: Place, jobs: int = 1, address: str | None = None) -> Engine:
+    """Returns the engine of that name; `address` is that of a Ray cluster."""
+    if name not in ENGINES:
+        raise ConfigError(f"engine is {name!r}; allowed are {', '.join(ENGINES)}.")
+    if address is not None:
+        raise ConfigError(f"address is {address!r}; it is for engine ray, not for {name!r}.")
+    return LocalEngine(place, jobs)
+
+
+__all__ = ["ENGINES", "Engine", "Finished", "LocalEngine", "Queue", "Tell", "make_engine"]

@@ -1,0 +1,77 @@
+"""What `all` means: the data sets below a folder that a plan could use, and why others are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ipl.datasets import (
+    BENCHMARKS,
+    Dataset,
+    check_files,
+    check_name,
+    read_benchmark,
+    sample_shots,
+)
+from ipl.datasets.domains import domains_in
+from ipl.errors import ConfigError, DataError
+from ipl.files import is_folder
+from ipl.protocols.plan import BASE_TO_NOVEL, DOMAIN, Plan
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A plan for data sets that are there, and a sentence on each that was left out."""
+
+    plan: Plan
+    notes: tuple[str, ...] = ()
+
+
+def find_datasets(plan: Plan, root: Path) -> Found:
+    """Returns the plan with `all` replaced by every data set that is complete below `root`.
+
+    Names that are none of a data set's are refused here.
+    """
+    if not is_folder(root):
+        raise ConfigError(f"data is {str(root)!r}; there is no such folder.")
+    named = [name for name in plan.datasets if name != ALL]
+    for name in (*named, *filter(None, [plan.source])):
+        check_name(name)
+    if ALL not in plan.datasets:
+        return Found(plan)
+    notes = []
+    for name in _candidates(plan, root):
+        if name in named:
+            continue
+        try:
+            _check_complete(plan, read_benchmark(name, root))
+            named.append(name)
+        except DataError as error:
+            notes.append(f"{error} It is left out.")
+    if not named:
+        raise DataError(f"None of the data sets is complete in {root}: {notes[0]}")
+    return Found(replace(plan, datasets=tuple(named)), tuple(notes))
+
+
+def _candidates(plan: Plan, root: Path) -> list[str]:
+    """Returns the names that `all` may stand for in this protocol."""
+    if plan.protocol == DOMAIN and plan.source is not None and "/" in plan.source:
+        group = plan.source.partition("/")[0]
+        names = [f"{group}/{domain}" for domain in domains_in(root / group)]
+    else:
+        variants = plan.protocol == DOMAIN
+        names = [name for name, one in BENCHMARKS.items() if one.is_variant == variants]
+    return [name for name in names if name != plan.source]
+
+
+def _check_complete(plan: Plan, dataset: Dataset) -> None:
+    """Raises DataError unless every picture is there that the plan would look at."""
+    check_files(f"{dataset.name} (test)", dataset.test)
+    if plan.protocol == BASE_TO_NOVEL:
+        for seed in plan.seeds:
+            check_files(
+                f"{dataset.name} (training, seed {seed})",
+                sample_shots(dataset.train, plan.shots, seed),
+            )

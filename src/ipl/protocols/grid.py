@@ -1,0 +1,211 @@
+"""A grid of runs, done once each: those that have a record are left alone, the others get one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ipl.errors import DataError
+from ipl.files import check_writable
+from ipl.progress import SILENT, Advance, Reporter
+from ipl.protocols.base_to_novel import harmonic_mean
+from ipl.protocols.claims import Claims
+from ipl.protocols.engines.base import Engine, Finished
+from ipl.protocols.records import DONE, FAILED, read_record, record_path, write_record
+from ipl.protocols.runs import Run
+
+
+@dataclass
+class GridResult:
+    """What became of the runs of a grid, by their ids."""
+
+    out: Path
+    runs: tuple[Run, ...]
+    before: list[str] = field(default_factory=list)  # done earlier
+    done: list[str] = field(default_factory=list)  # done now
+    failed: dict[str, str] = field(default_factory=dict)  # now or earlier, and why
+    elsewhere: list[str] = field(default_factory=list)  # another process is at them
+
+    @property
+    def summary(self) -> str:
+        """Returns a sentence on all of it."""
+        parts = [f"{len(self.before) + len(self.done)} of {len(self.runs)} runs are done"]
+        if self.before:
+            parts.append(f"{len(self.before)} of them were before")
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        if self.elsewhere:
+            parts.append(f"{len(self.elsewhere)} are being done by another process")
+        return ", ".join(parts) + "."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns everything as plain values for JSON."""
+        return {
+            "out": str(self.out),
+            "runs": len(self.runs),
+            "done": sorted([*self.before, *self.done]),
+            "new": sorted(self.done),
+            "failed": self.failed,
+            "elsewhere": sorted(self.elsewhere),
+        }
+
+
+def run_grid(
+    runs: Sequence[Run],
+    out: Path,
+    engine: Engine,
+    retry_failed: bool = False,
+    reporter: Reporter = SILENT,
+    result: GridResult | None = None,
+) -> GridResult:
+    """Returns what became of the runs; each that is finished has its record in OUT/records.
+
+    A `result` that is given is filled in, for whoever wants to know after an interruption.
+    """
+    result = result or GridResult(out, tuple(runs))
+    check_writable(record_path(out, "record"))
+    with Claims(out) as claims:
+        queue = _Waiting(runs, out, claims, retry_failed, reporter, result)
+        if not len(queue):
+            return result
+        started, total = time.monotonic(), len(queue)
+        with reporter.task("Runs", total) as advance:
+            work = engine.work(queue, _teller(advance))
+            try:
+                for finished in work:
+                    write_record(out, finished.record)
+                    queue.finish(finished)
+                    advance(1)
+                    gone = time.monotonic() - started
+                    made = total - queue.unfinished
+                    reporter.say(_line(finished, made, total, gone / made * queue.unfinished))
+            finally:
+                if hasattr(work, "close"):
+                    work.close()
+        queue.look_again()
+    return result
+
+
+class _Waiting:
+    """The runs without a record, handed out once each, to whoever asks first."""
+
+    def __init__(
+        self,
+        runs: Iterable[Run],
+        out: Path,
+        claims: Claims,
+        retry_failed: bool,
+        reporter: Reporter,
+        result: GridResult,
+    ) -> None:
+        self.out, self.claims, self.result = out, claims, result
+        self.retry_failed, self.reporter = retry_failed, reporter
+        self._lock = threading.Lock()
+        self._busy: dict[str, Run] = {}
+        self._waiting = [run for run in {run.id: run for run in runs}.values() if self._open(run)]
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def unfinished(self) -> int:
+        """Returns how many runs wait or are being done here."""
+        return len(self._waiting) + len(self._busy)
+
+    def take(self, near: Run | None = None) -> Run | None:
+        """Returns a run of the same data set, else of one nobody is at, else any; None: no more."""
+        with self._lock:
+            while self._waiting:
+                run = self._next(near)
+                self._waiting.remove(run)
+                if not self.claims.take(run.id):
+                    self.result.elsewhere.append(run.id)
+                elif self._open(run):  # another process may have done it meanwhile
+                    self._busy[run.id] = run
+                    return run
+                else:
+                    self.claims.release(run.id)
+            return None
+
+    def _next(self, near: Run | None) -> Run:
+        """Returns the run that repeats least of what another worker has at hand or is finding."""
+        sets = {run.dataset for run in self._busy.values()}
+        searches = {(run.dataset, run.seed) for run in self._busy.values() if run.words}
+
+        def cost(run: Run) -> tuple[int, bool]:
+            at_hand = near is not None and run.dataset == near.dataset
+            searched = bool(run.words) and (run.dataset, run.seed) in searches
+            return 0 if at_hand else 1 + (run.dataset in sets), searched
+
+        return min(self._waiting, key=cost)
+
+    def finish(self, finished: Finished) -> None:
+        """Takes note of a run whose record is written."""
+        name, error = finished.run.id, finished.record["error"]
+        with self._lock:
+            del self._busy[name]
+            if finished.record["status"] == DONE:
+                self.result.done.append(name)
+                self.result.failed.pop(name, None)
+            else:
+                self.result.failed[name] = error
+            self.claims.release(name)
+
+    def look_again(self) -> None:
+        """Takes note of what other processes have done meanwhile."""
+        self.retry_failed = False
+        known = {run.id: run for run in self.result.runs}
+        still = [name for name in self.result.elsewhere if self._open(known[name])]
+        self.result.elsewhere = still
+
+    def _open(self, run: Run) -> bool:
+        """Returns whether a run has still to be done, and takes note if not."""
+        try:
+            record = read_record(record_path(self.out, run.id))
+        except DataError as error:
+            self.reporter.warn(f"{error} It is done again.")
+            return True
+        if record is None:
+            return True
+        if record["status"] == FAILED:
+            self.result.failed[run.id] = record["error"]
+            return self.retry_failed
+        self.result.failed.pop(run.id, None)
+        self.result.before.append(run.id)
+        return False
+
+
+def _teller(advance: Advance) -> Callable[[Run, str], None]:
+    def tell(run: Run, text: str) -> None:
+        advance(0, note=f"{run.title}: {text}" if text else run.title)
+
+    return tell
+
+
+def _line(finished: Finished, made: int, total: int, left: float) -> str:
+    """Returns one line on a finished run, with the time that the others may take."""
+    run, record = finished.run, finished.record
+    head = f"[{made}/{total}] {run.title}: "
+    if record["status"] != DONE:
+        return f"{head}failed: {record['error']}"
+    accuracy = record["accuracy"]
+    parts = [f"{name} {100 * value:.1f}" for name, value in accuracy.items()]
+    if set(accuracy) == {"base", "novel"}:
+        parts.append(f"HM {100 * harmonic_mean(accuracy['base'], accuracy['novel']):.1f}")
+    chosen = f" ({', '.join(record['chosen'])})" if record["chosen"] else ""
+    seconds = sum(record["seconds"].values())
+    ahead = f"; about {duration(left)} left" if made < total else ""
+    return f"{head}{', '.join(parts)}{chosen}, {duration(seconds)}{ahead}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time as a person would say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
