@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ipl.learners import learner_class
+from ipl.protocols import Run
 from ipl.protocols.tables import paper
 
 BUNDLED = {"words_file": None, "sha256": "e6" * 32, "no_names": False}
@@ -64,6 +65,14 @@ def record(
         "accuracy": {} if error else accuracy,
         "time": "2026-01-01T00:00:00",
     }
+
+
+def record_of(run: Run, accuracy: dict[str, float]) -> dict[str, Any]:
+    """Returns the record of a planned run that came to these accuracies."""
+    made = record(run.dataset, run.learner, run.words, run.seed, accuracy, run.protocol)
+    kept = {"id": run.id, "settings": dict(run.settings), "shots": run.shots}
+    backbone = {"name": run.backbone, "weights_sha256": "ab" * 32, "precision": run.precision}
+    return {**made, **kept, "targets": list(run.targets), "backbone": backbone}
 
 
 def published_data(dataset: str, protocol: str, accuracy: dict[str, float]) -> dict[str, Any]:

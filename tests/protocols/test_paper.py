@@ -54,6 +54,29 @@ def test_every_set_has_its_k_its_words_and_its_size() -> None:
     assert sorted(set(paper.LAMBDA.values())) == [0.1, 0.2]
 
 
+def test_the_sizes_are_the_published_ones() -> None:
+    tested = {name: images for name, (_, images) in paper.SIZES.items()}
+    assert tested == {
+        "imagenet": 50_000,
+        "caltech101": 2_465,
+        "oxford_pets": 3_669,
+        "stanford_cars": 8_041,
+        "oxford_flowers": 2_463,
+        "food101": 30_300,
+        "fgvc_aircraft": 3_333,
+        "sun397": 19_850,
+        "dtd": 1_692,
+        "eurosat": 8_100,
+        "ucf101": 3_783,
+        "imagenetv2": 10_000,
+        "imagenet_sketch": 50_889,
+        "imagenet_a": 7_500,
+        "imagenet_r": 30_000,
+    }
+    classes = [count for count, _ in paper.SIZES.values()]
+    assert classes == [1000, 100, 37, 196, 102, 101, 100, 397, 47, 10, 101, 1000, 1000, 200, 200]
+
+
 def test_the_sentence_of_the_search_is_the_papers_first() -> None:
     assert paper.TEMPLATES[0] == DEFAULT_TEMPLATE
 

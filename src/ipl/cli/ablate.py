@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,8 @@ def _varied(
         raise ConfigError(f"{varied} is what {name} varies; give its levels with --value.")
     levels: tuple[Any, ...] = ()
     if values:
-        levels = tuple(values) if name == "template" else tuple(_numbers(",".join(values)))
+        parts = values if name == "template" else ",".join(values).split(",")
+        levels = tuple(_value(part.strip()) for part in parts)
     elif recipe.vary is not None and recipe.vary[0] == varied:
         levels = recipe.vary[1]
     if not levels:
@@ -126,20 +128,18 @@ def _settings(more: list[str]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise ConfigError(f"--set is {text!r}; it must be NAME=VALUE.")
-        (settings[key],) = _numbers(value) if "," not in value else (value,)
+        settings[key] = _value(value)
     return settings
 
 
-def _numbers(text: str) -> list[Any]:
-    """Returns the parts of a text with commas, numbers as numbers, true and false as such."""
-    import yaml
-
-    parts = [part.strip() for part in text.split(",")]
-    return [yaml.safe_load(part) if _plain(part) else part for part in parts]
-
-
-def _plain(text: str) -> bool:
-    return text in ("true", "false") or text.replace(".", "", 1).replace("-", "", 1).isdigit()
+def _value(text: str) -> Any:
+    """Returns the number, true or false that a text is, else the text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _write(ablation: Ablation, target: Path, plot: bool) -> None:

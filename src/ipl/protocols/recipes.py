@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -91,9 +92,8 @@ def plan_runs(recipe: BenchRecipe, data: Path, out: Path) -> Planned:
 
 def recipe_names() -> tuple[str, ...]:
     """Returns the names of the recipes in the package."""
-    return tuple(
-        f"{path.parent.name}/{path.stem}" for path in sorted(_folder().glob(f"*/*{SUFFIX}"))
-    )
+    found = [f"{path.parent.name}/{path.stem}" for path in _folder().glob(f"*/*{SUFFIX}")]
+    return tuple(sorted(found))
 
 
 def recipe_text(name: str) -> str:
@@ -143,7 +143,7 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
     own = [setting for setting in SETTINGS if setting not in WHOLE]
     for dataset, settings in per_dataset.items():
         _check_keys(f"{name}: per_dataset of {dataset}", settings, own)
-    settings = {key: value for key, value in values.items() if key not in OWN}
+    settings = {key: _number(key, value) for key, value in values.items() if key not in OWN}
     return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), own))
 
 
@@ -157,6 +157,14 @@ def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any
     if not isinstance(values, list) or not values:
         raise ConfigError(f"{name}: vary of {setting} is {values!r}; it must be a list.")
     return setting, tuple(values)
+
+
+def _number(key: str, value: Any) -> Any:
+    """Returns a number where YAML sees text: 1e-3 without a point is none to it."""
+    if key in ("lr", "lambda") and isinstance(value, str):
+        with suppress(ValueError):
+            return float(value)
+    return value
 
 
 def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipl.protocols.tables.results import ZERO_SHOT, Result
+from ipl.protocols.plan import ZERO_SHOT
+from ipl.protocols.tables.results import Result
 
 TITLES = {
     ZERO_SHOT: "zero-shot CLIP",

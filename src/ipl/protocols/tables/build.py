@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipl.protocols.plan import BASE_TO_NOVEL, PLANNED, ZERO_SHOT
 from ipl.protocols.tables.arms import Arm, arms_of, common_settings
 from ipl.protocols.tables.entries import AVERAGE, Entry, average_of, entry_of, finished
 from ipl.protocols.tables.gains import Gain, gains_of
 from ipl.protocols.tables.paper import WORDS
-from ipl.protocols.tables.published import BASE_TO_NOVEL, published_settings, targets_of
-from ipl.protocols.tables.results import PROTOCOLS, ZERO_SHOT, Result
+from ipl.protocols.tables.published import published_settings, targets_of
+from ipl.protocols.tables.results import Result
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def build_tables(runs: Sequence[Result]) -> list[ResultTable]:
     groups: dict[tuple[int, str], list[Result]] = {}
     for run in runs:
         source = "" if run.protocol == BASE_TO_NOVEL else run.dataset
-        groups.setdefault((PROTOCOLS.index(run.protocol), source), []).append(run)
+        groups.setdefault((PLANNED.index(run.protocol), source), []).append(run)
     return [_table(groups[key]) for key in sorted(groups)]
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipl.protocols.base_to_novel import harmonic_mean
+from ipl.protocols.plan import BASE_TO_NOVEL, ZERO_SHOT
 from ipl.protocols.tables.arms import Arm
 from ipl.protocols.tables.paper import SOURCE
 from ipl.protocols.tables.published import (
-    BASE_TO_NOVEL,
     NOT_TESTED,
     paper_average,
     paper_numbers,
@@ -19,7 +19,7 @@ from ipl.protocols.tables.published import (
     why_not_data,
     why_not_seeds,
 )
-from ipl.protocols.tables.results import NOT_RUN, ZERO_SHOT, Result
+from ipl.protocols.tables.results import NOT_RUN, Result
 
 AVERAGE = "average"
 Values = dict[str, float]  # by measure, in %

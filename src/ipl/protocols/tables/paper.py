@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
+from ipl.datasets import BENCHMARKS
+
 BACKBONE = "openai/clip-vit-base-patch16"
 SHOTS = 16
 SEEDS = (1, 2, 3)
 
-# Classes and test images of each set.
-SIZES = {
-    "imagenet": (1000, 50_000),
-    "caltech101": (100, 2_465),
-    "oxford_pets": (37, 3_669),
-    "stanford_cars": (196, 8_041),
-    "oxford_flowers": (102, 2_463),
-    "food101": (101, 30_300),
-    "fgvc_aircraft": (100, 3_333),
-    "sun397": (397, 19_850),
-    "dtd": (47, 1_692),
-    "eurosat": (10, 8_100),
-    "ucf101": (101, 3_783),
-    "imagenetv2": (1000, 10_000),
-    "imagenet_sketch": (1000, 50_889),
-    "imagenet_a": (200, 7_500),
-    "imagenet_r": (200, 30_000),
-}
-ELEVEN = tuple(SIZES)[:11]
-SOURCE, TARGETS, VARIANTS = ELEVEN[0], ELEVEN[1:], tuple(SIZES)[11:]
+SIZES = {name: (one.classes, one.test_images) for name, one in BENCHMARKS.items()}
+ELEVEN = tuple(name for name, one in BENCHMARKS.items() if not one.is_variant)
+VARIANTS = tuple(name for name, one in BENCHMARKS.items() if one.is_variant)
+SOURCE, TARGETS = ELEVEN[0], ELEVEN[1:]
 
 # k and lambda of each set; the learners share them.
 WORDS = {

@@ -9,11 +9,11 @@ from typing import Any
 from ipl.errors import IplError
 from ipl.learners import learner_class
 from ipl.protocols.base_to_novel import harmonic_mean
+from ipl.protocols.plan import BASE_TO_NOVEL, CROSS_DATASET, RECIPE, ZERO_SHOT
+from ipl.protocols.runs import PUBLISHED_EPOCHS
 from ipl.protocols.tables import paper
-from ipl.protocols.tables.results import BUNDLED, PROTOCOLS, ZERO_SHOT, Result
+from ipl.protocols.tables.results import BUNDLED, Result
 
-BASE_TO_NOVEL, CROSS_DATASET, DOMAIN = PROTOCOLS
-RECIPE = ("epochs", "interval", "batch", "lr", "m", "depth")
 SEARCHES = ("exact", "exhaustive")  # the same words
 NOT_TESTED = "the paper does not test on"
 
@@ -59,8 +59,9 @@ def published_settings(run: Result) -> dict[str, Any]:
     inside = BASE_TO_NOVEL if run.protocol == BASE_TO_NOVEL else CROSS_DATASET
     recipe = vars(kind.recipe(1 if run.with_words else 0, inside))
     settings = {"shots": paper.SHOTS} | {key: recipe[key] for key in RECIPE} | {"views": "fresh"}
-    if (run.learner, run.with_words, run.dataset) == ("coop", False, paper.SOURCE):
-        settings["epochs"] = 50  # ImageNet
+    if not run.with_words:
+        published = PUBLISHED_EPOCHS.get((run.dataset, run.learner))
+        settings["epochs"] = published or settings["epochs"]
     if run.with_words:
         settings |= {"lambda_": paper.LAMBDA.get(run.dataset, 0.1), "preset": "paper"}
         settings["template"] = paper.TEMPLATES[0]

@@ -11,10 +11,9 @@ from typing import Any
 
 from ipl.errors import DataError
 from ipl.files import is_folder
+from ipl.protocols.plan import BASE_TO_NOVEL, PLANNED, ZERO_SHOT
+from ipl.protocols.records import DONE, FOLDER, FORMAT, STATUS
 
-FORMAT = 1
-PROTOCOLS = ("base-to-novel", "cross-dataset", "domain")
-ZERO_SHOT = "zero-shot"
 BUNDLED = "bundled"
 NOT_RUN = "not run"  # as an error: there is no record
 # How a run was carried out, not what was run.
@@ -91,7 +90,7 @@ def read_results(folders: Sequence[str | Path]) -> tuple[list[Result], list[str]
     for folder in map(Path, folders):
         if not is_folder(folder):
             raise DataError(f"There is no folder {folder}.")
-        for path in sorted((folder / "records").glob("[!.]*.json")):
+        for path in sorted((folder / FOLDER).glob("[!.]*.json")):
             try:
                 run = read_result(path)
             except DataError as error:
@@ -137,11 +136,11 @@ def read_result(path: Path) -> Result:
 
 def _run(value: dict[str, Any]) -> Result:
     """Returns the run that a record's values say; KeyError, TypeError or ValueError if none."""
-    if value["protocol"] not in PROTOCOLS:
-        raise ValueError(f"protocol is {value['protocol']!r}; known are {', '.join(PROTOCOLS)}")
-    if value["status"] not in ("done", "failed"):
-        raise ValueError(f"status is {value['status']!r}; it must be done or failed")
-    done = value["status"] == "done"
+    if value["protocol"] not in PLANNED:
+        raise ValueError(f"protocol is {value['protocol']!r}; known are {', '.join(PLANNED)}")
+    if value["status"] not in STATUS:
+        raise ValueError(f"status is {value['status']!r}; it must be {' or '.join(STATUS)}")
+    done = value["status"] == DONE
     for name in ("id", "dataset", "learner"):
         _check(name, value[name], str)
     for name in ("seed", "shots"):
@@ -155,7 +154,7 @@ def _run(value: dict[str, Any]) -> Result:
         if not (math.isfinite(number) and 0 <= number <= 1):
             raise ValueError(f"accuracy of {name} is {number!r}; it must be from 0 to 1")
     if done:
-        needed = ["base", "novel"] if value["protocol"] == PROTOCOLS[0] else [value["dataset"]]
+        needed = ["base", "novel"] if value["protocol"] == BASE_TO_NOVEL else [value["dataset"]]
         missing = [name for name in needed if name not in accuracy]
         if missing:
             raise ValueError(f"accuracy of {missing[0]} is missing")

@@ -51,13 +51,14 @@ def sheets_of(tables: Sequence[ResultTable]) -> list[Sheet]:
 def results_sheet(table: ResultTable) -> Sheet:
     """Returns a section for each data set and one for the average, a row for each method."""
     names = [MEASURES[measure] for measure in table.measures]
-    compared = any(entry.paper for entry in table.entries)
+    average = [AVERAGE] if len(table.averaged) > 1 else []
+    datasets = (*table.datasets, *average)
+    compared = any(entry.paper for entry in table.entries if entry.dataset in datasets)
     columns = ["data set", "method", *names, "seeds"]
     if compared:
         columns.append("paper " + " / ".join(names))
     sheet = Sheet(_title(table), columns, 2, _caption(table))
-    average = [AVERAGE] if len(table.averaged) > 1 else []
-    for dataset in (*table.datasets, *average):
+    for dataset in datasets:
         name = _average_name(table) if dataset == AVERAGE else dataset
         if dataset == table.source:
             name = f"{dataset} (source)"
