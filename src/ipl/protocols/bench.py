@@ -13,7 +13,7 @@ import torch
 from ipl.backbone import MEMORY, Backbone, FeatureStore, load_backbone
 from ipl.cache import Cache
 from ipl.datasets import Dataset
-from ipl.errors import BackboneError, DataError
+from ipl.errors import BackboneError, ConfigError, DataError
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.protocols.opened import Opened, items_sha256
@@ -55,7 +55,11 @@ class Bench:
         if self._backbone is None or self._backbone[0] != wanted:
             self._backbone = None  # before the next one needs the room
             self.forget()
-            self._backbone = wanted, load_backbone(run.backbone, self.place.device, run.precision)
+            try:
+                backbone = load_backbone(run.backbone, self.place.device, run.precision)
+            except ConfigError as error:  # the device
+                raise BackboneError(str(error)) from error
+            self._backbone = wanted, backbone
         return self._backbone[1]
 
     def forget(self) -> None:
@@ -68,7 +72,7 @@ class Bench:
     def record(self, run: Run) -> dict[str, Any]:
         """Returns the record of a run; one that fails has its error in it.
 
-        A backbone or device that is not there is no run's own failure, and raises IplError.
+        A backbone or device that is not there is no run's own failure, and raises BackboneError.
         """
         record = blank(run)
         try:

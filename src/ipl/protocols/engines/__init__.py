@@ -12,6 +12,10 @@ def make_engine(name: str, place: Place, jobs: int = 1, address: str | None = No
     """Returns the engine of that name; `address` is that of a Ray cluster."""
     if name not in ENGINES:
         raise ConfigError(f"engine is {name!r}; allowed are {', '.join(ENGINES)}.")
+    if name == "ray":
+        from ipl.protocols.engines.ray import RayEngine
+
+        return RayEngine(place, jobs, address)
     if address is not None:
         raise ConfigError(f"address is {address!r}; it is for engine ray, not for {name!r}.")
     return LocalEngine(place, jobs)

@@ -1,0 +1,126 @@
+"""Runs on a Ray cluster: a task each, with its share of a GPU or of a node's cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ipl.errors import ConfigError, IplError
+from ipl.protocols.bench import Bench, Place
+from ipl.protocols.engines.base import Finished, Queue, Tell
+from ipl.protocols.records import failure
+from ipl.protocols.runs import Run
+
+RETRIES = 3  # nodes that may die under one run before it counts as failed
+AHEAD = 2  # tasks that wait on the cluster, so that no node does
+
+_bench: Bench | None = None  # of a Ray worker process, which serves many tasks
+
+
+class RayEngine:
+    """Each run is a task; should its node die, Ray starts it again on another.
+
+    Tasks only return records. Whoever asks writes them, so that none is written twice.
+    """
+
+    def __init__(self, place: Place, jobs: int = 1, address: str | None = None) -> None:
+        if jobs < 1:
+            raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
+        self.place, self.jobs, self.address = place, jobs, address
+        self.ray = import_ray()
+
+    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+        """Yields each run that it took, until none is left; closing it stops everything."""
+        ray = self.ray
+        connect(ray, self.address)
+        task = ray.remote(_record).options(
+            max_retries=RETRIES, retry_exceptions=False, **self._share()
+        )
+        place = self.place.as_dict()
+        flying: dict[Any, Run] = {}
+        last: Run | None = None
+        try:
+            while True:
+                while len(flying) < self._slots() + AHEAD:
+                    if (run := queue.take(last)) is None:
+                        break
+                    flying[task.remote(run.as_dict(), place)] = last = run
+                    tell(run, "")
+                if not flying:
+                    return
+                ready, _ = ray.wait(list(flying), num_returns=1, timeout=10)
+                for reference in ready:
+                    run = flying.pop(reference)
+                    yield Finished(run, self._result(reference, run))
+        finally:
+            for reference in flying:
+                ray.cancel(reference, force=True)
+
+    def _result(self, reference: Any, run: Run) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            what = type(error).__name__
+            return failure(run, f"The Ray worker died {RETRIES + 1} times ({what}).")
+        if "refused" in answer:
+            raise IplError(answer["refused"])
+        return answer
+
+    def _gpus(self) -> float:
+        if self.place.device == "cpu":
+            return 0.0
+        return float(self.ray.cluster_resources().get("GPU", 0))
+
+    def _share(self) -> dict[str, float]:
+        """Returns what one run asks of a node: a share of a GPU, or of the cores."""
+        if self._gpus():
+            return {"num_gpus": 1 / self.jobs, "num_cpus": 1}
+        nodes = [node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]]
+        smallest = min((cpus for cpus in nodes if cpus), default=1)
+        return {"num_cpus": max(1, smallest // self.jobs)}
+
+    def _slots(self) -> int:
+        """Returns how many runs the cluster does at once, as it is now."""
+        gpus = self._gpus()
+        if gpus:
+            return int(gpus * self.jobs)
+        cpus = self.ray.cluster_resources().get("CPU", 1)
+        return max(1, int(cpus // self._share()["num_cpus"]))
+
+
+def import_ray() -> Any:
+    """Returns the package ray; says how to install it if it is not there."""
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError(
+            "engine is 'ray', but Ray is not installed: pip install 'ipl[scale]'."
+        ) from None
+    return ray
+
+
+def connect(ray: Any, address: str | None) -> None:
+    """Joins the cluster at an address, or starts one on this machine, unless joined already."""
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"address is {address!r}; no Ray cluster answers there: {line}") from None
+
+
+def _record(run: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+    """Returns the record of a run, computed on whatever node this is."""
+    global _bench
+    if _bench is None or _bench.place != Place(**place):
+        _bench = Bench(Place(**place))
+    try:
+        return _bench.record(Run.from_dict(run))
+    except IplError as error:  # a backbone or a device that is not there: no run can be done
+        return {"refused": str(error)}
