@@ -52,6 +52,11 @@ def test_runs_without_a_record_are_told(tmp_path: Path) -> None:
 def test_nothing_done(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="None of the ablation's runs is done"):
         sum_up("k", plan(tmp_path), [])
+    planned = plan(tmp_path)
+    failed = {**record_of(planned.runs[0], {}), "status": "failed", "error": "The disk is full."}
+    results, _ = read_results([write_records(tmp_path / "out", failed)])
+    with pytest.raises(DataError, match=r"nothing to show\. The first failed: The disk is full\."):
+        sum_up("k", planned, results)
 
 
 def test_several_learners_and_none_without_words_is_lost(tmp_path: Path) -> None:

@@ -48,6 +48,13 @@ def test_the_table(tmp_path: Path) -> None:
     assert "| eurosat |" in as_markdown([sheet])
 
 
+def test_the_papers_penalty_is_named_with_its_setting(tmp_path: Path) -> None:
+    (note,) = ablation_sheet(make(tmp_path, "penalty")).notes
+    assert "CLIP ViT-B/16, CoOp + IPL, eleven data sets" in note
+    assert "without the penalty novel 66.85, HM 73.45; with 0.1" in note
+    assert ablation_sheet(make(tmp_path, "interval")).notes == []
+
+
 def test_for_programs(tmp_path: Path) -> None:
     ablation = make(tmp_path, "penalty")
     rows = list(csv.DictReader(StringIO(ablation_csv(ablation))))

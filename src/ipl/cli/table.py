@@ -20,7 +20,7 @@ FORMATS = tuple(SUFFIXES.values())
 
 def table(
     folders: list[Path] = typer.Argument(
-        metavar="DIR...", help="What `ipl bench --out DIR` wrote; several are shown together."
+        metavar="DIR", help="What `ipl bench --out DIR` wrote; several are shown together."
     ),
     style: str | None = typer.Option(
         None, "--format", help="Print md, csv, latex, json or text, and write no files."

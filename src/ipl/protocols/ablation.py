@@ -79,7 +79,9 @@ def sum_up(name: str, planned: Planned, results: Sequence[Result]) -> Ablation:
             if entry.dataset in shown
         ]
     if not any(row.entry.numbers for row in rows):
-        raise DataError("None of the ablation's runs is done; there is nothing to show.")
+        errors = [by_id[run.id].error for run in planned.runs if run.id in by_id]
+        first = f" The first failed: {errors[0]}" if errors else ""
+        raise DataError(f"None of the ablation's runs is done; there is nothing to show.{first}")
     table, shown = tables[0]
     common = _shared([table.common for table, _ in tables])
     return Ablation(
