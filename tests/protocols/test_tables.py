@@ -97,6 +97,15 @@ def test_what_failed_or_was_not_run_is_told(tmp_path: Path) -> None:
     assert not any(entry.comparable for entry in table.entries)
 
 
+def test_more_seeds_elsewhere_are_a_gap_but_no_other_setting(tmp_path: Path) -> None:
+    runs = [record("oxford_pets", seed=seed) for seed in (1, 2, 3)]
+    table = one(tmp_path, *runs, *(record("eurosat", seed=seed) for seed in (1, 2, 3, 4)))
+    pets, eurosat = (find(table, name, "CoOp + IPL") for name in ("oxford_pets", "eurosat"))
+    assert pets.gaps == ("3 of 4 seeds (not run: seed 4)",)
+    assert pets.comparable  # seeds 1 to 3 are the paper's
+    assert eurosat.differs == ("the seeds are 1, 2, 3, 4, not 1, 2, 3",)
+
+
 def test_different_settings_are_different_rows(tmp_path: Path) -> None:
     runs = [record(seed=seed, lr=lr) for seed in (1, 2) for lr in (0.01, 0.002)]
     runs += [record(words=0), record(words=3), record(backbone="pocket", lr=0.002)]

@@ -49,7 +49,7 @@ class Entry:
     @property
     def comparable(self) -> bool:
         """Returns whether the paper's number may stand beside ours."""
-        return self.paper is not None and bool(self.numbers) and not (self.differs or self.gaps)
+        return self.paper is not None and bool(self.numbers) and not self.differs
 
 
 def measures_of(run: Result, dataset: str) -> Values | None:

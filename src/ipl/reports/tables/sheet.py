@@ -114,8 +114,7 @@ def _paper(sheet: Sheet, table: ResultTable, entry: Entry) -> str:
         return ""
     if entry.comparable:
         return " / ".join(f"{entry.paper[measure]:.2f}" for measure in table.measures)
-    reasons = entry.differs or ("runs are missing",)
-    return DIFFERS + sheet.mark(f"not the paper's setting: {reason}" for reason in reasons)
+    return DIFFERS + sheet.mark(f"not the paper's setting: {why}" for why in entry.differs)
 
 
 def _title(table: ResultTable) -> str:
