@@ -10,7 +10,7 @@ from ipl._version import __version__
 if TYPE_CHECKING:
     from ipl.backbone import Backbone, load_backbone
     from ipl.classifier import PromptClassifier
-    from ipl.datasets import Dataset, read_dataset
+    from ipl.datasets import Dataset, read_benchmark, read_dataset
     from ipl.errors import IplError
     from ipl.lexicon import Pool
     from ipl.selection import select_words
@@ -23,6 +23,7 @@ _HOMES = {
     "Pool": "ipl.lexicon",
     "PromptClassifier": "ipl.classifier",
     "load_backbone": "ipl.backbone",
+    "read_benchmark": "ipl.datasets",
     "read_dataset": "ipl.datasets",
     "select_words": "ipl.selection",
 }
@@ -35,6 +36,7 @@ __all__ = [
     "PromptClassifier",
     "__version__",
     "load_backbone",
+    "read_benchmark",
     "read_dataset",
     "select_words",
 ]

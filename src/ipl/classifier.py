@@ -89,15 +89,14 @@ class PromptClassifier:
 
     # -- learning -------------------------------------------------------------------------------
 
-    def fit(
-        self, data: str | Path | Dataset, features: FeatureStore | None = None
-    ) -> PromptClassifier:
+    def fit(self, data: Any, features: FeatureStore | None = None) -> PromptClassifier:
         """Returns itself, having learnt from up to `shots` pictures of each class.
 
+        Data is a folder, a CSV or JSONL file, a Dataset, or one of Hugging Face or torchvision.
         What is not drawn for training, or the data's own test part, is held out and scored.
         Fits that share a store of `features` share the work of the towers.
         """
-        dataset = data if isinstance(data, Dataset) else read_dataset(data, self.strict)
+        dataset = read_dataset(data, self.strict)
         if not isinstance(self.backbone, Backbone):
             self.backbone = load_backbone(self.backbone, self.device, self.precision)
         backbone = self.backbone
@@ -197,9 +196,9 @@ class PromptClassifier:
         values: np.ndarray[Any, Any] = self._logits(features).softmax(1).cpu().numpy()
         return values
 
-    def score(self, data: str | Path | Dataset, features: FeatureStore | None = None) -> float:
+    def score(self, data: Any, features: FeatureStore | None = None) -> float:
         """Returns the accuracy on a data set's test part, or on all of it if it has none."""
-        dataset = data if isinstance(data, Dataset) else read_dataset(data, self.strict)
+        dataset = read_dataset(data, self.strict)
         learner = self._fitted()
         unknown = [name for name in dataset.class_names if name not in self.classes_]
         if unknown:

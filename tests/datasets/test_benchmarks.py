@@ -17,6 +17,7 @@ from ipl.datasets import (
     check_files,
     missing_files,
     read_benchmark,
+    read_dataset,
     sample_shots,
     teacher_template_of,
     template_of,
@@ -151,6 +152,11 @@ def test_reading_needs_no_picture_and_missing_ones_are_named(tmp_path: Path) -> 
     message = f"oxford_pets: 2 of 6 images are missing, first: {gone[0]}"
     with pytest.raises(DataError, match=message):
         check_files("oxford_pets", dataset.train)
+
+
+def test_a_folder_with_a_split_file_is_read_by_that(tmp_path: Path) -> None:
+    root = pets(tmp_path)
+    assert read_dataset(root / "oxford_pets") == read_benchmark("oxford_pets", root)
 
 
 def test_a_folder_that_is_missing_lacks_all_its_pictures(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.clip import Backbone
-from ipl.datasets import UnreadableImageError, open_image
+from ipl.datasets import Picture, UnreadableImageError, open_image
 
-Source = Path | Image.Image
+Source = Path | Picture | Image.Image
 BATCH = 64
 THREADS = 4
 

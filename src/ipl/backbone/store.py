@@ -17,11 +17,13 @@ from torch import Tensor
 from ipl.backbone.clip import Backbone
 from ipl.backbone.images import BATCH, THREADS, ImageFeatures, encode_files
 from ipl.cache import Cache, key_of
+from ipl.datasets import Picture, open_image
 from ipl.progress import SILENT, Reporter
 
 TEXT_BYTES = 1 << 30  # what text features may take; the least recently used go first
 STEP = 16 * BATCH  # pictures after which features are kept, should the rest be interrupted
 FILLED = 16  # pictures in the smallest batch; in larger ones their bits were seen not to change
+Held = Path | Picture  # what stays where it is until it is asked for
 WAY = 1  # how a file becomes a feature; another number when that changes
 
 
@@ -45,11 +47,11 @@ class FeatureStore:
         self.backbone = backbone
         self.cache = cache
         self.text_bytes = text_bytes
-        self._images: dict[Path, Tensor | str] = {}
+        self._images: dict[Held, Tensor | str] = {}
         self._by_key: dict[str, Tensor] = {}  # computed here and kept on disk
         self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()
 
-    def encode(self, paths: Sequence[Path], reporter: Reporter = SILENT) -> ImageFeatures:
+    def encode(self, paths: Sequence[Held], reporter: Reporter = SILENT) -> ImageFeatures:
         """Returns the features of picture files, computing those not seen before."""
         new = [path for path in dict.fromkeys(paths) if path not in self._images]
         hashed = self._look_up(new)
@@ -85,7 +87,7 @@ class FeatureStore:
         while sum(c.nbytes for kept in self._texts.values() for c in kept) > self.text_bytes:
             self._texts.popitem(last=False)
 
-    def _look_up(self, paths: Sequence[Path]) -> dict[Path, _Hashed]:
+    def _look_up(self, paths: Sequence[Held]) -> dict[Held, _Hashed]:
         """Takes what the cache has of these pictures; returns the hashes of the other files."""
         cache = self.cache
         if cache is None or not paths:
@@ -99,7 +101,7 @@ class FeatureStore:
             "arithmetic": str(backbone.dtype),
         }
 
-        def look(path: Path) -> _Hashed | Tensor | None:
+        def look(path: Held) -> _Hashed | Tensor | None:
             try:
                 stamp, digest = _stamp(path), _sha256(path)
             except (OSError, ValueError):  # encode_files will say why
@@ -121,7 +123,7 @@ class FeatureStore:
         return hashed
 
     def _compute(
-        self, paths: Sequence[Path], hashed: dict[Path, _Hashed], advance: Callable[..., None]
+        self, paths: Sequence[Held], hashed: dict[Held, _Hashed], advance: Callable[..., None]
     ) -> None:
         """Runs the image tower and keeps its features, or why there are none."""
         # A feature must not depend on how many pictures happened to be missing.
@@ -142,23 +144,29 @@ class FeatureStore:
             self._images[path] = feature
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def _stamp(path: Held) -> tuple[int, ...]:
     """Returns what changes when a file is written; raises ValueError if it is no plain file."""
+    if isinstance(path, Picture):
+        return ()
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):  # a device may have no end
         raise ValueError(f"{path} is no plain file")
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _sha256(path: Path) -> str:
+def _sha256(path: Held) -> str:
     digest = hashlib.sha256()
+    if isinstance(path, Picture):  # it has no file of its own, so its pixels tell it
+        image = open_image(path)
+        digest.update(f"pixels {image.size}".encode() + image.tobytes())
+        return digest.hexdigest()
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
 
 
-def _unchanged(path: Path, hashed: _Hashed | None) -> bool:
+def _unchanged(path: Held, hashed: _Hashed | None) -> bool:
     # A file written anew between hashing and encoding must not lend its feature to the old hash.
     try:
         return hashed is not None and _stamp(path) == hashed.stamp

@@ -13,6 +13,7 @@ from ipl.cli import (
     ablate,
     bench,
     cache,
+    data,
     demo,
     fit,
     learners,
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.command("ablate")(ablate.ablate)
 app.command("bench")(bench.bench)
 app.command("cache")(cache.cache)
+app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)

@@ -1,5 +1,6 @@
 """Where pictures come from: class names and lists of (path, label), and nothing about models."""
 
+from ipl.datasets.archive import unpack
 from ipl.datasets.benchmarks import (
     BENCHMARKS,
     DOMAIN_SETS,
@@ -8,10 +9,11 @@ from ipl.datasets.benchmarks import (
     teacher_template_of,
     template_of,
 )
+from ipl.datasets.check import SetState, check_root
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.domains import check_same_classes
 from ipl.datasets.fewshot import check_draw, sample_shots, split_base_novel
-from ipl.datasets.images import UnreadableImageError, open_image
+from ipl.datasets.images import Picture, UnreadableImageError, open_image
 from ipl.datasets.presence import check_files, missing_files
 from ipl.datasets.published import check_name, read_benchmark
 from ipl.datasets.readers import read_dataset, read_folder, read_table
@@ -24,11 +26,14 @@ __all__ = [
     "Dataset",
     "DomainSet",
     "Item",
+    "Picture",
+    "SetState",
     "UnreadableImageError",
     "check_class_names",
     "check_draw",
     "check_files",
     "check_name",
+    "check_root",
     "check_same_classes",
     "clean_class_name",
     "missing_files",
@@ -42,4 +47,5 @@ __all__ = [
     "split_base_novel",
     "teacher_template_of",
     "template_of",
+    "unpack",
 ]

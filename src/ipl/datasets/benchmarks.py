@@ -31,6 +31,11 @@ class Benchmark:
         return self.teacher or self.template
 
     @property
+    def has_lists(self) -> bool:
+        """Returns whether files list the pictures; else they are those in the class folders."""
+        return self.layout in ("split", "aircraft")
+
+    @property
     def is_variant(self) -> bool:
         """Returns whether this is ImageNet in another guise, with test pictures alone."""
         return self.layout in ("by-wnid", "by-number")

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ipl.datasets.images import Picture
 from ipl.errors import DataError
 
 
 class Item(NamedTuple):
     """One picture and the index of its class."""
 
-    path: Path
+    path: Path | Picture  # the latter inside another library's data set
     label: int
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -23,12 +25,27 @@ class UnreadableImageError(DataError):
     """A file that is missing, not a picture, or cut short."""
 
 
-def open_image(path: Path) -> Image.Image:
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A picture inside another library's data set, taken out when it is asked for."""
+
+    name: str
+    take: Callable[[], Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def open_image(path: Path | Picture) -> Image.Image:
     """Returns the picture in RGB, upright; raises UnreadableImageError with the reason."""
     try:
+        if isinstance(path, Picture):
+            return _to_rgb(ImageOps.exif_transpose(_taken(path)))
         with Image.open(path, formats=FORMATS) as image:
             image.load()
             return _to_rgb(ImageOps.exif_transpose(image))
+    except UnreadableImageError:
+        raise
     except FileNotFoundError:
         raise UnreadableImageError(f"{path}: no such file") from None
     except UnidentifiedImageError:
@@ -41,6 +58,16 @@ def open_image(path: Path) -> Image.Image:
         truncated = "truncated" in str(error).lower() or isinstance(error, EOFError)
         reason = "the file is truncated" if truncated else "the image is damaged"
         raise UnreadableImageError(f"{path}: {reason}") from None
+
+
+def _taken(picture: Picture) -> Image.Image:
+    image = picture.take()
+    if not isinstance(image, Image.Image):
+        raise UnreadableImageError(
+            f"{picture}: a {type(image).__name__}, not a picture; its data set must give pictures, "
+            "without a transform or another format"
+        )
+    return image
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

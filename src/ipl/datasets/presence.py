@@ -15,6 +15,8 @@ def missing_files(items: Iterable[Item]) -> list[Path]:
     listed: dict[Path, frozenset[str]] = {}
     missing = []
     for path, _ in items:
+        if not isinstance(path, Path):  # inside another library's data set
+            continue
         folder = path.parent
         if folder not in listed:
             listed[folder] = _names(folder)

@@ -5,28 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from ipl.datasets.aircraft import read_aircraft
-from ipl.datasets.benchmarks import BENCHMARKS, SPLITS_HOME, Benchmark
+from ipl.datasets.benchmarks import BENCHMARKS, Benchmark
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.domains import read_domain
 from ipl.datasets.imagenet import read_imagenet, read_variant
 from ipl.datasets.scenes_set import kept_scenes
-from ipl.datasets.split_file import read_split
+from ipl.datasets.split_file import read_split_set
 from ipl.errors import ConfigError, DataError, did_you_mean
 from ipl.files import is_folder
-
-# Folder names that a split file may have kept, as prompts say them.
-REPAIRS = {
-    "eurosat": {
-        "AnnualCrop": "Annual Crop Land",
-        "HerbaceousVegetation": "Herbaceous Vegetation Land",
-        "Highway": "Highway or Road",
-        "Industrial": "Industrial Buildings",
-        "Pasture": "Pasture Land",
-        "PermanentCrop": "Permanent Crop Land",
-        "Residential": "Residential Buildings",
-        "SeaLake": "Sea or Lake",
-    }
-}
 
 
 def read_benchmark(name: str, root: str | Path) -> Dataset:
@@ -60,13 +46,7 @@ def _read(benchmark: Benchmark, folder: Path, root: Path) -> Dataset:
         return read_imagenet(benchmark, folder)
     if benchmark.is_variant:
         return read_variant(benchmark, folder, root)
-    return read_split(
-        folder / (benchmark.split_file or ""),
-        folder / benchmark.images,
-        benchmark.name,
-        repairs=REPAIRS.get(benchmark.name),
-        hint=f"it is linked from {SPLITS_HOME}",
-    )
+    return read_split_set(benchmark, folder)
 
 
 def check_name(name: str) -> None:

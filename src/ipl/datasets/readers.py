@@ -5,11 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.images import files_below, is_image_name
+from ipl.datasets.objects import read_object
+from ipl.datasets.split_file import read_split_set
 from ipl.datasets.text import read_text
 from ipl.errors import DataError
 from ipl.files import is_folder, is_there
@@ -17,11 +22,22 @@ from ipl.files import is_folder, is_there
 LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
 
 
-def read_dataset(path: str | Path, strict: bool = False) -> Dataset:
-    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture."""
-    path = Path(path)
+def read_dataset(data: Any, strict: bool = False) -> Dataset:
+    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture.
+
+    A folder with one of CoOp's split files is read by that. A data set of Hugging Face or
+    torchvision will do as well, and a Dataset is returned as it is.
+    """
+    if isinstance(data, Dataset):
+        return data
+    if not isinstance(data, str | os.PathLike):
+        return read_object(data)
+    path = Path(data)
     if is_folder(path):
         try:
+            for benchmark in BENCHMARKS.values():
+                if benchmark.split_file and (path / benchmark.split_file).is_file():
+                    return read_split_set(benchmark, path)
             return read_folder(path, strict=strict)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None

@@ -8,12 +8,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ipl.datasets.benchmarks import SPLITS_HOME, Benchmark
 from ipl.datasets.dataset import Dataset, Item, clean_class_name
 from ipl.datasets.text import read_text
 from ipl.errors import DataError
 
 SHAPE = "expected an object with train and test, each a list of [path, label, class name]"
 Row = tuple[str, int, str]
+# Folder names that a split file may have kept, as prompts say them.
+REPAIRS = {
+    "eurosat": {
+        "AnnualCrop": "Annual Crop Land",
+        "HerbaceousVegetation": "Herbaceous Vegetation Land",
+        "Highway": "Highway or Road",
+        "Industrial": "Industrial Buildings",
+        "Pasture": "Pasture Land",
+        "PermanentCrop": "Permanent Crop Land",
+        "Residential": "Residential Buildings",
+        "SeaLake": "Sea or Lake",
+    }
+}
+
+
+def read_split_set(benchmark: Benchmark, folder: Path) -> Dataset:
+    """Returns a published data set that has a split file in its folder."""
+    return read_split(
+        folder / str(benchmark.split_file),
+        folder / benchmark.images,
+        benchmark.name,
+        repairs=REPAIRS.get(benchmark.name),
+        hint=f"it is linked from {SPLITS_HOME}",
+    )
 
 
 def read_split(

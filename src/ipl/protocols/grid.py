@@ -106,6 +106,7 @@ class _Waiting:
         self.retry_failed, self.reporter = retry_failed, reporter
         self._lock = threading.Lock()
         self._busy: dict[str, Run] = {}
+        self._damaged: set[str] = set()
         self._waiting = [run for run in {run.id: run for run in runs}.values() if self._open(run)]
 
     def __len__(self) -> int:
@@ -167,7 +168,9 @@ class _Waiting:
         try:
             record = read_record(record_path(self.out, run.id))
         except DataError as error:
-            self.reporter.warn(f"{error} It is done again.")
+            if run.id not in self._damaged:  # it is looked at twice
+                self.reporter.warn(f"{error} It is done again.")
+            self._damaged.add(run.id)
             return True
         if record is None:
             return True

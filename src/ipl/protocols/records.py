@@ -7,11 +7,11 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from ipl._version import __version__
 from ipl.backbone import Backbone
@@ -106,7 +106,7 @@ def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
         "versions": {
             "ipl": __version__,
             "torch": torch.__version__,
-            "transformers": transformers.__version__,
+            "transformers": version("transformers"),
             "python": platform.python_version(),
         },
         "device": None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from ipl.backbone import MEMORY, Backbone, FeatureStore, load_backbone
 from ipl.cache import Cache
-from ipl.datasets import Dataset, check_draw, read_dataset
+from ipl.datasets import check_draw, read_dataset
 from ipl.errors import ConfigError
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
@@ -80,7 +80,7 @@ class WordChoice:
 
 
 def select_words(
-    data: str | Path | Dataset,
+    data: Any,
     words: int = 3,
     *,
     backbone: str | Backbone = "pocket",
@@ -105,7 +105,7 @@ def select_words(
     """
     check_draw(shots, seed)
     choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
-    dataset = data if isinstance(data, Dataset) else read_dataset(data, strict)
+    dataset = read_dataset(data, strict)
     if not isinstance(backbone, Backbone):
         backbone = load_backbone(backbone, device, precision)
     choice.check(backbone, dataset.class_names, words)  # before anything is computed

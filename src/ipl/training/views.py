@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, crop, encode_files, quiet_threads, to_device
+from ipl.backbone import Backbone, Source, crop, encode_files, quiet_threads, to_device
 from ipl.datasets import UnreadableImageError
 from ipl.errors import ConfigError, TrainingError
 from ipl.learners import Batch, Learner
@@ -72,7 +71,7 @@ class FreshViews:
         self,
         backbone: Backbone,
         labels: Tensor,
-        paths: Sequence[Path],
+        paths: Sequence[Source],
         kind: type[Learner],
         seed: int,
     ) -> None:
@@ -139,7 +138,7 @@ def _stream(seed: int, view: int, image: int) -> random.Random:
 
 
 def _crops(
-    backbone: Backbone, paths: Sequence[Path], streams: Sequence[random.Random | None]
+    backbone: Backbone, paths: Sequence[Source], streams: Sequence[random.Random | None]
 ) -> Tensor:
     """Returns the bytes (images, height, width, 3) of crops; all files were readable before."""
     with quiet_threads() as threads:

@@ -1,0 +1,129 @@
+"""`ipl data`: the published data sets, what of them is on a disk, and unpacking archives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ipl.cli.common import JSON, QUIET, out, print_json, stopping
+
+if TYPE_CHECKING:
+    from ipl.datasets import Benchmark, DomainSet, SetState
+
+STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
+
+app = typer.Typer(
+    help="The published data sets: what is known, what is on a disk, and unpacking archives.",
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_(as_json: bool = JSON) -> None:
+    """List the data sets that are known by name, with their sizes, templates and folders."""
+    from dataclasses import asdict
+
+    from ipl.datasets import BENCHMARKS, DOMAIN_SETS
+
+    sets, groups = list(BENCHMARKS.values()), list(DOMAIN_SETS.values())
+    if as_json:
+        shown = [{**asdict(b), "teacher_template": b.teacher_template} for b in sets]
+        print_json({"datasets": shown, "domains": [asdict(group) for group in groups]})
+    else:
+        out().print(_list_table(sets, groups))
+
+
+@app.command()
+def check(
+    root: Path = typer.Argument(metavar="ROOT", help="The folder with the data sets' folders."),
+    names: list[str] | None = typer.Argument(
+        None, metavar="NAME", help="Look for these alone (default: all that are known)."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Tell which data sets are there, and what is missing of them; no picture is opened.
+
+    Exit code 0 if all that were named are complete; without names, if some are there and those
+    that are there are complete. Else 1.
+    """
+    from ipl.datasets import check_root
+
+    states = check_root(root, names or ())
+    asked = states if names else [s for s in states if s.state != "missing"]
+    complete = bool(asked) and all(s.state == "found" for s in asked)
+    if as_json:
+        shown = [state.as_dict() for state in states]
+        print_json({"root": str(root), "complete": complete, "datasets": shown})
+    else:
+        out().print(_check_table(states))
+    if not complete:
+        raise typer.Exit(1)
+
+
+@app.command()
+def unpack(
+    archive: Path = typer.Argument(metavar="ARCHIVE", help="zip, tar, tar.gz or tgz."),
+    folder: Path = typer.Option(Path("."), "--to", help="The folder to unpack into."),
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
+) -> None:
+    """Unpack a downloaded archive, whole or not at all; nothing that is there is overwritten."""
+    from ipl.datasets import unpack as unpack_archive
+    from ipl.progress import Reporter
+
+    with stopping(lambda: f"nothing was unpacked, and {folder} is as it was."):
+        made = unpack_archive(archive, folder, Reporter(quiet=quiet))
+    if as_json:
+        print_json({"archive": str(archive), "made": [str(path) for path in made]})
+    else:
+        lines = "\n".join(str(path) for path in made)
+        out().print(f"Unpacked {archive}:\n{lines}", markup=False, soft_wrap=True)
+
+
+def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) -> Table:
+    from ipl.datasets import template_of
+
+    table = _table("name", "classes", "test images", "template", "folder and split file")
+    for b in benchmarks:
+        where = b.folder + (f"/{b.split_file}" if b.split_file else "")
+        table.add_row(b.name, f"{b.classes:,}", f"{b.test_images:,}", b.template, where)
+    for group in groups:
+        for domain, images in group.images.items():
+            name = f"{group.name}/{domain}"
+            table.add_row(name, f"{group.classes}", f"{images:,}", template_of(name), name)
+    return table
+
+
+def _check_table(states: Sequence[SetState]) -> Table:
+    table = _table("name", "classes", "test images", "state", "what is missing")
+    for state in states:
+        what = "; ".join(state.problems)
+        if state.state != "found":
+            what += f"; to be had from {state.home}"
+        table.add_row(
+            state.name,
+            _of(state.classes, state.classes_published),
+            _of(state.test_images, state.test_images_published),
+            Text(state.state, style=STYLES[state.state]),
+            Text(what),
+        )
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        number = column in ("classes", "test images")
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
+    return table
+
+
+def _of(found: int | None, published: int) -> str:
+    if found is None:
+        return ""
+    return f"{found:,}" if found == published else f"{found:,} of {published:,}"

@@ -1,0 +1,137 @@
+"""Data sets of other libraries: a Hugging Face `datasets` object or a torchvision one.
+
+They are known by what they offer; neither library is imported. No picture is taken out before it
+is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ipl.datasets.dataset import Dataset, Item, clean_class_name
+from ipl.datasets.images import Picture
+from ipl.errors import DataError
+
+TEST_PARTS = ("test", "validation", "val")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of a data set, as another library holds it."""
+
+    class_names: tuple[str, ...]
+    items: tuple[Item, ...]
+    alike: bool = False
+
+
+def read_object(data: Any) -> Dataset:
+    """Returns the data set of an object, or of a mapping with train and, if wanted, test."""
+    name, parts = _name(data), {"train": data}
+    if isinstance(data, Mapping):
+        if "train" not in data:
+            has = ", ".join(map(str, data)) or "none"
+            raise DataError(f"{name} has the parts {has}; it needs train, and test if wanted.")
+        test = next((part for part in TEST_PARTS if part in data), None)
+        parts = {part: data[part] for part in ("train", test) if part}
+        name = _name(data["train"])
+    read = {part: _read(content, f"{name} {part}") for part, content in parts.items()}
+    train, tests = read.pop("train"), list(read.values())
+    for other in tests:
+        if other.class_names != train.class_names:
+            strange = sorted({*other.class_names} ^ {*train.class_names}) or other.class_names
+            raise DataError(f"{name}: train and test have other classes, first: {strange[0]!r}.")
+    items = tests[0].items if tests else ()
+    return Dataset(name, train.class_names, train.items, items, alike=train.alike)
+
+
+def _read(data: Any, name: str) -> _Part:
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        raise DataError(
+            f"{name} is {type(data).__name__}, which has no length and no numbered items; load it "
+            "whole, not as a stream."
+        )
+    if isinstance(getattr(data, "features", None), Mapping):
+        return _read_hugging_face(data, name)
+    if hasattr(data, "dataset") and hasattr(data, "indices"):  # torch.utils.data.Subset
+        whole = _read(data.dataset, name)
+        some = tuple(whole.items[index] for index in data.indices)
+        return _Part(whole.class_names, some, whole.alike)
+    return _read_torchvision(data, name)
+
+
+def _read_hugging_face(data: Any, name: str) -> _Part:
+    images = [key for key, kind in data.features.items() if type(kind).__name__ == "Image"]
+    labels = [key for key, kind in data.features.items() if hasattr(kind, "names")]
+    for found, what, how in (
+        (images, "Image", "cast_column"),
+        (labels, "ClassLabel", "class_encode_column"),
+    ):
+        if len(found) != 1:
+            has = f"{len(found)} {what} columns ({', '.join(found)})" if found else f"no {what}"
+            raise DataError(
+                f"{name} has {has} among {', '.join(data.features)}; it needs one "
+                f"(select_columns and {how} help)."
+            )
+    image, label = images[0], labels[0]
+    pictures = _pictures(name, len(data), lambda index: data[index][image])
+    return _part(name, data.features[label].names, pictures, data[label])
+
+
+def _read_torchvision(data: Any, name: str) -> _Part:
+    classes = next((getattr(data, n) for n in ("classes", "categories") if hasattr(data, n)), None)
+    if not isinstance(classes, Sequence) or isinstance(classes, str):
+        raise DataError(
+            f"{name} is {type(data).__name__}, which has no list of classes; a data set of "
+            "torchvision or Hugging Face, a folder or a CSV file will do."
+        )
+    for field in ("samples", "imgs", "_samples"):
+        if rows := getattr(data, field, None):
+            return _part(name, classes, (Path(p) for p, _ in rows), (label for _, label in rows))
+    labels = next(
+        (getattr(data, n) for n in ("targets", "labels", "_labels", "y") if hasattr(data, n)), None
+    )
+    if labels is None:
+        raise DataError(f"{name} has no list of labels (targets, labels, _labels or y).")
+    for field in ("_image_files", "_images"):
+        if files := getattr(data, field, None):
+            return _part(name, classes, map(Path, files), labels)
+    return _part(name, classes, _pictures(name, len(data), lambda index: data[index][0]), labels)
+
+
+def _pictures(name: str, count: int, take: Callable[[int], Any]) -> list[Picture]:
+    lock = Lock()  # pictures are opened in threads, which not every data set can bear
+
+    def picture(index: int) -> Picture:
+        def taken() -> Any:
+            with lock:
+                return take(index)
+
+        return Picture(f"{name}[{index}]", taken)
+
+    return [picture(index) for index in range(count)]
+
+
+def _part(
+    name: str, classes: Sequence[Any], sources: Iterable[Path | Picture], labels: Iterable[Any]
+) -> _Part:
+    # torchvision's ImageNet has tuples of names, of which two begin alike.
+    alike = any(isinstance(c, tuple) for c in classes)
+    names = tuple(clean_class_name(str(c[0] if isinstance(c, tuple) else c)) for c in classes)
+    items = []
+    for index, (source, label) in enumerate(zip(sources, labels, strict=True)):
+        if label is None or not 0 <= int(label) < len(names):
+            raise DataError(
+                f"{name}[{index}] has the label {label}; allowed are 0 to {len(names) - 1}."
+            )
+        items.append(Item(source, int(label)))
+    return _Part(names, tuple(items), alike)
+
+
+def _name(data: Any) -> str:
+    info = getattr(data, "info", None)
+    known = getattr(info, "dataset_name", None) or getattr(info, "builder_name", None)
+    return str(known or type(data).__name__.lower())

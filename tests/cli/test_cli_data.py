@@ -1,0 +1,113 @@
+"""`ipl data list`, `check` and `unpack`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipl.datasets import BENCHMARKS
+
+Call = Callable[..., Any]
+
+
+def _pets(root: Path, tests: int) -> Path:
+    """Returns a root with OxfordPets in its published number of classes; files are empty."""
+    (root / "oxford_pets/images").mkdir(parents=True)
+    classes = range(BENCHMARKS["oxford_pets"].classes)
+    split = {
+        "train": [[f"{n}.jpg", n, f"class {n}"] for n in classes],
+        "test": [
+            [f"t{n}.jpg", n % len(classes), f"class {n % len(classes)}"] for n in range(tests)
+        ],
+    }
+    for rows in split.values():
+        for name, _, _ in rows:
+            (root / "oxford_pets/images" / name).touch()
+    (root / "oxford_pets/split_zhou_OxfordPets.json").write_text(json.dumps(split))
+    return root
+
+
+def test_list_has_every_set(ipl: Call) -> None:
+    shown = ipl("data", "list")
+    assert shown.code == 0
+    assert all(name in shown.out for name in (*BENCHMARKS, "pacs/art_painting"))
+    assert "a photo of a {}, a type of pet." in shown.out
+    report = ipl("data", "list", "--json").json
+    assert [b["name"] for b in report["datasets"]] == list(BENCHMARKS)
+    assert report["datasets"][8]["teacher_template"] == "a photo of a {}, a type of texture."
+    assert report["domains"][0]["images"]["photo"] == 1_670
+
+
+def test_check_of_a_complete_set(ipl: Call, tmp_path: Path) -> None:
+    root = _pets(tmp_path, 3_669)
+    shown = ipl("data", "check", root)
+    assert shown.code == 0  # what is there is complete
+    row = next(line for line in shown.out.splitlines() if line.startswith("oxford_pets"))
+    assert row.split()[:4] == ["oxford_pets", "37", "3,669", "found"]
+    assert ipl("data", "check", root, "oxford_pets").code == 0
+    both = ipl("data", "check", root, "oxford_pets", "dtd")
+    assert both.code == 1
+    assert BENCHMARKS["dtd"].home in both.out
+
+
+def test_check_of_an_incomplete_set(ipl: Call, tmp_path: Path) -> None:
+    root = _pets(tmp_path, 3_669)
+    (root / "oxford_pets/images/t7.jpg").rename(tmp_path / "elsewhere.jpg")
+    shown = ipl("data", "check", root)
+    assert shown.code == 1
+    assert "1 of 3,669 test images are missing: images/t7.jpg" in shown.out
+    report = ipl("data", "check", root, "--json")
+    assert report.code == 1
+    assert report.json["complete"] is False
+    (state,) = [s for s in report.json["datasets"] if s["state"] != "missing"]
+    assert state["missing_images"] == {"train": 0, "test": 1}
+
+
+def test_check_of_nothing(ipl: Call, tmp_path: Path) -> None:
+    assert ipl("data", "check", tmp_path).code == 1
+    assert "No such folder" in ipl("data", "check", tmp_path / "no").error
+    assert "Did you mean 'dtd'" in ipl("data", "check", tmp_path, "dtdd").error
+
+
+def test_unpack(ipl: Call, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as zipped:
+        zipped.writestr("pets/a.jpg", b"a")
+    done = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path / "out")
+    assert done.code == 0
+    assert str(tmp_path / "out/pets") in done.out
+    assert (tmp_path / "out/pets/a.jpg").read_bytes() == b"a"
+    again = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path / "out")
+    assert "nothing is overwritten" in again.error
+    report = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path / "new", "--json").json
+    assert report["made"] == [str(tmp_path / "new/pets")]
+    assert "No such file" in ipl("data", "unpack", tmp_path / "no.zip").error
+
+
+def test_a_stop_says_that_nothing_was_unpacked(
+    ipl: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ipl.datasets.unpack", stop)
+    stopped = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path)
+    assert stopped.code == 130
+    assert "nothing was unpacked" in stopped.err
+
+
+def test_no_command_here_waits_for_torch() -> None:
+    code = (
+        "import sys; sys.argv = ['ipl', 'data', 'list', '--json']\n"
+        "from ipl.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,115 @@
+"""A Ray cluster of two nodes on this machine, one of which dies in the middle of a grid."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ipl.protocols.engines.ray as ray_engine
+from ipl.errors import ConfigError
+from ipl.protocols import Bench, Place, Run, make_engine, read_records, record_path, run_grid
+from ipl.protocols.engines import Finished, Queue, Tell
+from ipl.protocols.engines.ray import RayEngine
+
+Runs = Callable[..., tuple[Run, ...]]
+# A dead node is noticed after a second, not after half a minute.
+NOTICE = {
+    "health_check_initial_delay_ms": 500,
+    "health_check_period_ms": 300,
+    "health_check_timeout_ms": 1000,
+    "health_check_failure_threshold": 2,
+}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Returns a cluster of one node with one core; another is to be added."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ipl[scale]'")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": NOTICE}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+class Cruel:
+    """An engine on whose second node the power fails while a run is computed there."""
+
+    def __init__(self, engine: RayEngine, cluster: Any, node: Any, log: Path) -> None:
+        self.engine, self.cluster, self.node, self.log = engine, cluster, node, log
+        self.lost = ""
+
+    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+        for finished in self.engine.work(queue, tell):
+            yield finished
+            if not self.lost:
+                self.lost = self._running_there()
+                self.cluster.remove_node(self.node, allow_graceful=False)
+
+    def _running_there(self) -> str:
+        """Returns the run that the node is at, as soon as it is at one."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+            there = [line for line in lines if line["node"] == self.node.node_id]
+            if there and there[-1]["what"] == "start":
+                return str(there[-1]["run"])
+            time.sleep(0.01)
+        raise AssertionError("the second node was never given a run")
+
+
+def test_a_node_dies_and_every_record_is_complete_and_none_twice(
+    cluster: Any, runs: Runs, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.touch()
+
+    def logged(run: dict[str, Any], where: dict[str, Any]) -> dict[str, Any]:
+        import ray
+
+        import ipl.protocols.engines.ray as there
+
+        def write(what: str) -> None:
+            node = ray.get_runtime_context().get_node_id()
+            with open(log, "a") as file:
+                file.write(json.dumps({"what": what, "node": node, "run": name}) + "\n")
+
+        name = there.Run.from_dict(run).id
+        write("start")
+        record = there._record(run, where)
+        write("end")
+        return record
+
+    monkeypatch.setattr(ray_engine, "_record", logged)
+    grid = runs(seeds="1,2,3", epochs=30)
+    engine = RayEngine(place, address=cluster.address)
+    cruel = Cruel(engine, cluster, cluster.add_node(num_cpus=1), log)
+    result = run_grid(grid, tmp_path / "out", cruel)
+
+    assert not result.failed
+    assert sorted(result.done) == sorted(run.id for run in grid)  # each told of once
+    records = read_records(tmp_path / "out")
+    assert [record["id"] for record in records.of("done")] == sorted(run.id for run in grid)
+    assert all(set(record["accuracy"]) == {"base", "novel"} for record in records.found)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    starts = [line["run"] for line in lines if line["what"] == "start"]
+    assert starts.count(cruel.lost) == 2  # it was lost, and done again on the other node
+    here = Bench(place).record(grid[1])
+    there = json.loads(record_path(tmp_path / "out", grid[1].id).read_text())
+    assert (there["accuracy"], there["chosen"]) == (here["accuracy"], here["chosen"])
+
+
+def test_without_ray_the_extra_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install 'ipl\[scale\]'"):
+        make_engine("ray", place)
