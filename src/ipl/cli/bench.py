@@ -14,7 +14,8 @@ from ipl.cli.common import print_json, stopping, typed
 from ipl.errors import IplError
 
 if TYPE_CHECKING:
-    from ipl.protocols import GridResult, Run
+    from ipl.progress import Reporter
+    from ipl.protocols import GridResult, Place, Run
 
 # A setting that is not given keeps the plan's default, so each is None here.
 Text = str | None
@@ -24,6 +25,9 @@ Number = int | None
 def bench(
     protocol: Text = Argument(None, help="base-to-novel, cross-dataset or domain."),
     data: Path = Option(..., "--data", help="The folder that holds the data sets."),
+    recipe: Text = Option(
+        None, help="A recipe's name or file (`ipl recipe list`); other options override it."
+    ),
     datasets: Text = Option(None, help="Names with commas, or all: every one found complete."),
     source: Text = Option(None, help="Learnt from, but in base-to-novel (default: imagenet)."),
     learners: Text = Option(None, help="Names with commas; zero-shot is one too (default: coop)."),
@@ -92,26 +96,38 @@ def bench(
     values = {name: value for name, value in given.items() if value is not None}
     with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.progress import Reporter
-        from ipl.protocols import (
-            GridResult,
-            Place,
-            Plan,
-            expand,
-            find_datasets,
-            make_engine,
-            run_grid,
-        )
+        from ipl.protocols import Place
+        from ipl.protocols.recipes import BenchRecipe, plan_runs, read_recipe
 
         reporter = Reporter(quiet=quiet)
-        found = find_datasets(Plan.from_values(values), data)
-        for note in found.notes:
+        asked = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
+        planned = plan_runs(asked, data, save_to)
+        for note in planned.notes:
             reporter.warn(note)
-        runs = expand(found.plan)
     if dry_run:
-        _list(runs, save_to, as_json)
+        list_runs(planned.runs, save_to, as_json)
         return
-    result = GridResult(save_to, runs)
     place = Place(str(data), device, memory, not no_cache, profile)
+    result = carry_out(planned.runs, save_to, place, engine, jobs, address, retry_failed, reporter)
+    _tell(result, as_json)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def carry_out(
+    runs: tuple[Run, ...],
+    save_to: Path,
+    place: Place,
+    engine: str,
+    jobs: int,
+    address: str | None,
+    retry_failed: bool,
+    reporter: Reporter,
+) -> GridResult:
+    """Returns what became of the runs; stopped, it says what was done and how to go on."""
+    from ipl.protocols import GridResult, make_engine, run_grid
+
+    result = GridResult(save_to, runs)
     work = make_engine(engine, place, jobs, address)
     with stopping(lambda: f"{result.summary} {_again(save_to)}"):
         try:
@@ -120,16 +136,15 @@ def bench(
             if not result.done:
                 raise
             raise IplError(f"{error} {result.summary} {_again(save_to)}") from error
-    _tell(result, as_json)
-    if result.failed:
-        raise typer.Exit(1)
+    return result
 
 
 def _again(save_to: Path) -> str:
     return f"Records are kept in {save_to}; the same command goes on from there."
 
 
-def _list(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
+def list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
+    """Prints the runs and which of them are done."""
     from ipl.protocols import DONE, read_record, record_path
 
     rows = []

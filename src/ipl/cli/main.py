@@ -9,7 +9,20 @@ from io import TextIOWrapper
 import typer
 
 from ipl._version import __version__
-from ipl.cli import bench, cache, data, demo, fit, learners, predict, select, words
+from ipl.cli import (
+    ablate,
+    bench,
+    cache,
+    data,
+    demo,
+    fit,
+    learners,
+    predict,
+    recipe,
+    select,
+    table,
+    words,
+)
 from ipl.errors import IplError
 
 # Threads that wait for each other by spinning slow two processes on one machine down many times;
@@ -24,6 +37,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # a bug gets a plain traceback
 )
+app.command("ablate")(ablate.ablate)
 app.command("bench")(bench.bench)
 app.command("cache")(cache.cache)
 app.add_typer(data.app, name="data")
@@ -31,7 +45,9 @@ app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)
 app.command("predict")(predict.predict)
+app.add_typer(recipe.app, name="recipe")
 app.command("select")(select.select)
+app.command("table")(table.table)
 app.command("words")(words.words)
 
 

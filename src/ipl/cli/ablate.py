@@ -1,0 +1,169 @@
+"""`ipl ablate NAME`: the same grid with one setting at several levels, its table and its plot."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer import Argument, Option
+
+from ipl.cli import common
+from ipl.cli.bench import Number, Text, carry_out, list_runs
+from ipl.cli.common import out as console
+from ipl.cli.common import print_json, stopping
+from ipl.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from ipl.protocols.ablation import Ablation
+    from ipl.protocols.recipes import BenchRecipe
+
+
+def ablate(
+    name: str = Argument(metavar="NAME", help="penalty, k, interval, template or pool."),
+    data: Path = Option(..., "--data", help="The folder that holds the data sets."),
+    values: list[str] = Option(
+        [], "--value", help="A level, or several with commas; can be given again."
+    ),
+    recipe: Text = Option(None, help="A recipe's name or file (default: ablations/NAME)."),
+    protocol: Text = Option(None, help="base-to-novel, cross-dataset or domain."),
+    datasets: Text = Option(None, help="Names with commas, or all: every one found complete."),
+    source: Text = Option(None, help="Learnt from, but in base-to-novel."),
+    learners: Text = Option(None, help="Names with commas."),
+    words: Text = Option(None, help="Numbers with commas, and auto."),
+    seeds: Text = Option(None, help="Numbers with commas."),
+    shots: Number = Option(None, help="Training images per class."),
+    backbone: Text = Option(None, help=common.BACKBONE_HELP),
+    views: Text = Option(None, help="Crops per training image: a number, or fresh."),
+    epochs: Number = Option(None, help="Epochs in all, T."),
+    interval: Number = Option(None, help="Epochs after each word, t."),
+    more: list[str] = Option([], "--set", help="Any other setting of a recipe: NAME=VALUE."),
+    save_to: Path = Option(Path("ipl-ablation"), "--out", help="Where records and plots go."),
+    jobs: int = Option(1, "--jobs", help="Runs at once; with ray, on each GPU or node."),
+    engine: str = Option("local", help="local (this machine) or ray (a cluster)."),
+    address: Text = Option(None, help="The Ray cluster to join (default: one is started here)."),
+    device: str = common.DEVICE,
+    memory: float = common.MEMORY,
+    no_cache: bool = common.NO_CACHE,
+    retry_failed: bool = Option(False, "--retry-failed", help="Do runs again that failed earlier."),
+    dry_run: bool = Option(False, "--dry-run", help="List the runs and do none."),
+    no_plot: bool = Option(False, "--no-plot", help="Write tables alone."),
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
+) -> None:
+    """Vary one setting and keep all others; tables and a plot go to OUT/ablations."""
+    given = {
+        "protocol": protocol,
+        "datasets": datasets,
+        "source": source,
+        "learners": learners,
+        "words": words,
+        "seeds": seeds,
+        "shots": shots,
+        "backbone": backbone,
+        "views": views,
+        "epochs": epochs,
+        "interval": interval,
+        **_settings(more),
+    }
+    settings = {key: value for key, value in given.items() if value is not None}
+    with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
+        from ipl.progress import Reporter
+        from ipl.protocols import Place
+        from ipl.protocols.ablation import ABLATIONS, sum_up
+        from ipl.protocols.recipes import plan_runs, read_recipe
+        from ipl.protocols.tables import read_results
+
+        if name not in ABLATIONS:
+            raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
+        reporter = Reporter(quiet=quiet)
+        if not no_plot:
+            from ipl.reports.plots import check_matplotlib
+
+            check_matplotlib()  # before hours of training
+        asked = read_recipe(recipe or f"ablations/{name}")
+        planned = plan_runs(_varied(asked, name, settings, values), data, save_to)
+        for note in planned.notes:
+            reporter.warn(note)
+    if dry_run:
+        list_runs(planned.runs, save_to, as_json)
+        return
+    place = Place(str(data), device, memory, not no_cache)
+    result = carry_out(planned.runs, save_to, place, engine, jobs, address, retry_failed, reporter)
+    results, warnings = read_results([save_to])
+    for warning in warnings:
+        reporter.warn(warning)
+    ablation = sum_up(name, planned, results)
+    target = save_to / "ablations"
+    _write(ablation, target, not no_plot)
+    _show(ablation, target, result.summary, as_json)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def _varied(
+    recipe: BenchRecipe, name: str, settings: dict[str, Any], values: list[str]
+) -> BenchRecipe:
+    """Returns the recipe with these settings and the levels of the ablation."""
+    from ipl.protocols.ablation import ABLATIONS
+
+    varied = ABLATIONS[name]
+    if varied in settings:
+        raise ConfigError(f"{varied} is what {name} varies; give its levels with --value.")
+    levels: tuple[Any, ...] = ()
+    if values:
+        parts = values if name == "template" else ",".join(values).split(",")
+        levels = tuple(_value(part.strip()) for part in parts)
+    elif recipe.vary is not None and recipe.vary[0] == varied:
+        levels = recipe.vary[1]
+    if not levels:
+        raise ConfigError(f"{recipe.name} has no levels of {varied}; give them with --value.")
+    return recipe.override(settings).varying(varied, levels)
+
+
+def _settings(more: list[str]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for text in more:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise ConfigError(f"--set is {text!r}; it must be NAME=VALUE.")
+        settings[key] = _value(value)
+    return settings
+
+
+def _value(text: str) -> Any:
+    """Returns the number, true or false that a text is, else the text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _write(ablation: Ablation, target: Path, plot: bool) -> None:
+    from ipl.files import write_bytes, write_json, write_text
+    from ipl.reports.ablations import ablation_csv, ablation_sheet, ablation_values
+    from ipl.reports.plots import plot_ablation
+    from ipl.reports.tables import as_latex, as_markdown
+
+    sheets = [ablation_sheet(ablation)]
+    write_text(target / f"{ablation.name}.md", as_markdown(sheets))
+    write_text(target / f"{ablation.name}.tex", as_latex(sheets))
+    write_text(target / f"{ablation.name}.csv", ablation_csv(ablation))
+    write_json(target / f"{ablation.name}.json", ablation_values(ablation))
+    if plot:
+        for kind, picture in plot_ablation(ablation).items():
+            write_bytes(target / f"{ablation.name}.{kind}", picture)
+
+
+def _show(ablation: Ablation, target: Path, summary: str, as_json: bool) -> None:
+    from ipl.reports.ablations import ablation_sheet, ablation_values
+    from ipl.reports.tables import as_text
+
+    if as_json:
+        print_json(ablation_values(ablation))
+        return
+    console().print(as_text([ablation_sheet(ablation)]))
+    console().print(f"{summary}\nSaved:  {target}", markup=False, soft_wrap=True)

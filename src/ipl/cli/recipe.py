@@ -1,0 +1,62 @@
+"""`ipl recipe`: what the package can run of the paper, ready to be read, copied and changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ipl.cli.common import JSON, out, print_json, typed
+from ipl.errors import ConfigError
+
+app = typer.Typer(
+    help="List, show and copy the recipes: one small YAML file for each row of the paper.",
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_recipes(as_json: bool = JSON) -> None:
+    """List the recipes of the package."""
+    from rich.table import Table
+
+    from ipl.protocols.recipes import read_recipe, recipe_names
+
+    rows = [{"name": name, "title": read_recipe(name).title} for name in recipe_names()]
+    if as_json:
+        print_json({"recipes": rows})
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("recipe")
+    table.add_column("what it runs")
+    for row in rows:
+        table.add_row(row["name"], row["title"])
+    out().print(table)
+    command = typed("bench", "--recipe", "NAME", "--data", "ROOT", "--out", "DIR")
+    out().print(f"Run one:  {command}", markup=False, soft_wrap=True)
+
+
+@app.command("show")
+def show(name: str = typer.Argument(metavar="NAME", help="A recipe's name, or a file.")) -> None:
+    """Print the YAML of a recipe."""
+    from ipl.protocols.recipes import recipe_text
+
+    print(recipe_text(name), end="")
+
+
+@app.command("copy")
+def copy(
+    name: str = typer.Argument(metavar="NAME", help="A recipe's name, or a file."),
+    path: Path = typer.Argument(metavar="FILE", help="Where to; it must not exist yet."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace the file."),
+) -> None:
+    """Copy a recipe, to change it and run `ipl bench --recipe FILE`."""
+    from ipl.files import is_there, write_text
+    from ipl.protocols.recipes import recipe_text
+
+    text = recipe_text(name)
+    if is_there(path) and not overwrite:
+        raise ConfigError(f"{path} is there already; --overwrite replaces it.")
+    write_text(path, text)
+    command = typed("bench", "--recipe", path, "--data", "ROOT", "--out", "DIR")
+    out().print(f"Saved:  {path}\nNext:   {command}", markup=False, soft_wrap=True)

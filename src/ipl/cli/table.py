@@ -1,0 +1,93 @@
+"""`ipl table DIR`: the results of a bench, with the paper's numbers beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ipl.cli.common import JSON, QUIET, out
+from ipl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ipl.protocols.tables import ResultTable
+
+SUFFIXES = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json", ".txt": "text"}
+FORMATS = tuple(SUFFIXES.values())
+
+
+def table(
+    folders: list[Path] = typer.Argument(
+        metavar="DIR", help="What `ipl bench --out DIR` wrote; several are shown together."
+    ),
+    style: str | None = typer.Option(
+        None, "--format", help="Print md, csv, latex, json or text, and write no files."
+    ),
+    save_to: Path | None = typer.Option(
+        None, "--out", help="Write one file; --format or its ending says how."
+    ),
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
+) -> None:
+    """Show the results of a bench; write Markdown, CSV, LaTeX and JSON to DIR/tables."""
+    from ipl.files import write_text
+    from ipl.progress import Reporter
+    from ipl.protocols.tables import build_tables, read_results
+
+    reporter = Reporter(quiet=quiet)
+    style = _style("json" if as_json else style, save_to)
+    runs, warnings = read_results(folders)
+    for warning in warnings:
+        reporter.warn(warning)
+    tables = build_tables(runs)
+    if save_to is not None:
+        assert style is not None
+        write_text(save_to, _text(style, tables, warnings))
+        reporter.say(f"Saved:  {save_to}")
+        return
+    if style not in (None, "text"):
+        print(_text(str(style), tables, warnings), end="")
+        return
+    from ipl.reports.tables import as_text, gains_as_csv, sheets_of
+
+    out().print(as_text(sheets_of(tables)))
+    if style is None:
+        target = folders[0] / "tables"
+        for suffix, name in SUFFIXES.items():
+            if name != "text":
+                write_text(target / f"table{suffix}", _text(name, tables, warnings))
+        write_text(target / "gains.csv", gains_as_csv(tables))
+        reporter.say(f"Saved:  {target}")
+
+
+def _style(style: str | None, save_to: Path | None) -> str | None:
+    if style is not None and style not in FORMATS:
+        raise ConfigError(f"--format is {style!r}; allowed are {', '.join(FORMATS)}.")
+    if style is None and save_to is not None:
+        style = SUFFIXES.get(save_to.suffix.lower())
+        if style is None:
+            raise ConfigError(
+                f"--out is {save_to}; without --format its name must end in {', '.join(SUFFIXES)}."
+            )
+    return style
+
+
+def _text(style: str, tables: list[ResultTable], warnings: list[str]) -> str:
+    from ipl.reports.tables import as_csv, as_latex, as_markdown, as_text, as_values, sheets_of
+
+    if style == "csv":
+        return as_csv(tables)
+    if style == "json":
+        return json.dumps(as_values(tables, warnings), indent=2, ensure_ascii=False) + "\n"
+    if style == "latex":
+        return as_latex(sheets_of(tables))
+    if style == "md":
+        return as_markdown(sheets_of(tables))
+    from rich.console import Console
+
+    console = Console(width=240, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(as_text(sheets_of(tables)))
+    return captured.get()

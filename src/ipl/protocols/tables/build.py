@@ -1,0 +1,102 @@
+"""From runs to tables: one for base-to-novel, one for each source across data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipl.protocols.plan import BASE_TO_NOVEL, PLANNED, ZERO_SHOT
+from ipl.protocols.tables.arms import Arm, arms_of, common_settings
+from ipl.protocols.tables.entries import AVERAGE, Entry, average_of, entry_of, finished
+from ipl.protocols.tables.gains import Gain, gains_of
+from ipl.protocols.tables.paper import WORDS
+from ipl.protocols.tables.published import published_settings, targets_of
+from ipl.protocols.tables.results import Result
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """All methods of a protocol on all its data sets."""
+
+    protocol: str
+    source: str | None  # what was trained on, across data sets
+    measures: tuple[str, ...]
+    datasets: tuple[str, ...]
+    averaged: tuple[str, ...]  # the data sets behind the average
+    arms: tuple[Arm, ...]
+    entries: tuple[Entry, ...]
+    gains: tuple[Gain, ...]
+    common: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def of(self, dataset: str) -> list[Entry]:
+        """Returns the entries of a data set, or of the average, in the order of the methods."""
+        return [entry for entry in self.entries if entry.dataset == dataset]
+
+
+def build_tables(runs: Sequence[Result]) -> list[ResultTable]:
+    """Returns a table for base-to-novel, and one for each source across data sets and domains."""
+    groups: dict[tuple[int, str], list[Result]] = {}
+    for run in runs:
+        source = "" if run.protocol == BASE_TO_NOVEL else run.dataset
+        groups.setdefault((PLANNED.index(run.protocol), source), []).append(run)
+    return [_table(groups[key]) for key in sorted(groups)]
+
+
+def _table(runs: Sequence[Result]) -> ResultTable:
+    protocol = runs[0].protocol
+    source = None if protocol == BASE_TO_NOVEL else runs[0].dataset
+    datasets = _datasets(runs, source)
+    averaged = tuple(name for name in datasets if name != source)
+    arms = arms_of(runs)
+    drawn = {run.seed for run in runs if run.learner != ZERO_SHOT}
+    entries = []
+    for arm in arms:
+        # Of zero-shot nothing is drawn: one run says it all.
+        expected = {run.seed for run in arm.runs} if arm.learner == ZERO_SHOT else drawn
+        results = {name: finished(arm, name) for name in datasets}
+        parts = [entry_of(arm, name, results[name], sorted(expected)) for name in datasets]
+        averages = [part for part in parts if part.dataset in averaged]
+        entries += [*parts, average_of(arm, averages, results, source)]
+    return ResultTable(
+        protocol,
+        source,
+        ("accuracy",) if source else ("base", "novel", "hm"),
+        datasets,
+        averaged,
+        tuple(arms),
+        tuple(sorted(entries, key=lambda entry: [*datasets, AVERAGE].index(entry.dataset))),
+        tuple(gains_of(arms, averaged)),
+        common_settings(runs),
+        tuple(note for arm in arms for note in _mixed(arm)),
+    )
+
+
+def _datasets(runs: Sequence[Result], source: str | None) -> tuple[str, ...]:
+    """Returns the data sets in the paper's order, the source first, others by name."""
+    found = {run.dataset for run in runs}
+    if source is not None:
+        found |= {name for run in runs for name in (*run.accuracy, *run.targets)}
+    known = [source, *targets_of(runs[0].protocol, source or "")]
+    order = {name: place for place, name in enumerate(known) if name}
+    return tuple(sorted(found, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def _mixed(arm: Arm) -> list[str]:
+    """Returns a note for each setting that differs between data sets other than in the paper."""
+    notes = []
+    for key in ("words", "lambda_", "epochs"):
+        values: dict[str, list[str]] = {}
+        as_published = True
+        for run in arm.runs:
+            published = {**published_settings(run), "words": WORDS.get(run.dataset)}
+            as_published &= run.config().get(key) == published.get(key)
+            values.setdefault(str(run.config().get(key)), []).append(run.dataset)
+        if len(values) > 1 and not as_published:
+            told = [
+                f"{value}: {', '.join(dict.fromkeys(names))}" for value, names in values.items()
+            ]
+            name = key.rstrip("_")
+            notes.append(f"{arm.label} has different {name} for data sets ({'; '.join(told)}).")
+    return notes

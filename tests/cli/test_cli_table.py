@@ -1,0 +1,82 @@
+"""`ipl table DIR`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded import record, write_records
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def bench(home: Path) -> Path:
+    runs = [record(words=words, seed=seed) for words in (0, 3) for seed in (1, 2, 3)]
+    return write_records(home / "bench", *runs)
+
+
+def test_it_prints_and_writes_all_formats(ipl: Call, bench: Path) -> None:
+    shown = ipl("table", bench)
+    assert shown.code == 0
+    assert "Base-to-novel" in shown.out
+    assert f"Saved:  {bench / 'tables'}" in shown.err
+    names = {path.name for path in (bench / "tables").iterdir()}
+    assert names == {"table.md", "table.csv", "table.tex", "table.json", "gains.csv"}
+    assert json.loads((bench / "tables" / "table.json").read_text())["unit"] == "%"
+
+
+@pytest.mark.parametrize(
+    ("style", "start"),
+    [
+        ("md", "### Base-to-novel"),
+        ("csv", "protocol,source,method,"),
+        ("latex", "% needs"),
+        ("json", "{"),
+        ("text", "Base-to-novel"),
+    ],
+)
+def test_one_format_goes_to_standard_output(style: str, start: str, ipl: Call, bench: Path) -> None:
+    shown = ipl("table", bench, "--format", style)
+    assert shown.out.startswith(start)
+    assert not (bench / "tables").exists()
+
+
+@pytest.mark.parametrize("name", ["t.md", "t.csv", "t.tex", "t.json", "t.txt"])
+def test_one_file(name: str, ipl: Call, bench: Path, home: Path) -> None:
+    done = ipl("table", bench, "--out", home / "there" / name)
+    assert (done.code, done.out) == (0, "")
+    assert "oxford" in (home / "there" / name).read_text(encoding="utf-8")
+    assert not (bench / "tables").exists()
+
+
+def test_several_folders_are_one_table(ipl: Call, bench: Path, home: Path) -> None:
+    other = write_records(home / "other", record("eurosat", seed=1))
+    shown = ipl("table", bench, other, "--json").json
+    assert {entry["dataset"] for entry in shown["tables"][0]["entries"]} == {
+        "oxford_pets",
+        "eurosat",
+        "average",
+    }
+
+
+def test_a_damaged_record_is_warned_of(ipl: Call, bench: Path) -> None:
+    (bench / "records" / "broken.json").write_text("{")
+    shown = ipl("table", bench, "--json", "--quiet")
+    assert "warning: " in shown.err
+    assert "broken.json is no JSON" in shown.err
+    assert len(shown.json["warnings"]) == 1
+    assert shown.json["tables"]
+
+
+def test_refused(ipl: Call, bench: Path, home: Path) -> None:
+    assert "There is no folder" in ipl("table", home / "nowhere").error
+    (home / "empty").mkdir()
+    assert "There is no run record in" in ipl("table", home / "empty").error
+    assert "--format is 'pdf'; allowed are md, csv" in ipl("table", bench, "--format", "pdf").error
+    assert "must end in .md" in ipl("table", bench, "--out", home / "table").error
+    refused = ipl("table", bench, "--out", bench / "records", "--format", "md").error
+    assert "Cannot write" in refused

@@ -1,0 +1,109 @@
+"""Made-up run records, as `ipl bench` writes them, for tests of what reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from ipl.learners import learner_class
+from ipl.protocols import Run
+from ipl.protocols.tables import paper
+
+BUNDLED = {"words_file": None, "sha256": "e6" * 32, "no_names": False}
+SENTENCE = "a photo of a {cls}, with emphasis on: {words}"
+
+
+def record(
+    dataset: str = "oxford_pets",
+    learner: str = "coop",
+    words: int | str = "auto",
+    seed: int = 1,
+    accuracy: dict[str, float] | None = None,
+    protocol: str = "base-to-novel",
+    backbone: str = paper.BACKBONE,
+    shots: int = 16,
+    error: str | None = None,
+    data: dict[str, Any] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Returns the record of a run with the paper's settings; keyword arguments override them."""
+    accuracy = {"base": 0.8, "novel": 0.6} if accuracy is None else accuracy
+    inside = "base-to-novel" if protocol == "base-to-novel" else "cross-dataset"
+    chosen: dict[str, Any] = {}
+    if learner != "zero-shot":
+        recipe = learner_class(learner).recipe(0 if words == 0 else 1, inside)
+        chosen = {k: getattr(recipe, k) for k in ("epochs", "interval", "batch", "lr")}
+        chosen |= {"m": recipe.m, "depth": recipe.depth, "views": "fresh", "search": "exact"}
+        chosen |= {"lambda_": paper.LAMBDA.get(dataset, 0.1), "preset": "paper"}
+        chosen |= {
+            "template": SENTENCE,
+            "pool": {"words_file": None, "sha256": "e6" * 32, "no_names": False},
+        }
+    chosen |= settings
+    identity = [protocol, dataset, learner, words, seed, backbone, shots, chosen]
+    short = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+    return {
+        "format": 1,
+        "id": f"{dataset.replace('/', '-')}-{learner}-{words}w-seed{seed}-{short}",
+        "status": "failed" if error else "done",
+        "error": error,
+        "protocol": protocol,
+        "dataset": dataset,
+        "targets": [] if protocol == "base-to-novel" else [n for n in accuracy if n != dataset],
+        "learner": learner,
+        "words": words,
+        "seed": seed,
+        "shots": shots,
+        "settings": chosen,
+        "backbone": {"name": backbone, "weights_sha256": "ab" * 32, "precision": "fp32"},
+        "data": data or published_data(dataset, protocol, accuracy),
+        "chosen": [],
+        "prompt": "",
+        "accuracy": {} if error else accuracy,
+        "time": "2026-01-01T00:00:00",
+    }
+
+
+def record_of(run: Run, accuracy: dict[str, float]) -> dict[str, Any]:
+    """Returns the record of a planned run that came to these accuracies."""
+    made = record(run.dataset, run.learner, run.words, run.seed, accuracy, run.protocol)
+    kept = {"id": run.id, "settings": dict(run.settings), "shots": run.shots}
+    backbone = {"name": run.backbone, "weights_sha256": "ab" * 32, "precision": run.precision}
+    return {**made, **kept, "targets": list(run.targets), "backbone": backbone}
+
+
+def published_data(dataset: str, protocol: str, accuracy: dict[str, float]) -> dict[str, Any]:
+    """Returns the numbers of classes and test images that the paper's sets have."""
+    sizes = {name: paper.SIZES.get(name, (7, 70)) for name in (dataset, *accuracy)}
+    if protocol == "base-to-novel":
+        classes, images = sizes[dataset]
+        half = ceil(classes / 2)
+        tested = {"base": images // 2, "novel": images - images // 2}
+        return {"classes": {"base": half, "novel": classes - half}, "test_images": tested}
+    return {
+        "classes": {name: count for name, (count, _) in sizes.items()},
+        "test_images": {name: count for name, (_, count) in sizes.items()},
+    }
+
+
+def write_records(folder: Path, *records: dict[str, Any]) -> Path:
+    """Returns a bench's folder with these records in it."""
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    for value in records:
+        path = folder / "records" / f"{value['id']}.json"
+        path.write_text(json.dumps(value), encoding="utf-8")
+    return folder
+
+
+def paper_records(learner: str = "coop", words: int | str = "auto") -> list[dict[str, Any]]:
+    """Returns 33 records whose means are the paper's CoOp numbers, with or without words."""
+    records = []
+    for dataset, (base, novel) in paper.PER_SET["coop", words != 0].items():
+        for seed, shift in ((1, -0.5), (2, 0.0), (3, 0.5)):
+            accuracy = {"base": (base + shift) / 100, "novel": (novel - shift) / 100}
+            epochs = {"epochs": 50} if (dataset, words) == ("imagenet", 0) else {}
+            records.append(record(dataset, learner, words, seed, accuracy, **epochs))
+    return records
