@@ -12,7 +12,7 @@ from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts import PromptLayout
 
-PROMPTS_AT_ONCE = 1024  # images x classes that are looked at together when nothing is learnt
+PROMPTS_AT_ONCE = 4096  # images x classes that are looked at together when nothing is learnt
 NARROWING = 16
 
 
