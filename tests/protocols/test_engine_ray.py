@@ -99,6 +99,16 @@ def test_what_cannot_be_spread() -> None:
         spread_over_ray(2)(Search("lazy"), None, ("sand", "water"))  # type: ignore[arg-type]
 
 
+def test_an_address_where_nothing_answers(
+    runs: Runs, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ipl[scale]'")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(ConfigError, match=r"address is '127.0.0.1:1'; nothing answers there"):
+        run_grid(runs(), tmp_path, RayEngine(place, address="127.0.0.1:1"))
+    assert not (tmp_path / "records").exists()
+
+
 def test_without_ray_the_extra_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'ipl\[scale\]'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,6 +98,14 @@ def connect(ray: Any, address: str | None) -> None:
     """Joins the cluster at an address, or starts one on this machine, unless joined already."""
     if ray.is_initialized():
         return
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if port.isdigit():  # Ray itself would try for minutes
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except OSError as error:
+            raise ConfigError(
+                f"address is {address!r}; nothing answers there: {error.strerror or error}."
+            ) from None
     try:
         ray.init(
             address=address,
