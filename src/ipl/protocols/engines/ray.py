@@ -59,9 +59,10 @@ class RayEngine:
     def _result(self, reference: Any, run: Run) -> dict[str, Any]:
         try:
             answer: dict[str, Any] = self.ray.get(reference)
-        except self.ray.exceptions.RayError as error:
-            what = type(error).__name__
-            return failure(run, f"The Ray worker died {RETRIES + 1} times ({what}).")
+        except self.ray.exceptions.RayError as error:  # its worker or node died once too often
+            said = (str(error).strip().splitlines() or [""])[-1].strip()
+            lost = failure(run, f"The run was lost on the cluster: {type(error).__name__}: {said}")
+            return {**lost, "traceback": str(error)}
         if "refused" in answer:
             raise IplError(answer["refused"])
         return answer
