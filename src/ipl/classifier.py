@@ -77,13 +77,10 @@ class PromptClassifier:
         self.recipe: Recipe = published.override(**given, depth=depth)
         check_words(words, self.recipe)
         self.choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
-        self.placeholder = placeholder
-        self.class_template = class_template
-        self.views = views
-        self.seed = seed
+        self.placeholder, self.class_template = placeholder, class_template
+        self.views, self.seed = views, seed
         self.device, self.precision = device, precision
-        self.cache = cache
-        self.strict = strict
+        self.cache, self.strict = cache, strict
         self.reporter = reporter
         self._learner: Learner | None = None
 

@@ -54,7 +54,8 @@ class StandIn:
 def _done(run: Run) -> dict[str, Any]:
     accuracy = {"base": 0.5, "novel": 0.25}
     seconds = {"fit": 1.0, "test": 0.5}
-    return {**blank(run), "status": "done", "accuracy": accuracy, "seconds": seconds}
+    done = {"status": "done", "accuracy": accuracy, "seconds": seconds}
+    return {**blank(run), **done, "notes": ["Two are gone."]}
 
 
 @pytest.fixture
@@ -186,6 +187,7 @@ def test_a_line_for_each_run_and_the_time_left(grid: tuple[Run, ...], tmp_path: 
     assert lines[0].startswith(f"[1/6] {title}: base 50.0, novel 25.0, HM 33.3, 2 s; about")
     assert lines[2].endswith("failed: No.")
     assert "left" not in lines[5]
+    assert shown.getvalue().count("note: Two are gone.") == 1  # all runs say it
 
 
 def test_the_same_grid_for_real(runs: Runs, place: Place, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ class Bench:
             "seconds": {"fit": 0.0, "test": time.perf_counter() - started},
             "peak_memory": watch.peak_memory,
             "profile": watch.profile,
-            "notes": [],
+            "notes": watch.notes,
         }
 
     def _learnt(
@@ -165,7 +165,7 @@ class Bench:
         with Watch(store.backbone.device, self.place.profile) as watch:
             classifier.fit(task.learn, store)
         fitted = time.perf_counter()
-        notes = [*classifier.notes_]
+        notes = [*classifier.notes_, *watch.notes]
         accuracy = {
             name: classifier.with_classes(test.dataset).score(test.dataset, store)
             for name, test in tests.items()

@@ -72,7 +72,7 @@ def run_grid(
         queue = _Waiting(runs, out, claims, retry_failed, reporter, result)
         if not len(queue):
             return result
-        started, total = time.monotonic(), len(queue)
+        started, total, told = time.monotonic(), len(queue), set[str]()
         with reporter.task("Runs", total) as advance:
             work = engine.work(queue, _teller(advance))
             try:
@@ -83,6 +83,10 @@ def run_grid(
                     gone = time.monotonic() - started
                     made = total - queue.unfinished
                     reporter.say(_line(finished, made, total, gone / made * queue.unfinished))
+                    for note in finished.record.get("notes", ()):
+                        if note not in told:  # many runs of a data set say the same
+                            told.add(note)
+                            reporter.say(f"  note: {note}")
             finally:
                 if hasattr(work, "close"):
                     work.close()

@@ -26,7 +26,13 @@ class Watch:
         self.device = device
         self.peak_memory = 0  # bytes: of the GPU where there is one, else resident
         self.profile: dict[str, Any] | None = None
+        self.notes: list[str] = []
         self._sampler = _Sampler(*_looks(device)) if profile else None
+        if self._sampler and device.type == "cuda" and self._sampler.source != "nvml":
+            self.notes.append(
+                "How busy the GPU is cannot be seen without NVML; the profile is that of the "
+                "process: pip install 'ipl[profile]'."
+            )
 
     def __enter__(self) -> Watch:
         if self.device.type == "cuda":

@@ -1,0 +1,136 @@
+"""`ipl bench`: a grid from the command line, gone on with, listed, refused, stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ipl.protocols.bench
+from ipl.backbone import Backbone
+from ipl.classifier import PromptClassifier
+from ipl.datasets.scenes import draw
+
+NAMES = ("beach", "castle", "forest", "lake")
+Bench = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with a small EuroSAT of drawn scenes."""
+    root = tmp_path_factory.mktemp("root")
+    parts: dict[str, list[Any]] = {"train": [], "val": [], "test": []}
+    for label, name in enumerate(NAMES):
+        (root / "eurosat/2750" / name).mkdir(parents=True)
+        for index in range(3):
+            draw(name, index).save(root / "eurosat/2750" / name / f"{index}.png")
+            parts["train" if index < 2 else "test"].append([f"{name}/{index}.png", label, name])
+    (root / "eurosat/split_zhou_EuroSAT.json").write_text(json.dumps(parts))
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _pocket_is_loaded(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ipl.protocols.bench, "load_backbone", lambda *how: pocket)
+
+
+@pytest.fixture
+def bench(ipl: Callable[..., Any], root: Path, home: Path, words_file: Path) -> Bench:
+    """Returns a quick `ipl bench base-to-novel`; an option given again overrides."""
+
+    def call(*more: object, protocol: str = "base-to-novel") -> Any:
+        quick = "--shots 2 --seeds 1 --words 0,1 --epochs 2 --interval 1 --views 0 --device cpu"
+        where = ["--data", root, "--datasets", "eurosat", "--out", home / "out"]
+        options = [*quick.split(), *where, "--words-file", words_file, "--quiet", *more]
+        return ipl("bench", protocol, *options)
+
+    return call
+
+
+def test_runs_are_done_once_and_told(bench: Bench, home: Path) -> None:
+    listed = bench("--dry-run", "--json").json["runs"]
+    assert [run["status"] for run in listed] == ["to do", "to do"]
+    assert not (home / "out").exists()
+    first = bench("--json").json
+    assert sorted(first["done"]) == sorted(run["id"] for run in listed)
+    assert first["new"] == first["done"]
+    second = bench()
+    assert second.code == 0
+    assert "2 of 2 runs are done, 2 of them were before." in second.out
+    assert "table" in second.out
+    assert "done    eurosat, coop, 1 word, seed 1" in bench("--dry-run").out
+    assert len(list((home / "out/records").iterdir())) == 2
+
+
+def test_a_failure_is_told_with_exit_code_1_and_done_again_when_asked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = PromptClassifier.fit
+
+    def fails(self: PromptClassifier, *arguments: Any) -> PromptClassifier:
+        if self.words:
+            raise RuntimeError("the lights went out")
+        return fit(self, *arguments)
+
+    monkeypatch.setattr(PromptClassifier, "fit", fails)
+    first = bench()
+    assert first.code == 1
+    assert "1 of 2 runs are done, 1 failed." in first.out
+    assert "RuntimeError: the lights went out" in first.out
+    monkeypatch.undo()
+    assert bench().code == 1
+    again = bench("--retry-failed", "--json")
+    assert (again.code, again.json["failed"]) == (0, {})
+
+
+def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = PromptClassifier.fit
+
+    def stopped(self: PromptClassifier, *arguments: Any) -> PromptClassifier:
+        if self.words:
+            raise KeyboardInterrupt
+        return fit(self, *arguments)
+
+    monkeypatch.setattr(PromptClassifier, "fit", stopped)
+    result = bench()
+    assert result.code == 130
+    assert "stopped: 1 of 2 runs are done." in result.err
+    assert "the same command goes on from there" in result.err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--datasets", "eurosatt"], "There is no data set 'eurosatt'"),
+        (["--data", "nowhere"], "data is 'nowhere'; there is no such folder."),
+        (["--learners", "koop"], "No learner is called 'koop'"),
+        (["--words", "few"], "words holds 'few'"),
+        (["--words", "3"], "more than epochs (T = 2)"),
+        (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
+        (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
+        (["--engine", "cloud"], "engine is 'cloud'; allowed are local, ray."),
+        (["--address", "auto"], "address is 'auto'; it is for engine ray"),
+        (["--views", "some"], "views is 'some'"),
+    ],
+)
+def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], message: str) -> None:
+    assert message in bench(*more).error
+    assert not (home / "out").exists()
+
+
+def test_a_protocol_that_is_none(bench: Bench) -> None:
+    assert "protocol is 'novel'; allowed are base-to-novel" in bench(protocol="novel").error
+
+
+def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:
+    result = bench("--datasets", "all", "--dry-run", "--json")
+    assert {run["dataset"] for run in result.json["runs"]} == {"eurosat"}
+    assert "dtd: no folder" in result.err
+
+
+def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
+    result = bench("--datasets", "all", "--data", tmp_path)
+    assert "None of the data sets is complete" in result.error
