@@ -23,6 +23,7 @@ from ipl.reports.tables import as_markdown
 
 
 def make(tmp_path: Path, name: str, **settings: object) -> Ablation:
+    tmp_path.mkdir(exist_ok=True)
     chosen = {"datasets": "eurosat,oxford_pets", "seeds": "1,2", "backbone": "pocket", **settings}
     planned = plan_runs(read_recipe(f"ablations/{name}").override(chosen), tmp_path, tmp_path)
     records = [
@@ -49,11 +50,13 @@ def test_the_table(tmp_path: Path) -> None:
 
 
 def test_the_papers_penalty_is_named_with_its_setting(tmp_path: Path) -> None:
-    same, note = ablation_sheet(make(tmp_path, "penalty")).notes  # no words are in the records
+    # No words are in the records: they are the same.
+    seen, same, note = ablation_sheet(make(tmp_path, "penalty")).notes
+    assert "PocketCLIP (pocket) was itself trained" in seen
     assert same == "Every level chose the same words: it makes no difference here."
     assert "CLIP ViT-B/16, CoOp + IPL, eleven data sets" in note
     assert "without the penalty novel 66.85, HM 73.45; with 0.1" in note
-    assert ablation_sheet(make(tmp_path, "interval")).notes == []
+    assert ablation_sheet(make(tmp_path / "t", "interval", backbone="other")).notes == []
 
 
 def test_for_programs(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class Ablation:
     rows: tuple[AblationRow, ...]
     common: dict[str, Any] = field(default_factory=dict)
     same_words: bool = False  # every level chose the same: it could change nothing else
+    notes: tuple[str, ...] = ()
 
     @property
     def axis(self) -> str:
@@ -94,6 +95,7 @@ def sum_up(name: str, planned: Planned, results: Sequence[Result]) -> Ablation:
         tuple(rows),
         common,
         _same_words(planned, by_id),
+        table.notes,
     )
 
 
