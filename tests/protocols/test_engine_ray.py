@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 import ipl.protocols.engines.ray as ray_engine
+from ipl.backbone import Backbone
 from ipl.errors import ConfigError
+from ipl.lexicon import Pool
 from ipl.protocols import Bench, Place, Run, make_engine, read_records, record_path, run_grid
 from ipl.protocols.engines import Finished, Queue, Tell
 from ipl.protocols.engines.ray import RayEngine
+from ipl.protocols.engines.spread import spread_over_ray
+from ipl.selection import CandidateScorer, Search, greedy_search
 
 Runs = Callable[..., tuple[Run, ...]]
 # A dead node is noticed after a second, not after half a minute.
@@ -27,19 +33,20 @@ NOTICE = {
 }
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Returns a cluster of one node with one core; another is to be added."""
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Returns a cluster of one node with one core; a test may add another."""
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ipl[scale]'")
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     head = {"num_cpus": 1, "include_dashboard": False, "_system_config": NOTICE}
-    made = Cluster(initialize_head=True, head_node_args=head)
-    yield made
-    ray.shutdown()
-    made.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        made = Cluster(initialize_head=True, head_node_args=head)
+        yield made
+        ray.shutdown()
+        made.shutdown()
 
 
 class Cruel:
@@ -66,6 +73,36 @@ class Cruel:
                 return str(there[-1]["run"])
             time.sleep(0.01)
         raise AssertionError("the second node was never given a run")
+
+
+@pytest.mark.parametrize("mode", ["exact", "exhaustive"])
+def test_a_pool_spread_over_workers_gives_the_same_words(
+    cluster: Any, pocket: Backbone, few_images: tuple[Tensor, Tensor], mode: str
+) -> None:
+    scorer = CandidateScorer(pocket, ["beach", "castle", "forest"], *few_images)
+    pool = Pool.from_words(Pool.bundled().words[::60], "every sixtieth")
+    here = greedy_search(scorer, pool, 2, search=Search(mode))
+    start = spread_over_ray(3, cluster.address, "cpu")
+    there = greedy_search(scorer, pool, 2, search=Search(mode), start=start)
+    assert there.words == here.words
+    assert there.certified
+    for one, other in zip(here.steps, there.steps, strict=True):
+        assert [ranked.word for ranked in other.runners_up] == [r.word for r in one.runners_up]
+        assert other.gain == pytest.approx(one.gain, abs=1e-6)
+
+
+def test_what_cannot_be_spread() -> None:
+    with pytest.raises(ConfigError, match="workers is 0"):
+        spread_over_ray(0)
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'ipl[scale]'")
+    with pytest.raises(ConfigError, match="search is 'lazy'; over Ray workers"):
+        spread_over_ray(2)(Search("lazy"), None, ("sand", "water"))  # type: ignore[arg-type]
+
+
+def test_without_ray_the_extra_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install 'ipl\[scale\]'"):
+        make_engine("ray", place)
 
 
 def test_a_node_dies_and_every_record_is_complete_and_none_twice(
@@ -107,9 +144,3 @@ def test_a_node_dies_and_every_record_is_complete_and_none_twice(
     here = Bench(place).record(grid[1])
     there = json.loads(record_path(tmp_path / "out", grid[1].id).read_text())
     assert (there["accuracy"], there["chosen"]) == (here["accuracy"], here["chosen"])
-
-
-def test_without_ray_the_extra_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ipl\[scale\]'"):
-        make_engine("ray", place)

@@ -29,6 +29,12 @@ def select(
     memory: float = common.MEMORY,
     words_file: Path | None = common.WORDS_FILE,
     no_names: bool = common.NO_NAMES,
+    workers: int = typer.Option(
+        0, "--workers", help="Spread the pool over so many Ray workers (0: search here)."
+    ),
+    address: str | None = typer.Option(
+        None, help="With --workers: the Ray cluster to join (default: one is started here)."
+    ),
     seed: int = typer.Option(1, help="Draws the shots."),
     device: str = common.DEVICE,
     precision: str = common.PRECISION,
@@ -42,13 +48,18 @@ def select(
     from ipl.datasets import read_dataset
     from ipl.progress import Reporter
     from ipl.reports import selection_report
-    from ipl.selection import Search, select_words
+    from ipl.selection import Search, Start, select_words
 
     reporter = Reporter(quiet=quiet)
     how = Search(search, shortlist, recall)
     k = as_number(words)
     if not isinstance(k, int):
         raise ConfigError(f"words is {words!r}; it must be a whole number (auto is for ipl fit).")
+    start: Start = Search.start
+    if workers:
+        from ipl.protocols import spread_over_ray
+
+        start = spread_over_ray(workers, address, device)
     kept = "nothing was kept" if no_cache else "words that were finished, if any, are in the cache"
     with stopping(lambda: f"{kept}."):
         dataset = read_dataset(data, strict)
@@ -69,6 +80,7 @@ def select(
             cache=not no_cache,
             strict=strict,
             reporter=reporter,
+            start=start,
         )
     if as_json:
         asked: dict[str, Any] = {"data": str(data), "backbone": backbone}

@@ -10,6 +10,7 @@ from ipl.protocols.base_to_novel import (
 )
 from ipl.protocols.bench import Bench, Place
 from ipl.protocols.engines import ENGINES, Engine, LocalEngine, make_engine
+from ipl.protocols.engines.spread import spread_over_ray
 from ipl.protocols.found import Found, find_datasets
 from ipl.protocols.grid import GridResult, run_grid
 from ipl.protocols.plan import PLANNED, ZERO_SHOT, Plan
@@ -54,6 +55,7 @@ __all__ = [
     "read_records",
     "record_path",
     "run_grid",
+    "spread_over_ray",
     "write_record",
     "zero_shot_accuracy",
 ]

@@ -1,7 +1,7 @@
 """Which words to put into the prompt: objective, candidate scorer and greedy search."""
 
 from ipl.selection.greedy import check_k, greedy_search
-from ipl.selection.modes import MODES, Search
+from ipl.selection.modes import MODES, Mode, Search, Start, Step
 from ipl.selection.objective import Objective
 from ipl.selection.pick import WordChoice, select_words
 from ipl.selection.scorer import CandidateScorer
@@ -13,12 +13,15 @@ __all__ = [
     "DEFAULT_TEMPLATE",
     "MODES",
     "CandidateScorer",
+    "Mode",
     "Objective",
     "RankedWord",
     "Search",
     "Seen",
     "Selection",
     "SelectionStep",
+    "Start",
+    "Step",
     "Template",
     "WordChoice",
     "check_k",

@@ -14,7 +14,7 @@ from ipl.errors import ConfigError
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.selection.kept import KeptSelection, word_embeddings
-from ipl.selection.modes import Mode, Search, Step
+from ipl.selection.modes import Mode, Search, Start, Step
 from ipl.selection.objective import Objective
 from ipl.selection.scorer import CandidateScorer, check_room
 from ipl.selection.trace import RankedWord, Selection, SelectionStep
@@ -31,6 +31,7 @@ def greedy_search(
     search: Search | None = None,
     cache: Cache | None = None,
     reporter: Reporter = SILENT,
+    start: Start = Search.start,
 ) -> Selection:
     """Returns k words of the pool; with a cache, steps that were ever done are not done again."""
     objective, search = objective or Objective(), search or Search()
@@ -51,7 +52,7 @@ def greedy_search(
             "end, which gives the same words many times slower."
         )
     embeddings = word_embeddings(cache, scorer, pool, objective)
-    mode = search.start(scorer, pool.words)
+    mode = start(search, scorer, pool.words)
     while len(selection.steps) < k:
         title = f"Choosing word {len(selection.steps) + 1} of {k}"
         with reporter.task(title, len(pool)) as advance:

@@ -235,6 +235,8 @@ class Lazy(Mode):
         return losses
 
 
+# Makes the mode that looks at a pool: here, or wherever its parts are looked at.
+Start = Callable[[Search, CandidateScorer, tuple[str, ...]], Mode]
 MODES: dict[str, type[Mode]] = {"exact": Exact, "exhaustive": Mode, "screen": Screen, "lazy": Lazy}
 
 

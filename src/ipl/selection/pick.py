@@ -13,7 +13,7 @@ from ipl.errors import ConfigError
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.selection.greedy import check_k, greedy_search
-from ipl.selection.modes import Search
+from ipl.selection.modes import Search, Start
 from ipl.selection.objective import Objective
 from ipl.selection.scorer import CandidateScorer, check_room
 from ipl.selection.shots import Seen, draw_shots
@@ -70,13 +70,14 @@ class WordChoice:
         cache: Cache | None = None,
         store: FeatureStore | None = None,
         reporter: Reporter = SILENT,
+        start: Start = Search.start,
     ) -> Selection:
         """Returns k words for the pictures seen; a `store` lets other shots reuse text features."""
         scorer = CandidateScorer(
             backbone, class_names, seen.features, seen.labels, self.template, store, self.memory
         )
         pool = self.candidates(backbone)
-        return greedy_search(scorer, pool, k, self.objective, self.search, cache, reporter)
+        return greedy_search(scorer, pool, k, self.objective, self.search, cache, reporter, start)
 
 
 def select_words(
@@ -98,10 +99,12 @@ def select_words(
     cache: bool = True,
     strict: bool = False,
     reporter: Reporter = SILENT,
+    start: Start = Search.start,
 ) -> Selection:
     """Returns the words that a prompt for these pictures would get, and how they were found.
 
-    They are the words of `PromptClassifier.fit` with the same settings, for any learner.
+    They are the words of `PromptClassifier.fit` with the same settings, for any learner. `start`
+    may have the pool looked at elsewhere.
     """
     check_draw(shots, seed)
     choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
@@ -114,7 +117,7 @@ def select_words(
     drawn, _ = draw_shots(dataset, shots, seed, store, strict, reporter)
     for note in (*dataset.notes, *drawn.notes):
         reporter.warn(note)
-    found = choice.choose(backbone, dataset.class_names, drawn, words, disk, reporter=reporter)
+    found = choice.choose(backbone, dataset.class_names, drawn, words, disk, None, reporter, start)
     for note in found.notes:
         reporter.warn(note)
     return found

@@ -33,15 +33,14 @@ class RayEngine:
         """Yields each run that it took, until none is left; closing it stops everything."""
         ray = self.ray
         connect(ray, self.address)
-        task = ray.remote(_record).options(
-            max_retries=RETRIES, retry_exceptions=False, **self._share()
-        )
+        asked = share(ray, self.jobs, self.place.device)
+        task = ray.remote(_record).options(max_retries=RETRIES, **asked)
         place = self.place.as_dict()
         flying: dict[Any, Run] = {}
         last: Run | None = None
         try:
             while True:
-                while len(flying) < self._slots() + AHEAD:
+                while len(flying) < self._slots(asked) + AHEAD:
                     if (run := queue.take(last)) is None:
                         break
                     flying[task.remote(run.as_dict(), place)] = last = run
@@ -66,26 +65,21 @@ class RayEngine:
             raise IplError(answer["refused"])
         return answer
 
-    def _gpus(self) -> float:
-        if self.place.device == "cpu":
-            return 0.0
-        return float(self.ray.cluster_resources().get("GPU", 0))
-
-    def _share(self) -> dict[str, float]:
-        """Returns what one run asks of a node: a share of a GPU, or of the cores."""
-        if self._gpus():
-            return {"num_gpus": 1 / self.jobs, "num_cpus": 1}
-        nodes = [node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]]
-        smallest = min((cpus for cpus in nodes if cpus), default=1)
-        return {"num_cpus": max(1, smallest // self.jobs)}
-
-    def _slots(self) -> int:
+    def _slots(self, asked: dict[str, float]) -> int:
         """Returns how many runs the cluster does at once, as it is now."""
-        gpus = self._gpus()
-        if gpus:
-            return int(gpus * self.jobs)
-        cpus = self.ray.cluster_resources().get("CPU", 1)
-        return max(1, int(cpus // self._share()["num_cpus"]))
+        there = self.ray.cluster_resources()
+        if "num_gpus" in asked:
+            return int(there.get("GPU", 0) / asked["num_gpus"])
+        return max(1, int(there.get("CPU", 1) // asked["num_cpus"]))
+
+
+def share(ray: Any, jobs: int, device: str) -> dict[str, float]:
+    """Returns what a task asks of a node, which does `jobs` at once on each GPU, or in all."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if device != "cpu" and any(node.get("GPU") for node in nodes):
+        return {"num_gpus": 1 / jobs, "num_cpus": 1}
+    smallest = min((node["CPU"] for node in nodes if node.get("CPU")), default=1)
+    return {"num_cpus": max(1, smallest // jobs)}
 
 
 def import_ray() -> Any:
