@@ -82,3 +82,15 @@ def test_across_data_sets(tmp_path: Path) -> None:
 
 def test_every_ablation_has_a_name_for_its_axis() -> None:
     assert set(ABLATIONS) == set(AXES)
+
+
+def test_whether_levels_chose_the_same_words(tmp_path: Path) -> None:
+    planned = plan(tmp_path, "penalty")
+    records = [
+        {**record_of(run, {"base": 0.5, "novel": 0.4}), "chosen": [run.dataset]}
+        for run in planned.runs
+    ]
+    folder = write_records(tmp_path / "out", *records)
+    assert sum_up("penalty", planned, read_results([folder])[0]).same_words
+    write_records(folder, {**records[-1], "chosen": ["another"]})
+    assert not sum_up("penalty", planned, read_results([folder])[0]).same_words

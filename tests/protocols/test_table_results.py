@@ -59,7 +59,7 @@ def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
         ({"accuracy": {"base": "high", "novel": 0.5}}, "accuracy of base is 'high'"),
         ({"accuracy": None}, "accuracy is None; it must be an object"),
         ({"settings": [1]}, "settings is \\[1\\]; it must be an object"),
-        ({"targets": "dtd"}, "targets is 'dtd'; it must be a list of names"),
+        ({"targets": "dtd"}, "targets is 'dtd'; it must be a list of texts"),
         ({"dataset": 3}, "dataset is 3; it must be text"),
     ],
 )

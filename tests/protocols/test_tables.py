@@ -208,3 +208,11 @@ def test_other_weights_under_the_same_name_are_another_row(tmp_path: Path) -> No
     other["backbone"]["weights_sha256"] = "cd" * 32
     labels = [arm.label for arm in one(tmp_path, record(seed=1), other).arms]
     assert labels == ["CoOp + IPL (weights abababab)", "CoOp + IPL (weights cdcdcdcd)"]
+
+
+def test_data_that_the_bundled_backbone_has_seen_is_named(tmp_path: Path) -> None:
+    runs = [record(name, backbone="pocket") for name in ("eurosat", "dtd")]
+    (note,) = one(tmp_path / "pocket", *runs).notes
+    assert "trained with pictures and class names of eurosat:" in note
+    assert one(tmp_path / "other", record("eurosat")).notes == ()
+    assert one(tmp_path / "unseen", record("dtd", backbone="pocket")).notes == ()

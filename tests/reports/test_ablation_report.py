@@ -23,6 +23,7 @@ from ipl.reports.tables import as_markdown
 
 
 def make(tmp_path: Path, name: str, **settings: object) -> Ablation:
+    tmp_path.mkdir(exist_ok=True)
     chosen = {"datasets": "eurosat,oxford_pets", "seeds": "1,2", "backbone": "pocket", **settings}
     planned = plan_runs(read_recipe(f"ablations/{name}").override(chosen), tmp_path, tmp_path)
     records = [
@@ -49,10 +50,13 @@ def test_the_table(tmp_path: Path) -> None:
 
 
 def test_the_papers_penalty_is_named_with_its_setting(tmp_path: Path) -> None:
-    (note,) = ablation_sheet(make(tmp_path, "penalty")).notes
+    # No words are in the records: they are the same.
+    seen, same, note = ablation_sheet(make(tmp_path, "penalty")).notes
+    assert "PocketCLIP (pocket) was itself trained" in seen
+    assert same == "Every level chose the same words: it makes no difference here."
     assert "CLIP ViT-B/16, CoOp + IPL, eleven data sets" in note
     assert "without the penalty novel 66.85, HM 73.45; with 0.1" in note
-    assert ablation_sheet(make(tmp_path, "interval")).notes == []
+    assert ablation_sheet(make(tmp_path / "t", "interval", backbone="other")).notes == []
 
 
 def test_for_programs(tmp_path: Path) -> None:
@@ -92,10 +96,8 @@ def test_one_method_needs_no_legend(tmp_path: Path) -> None:
     texts = re.findall(r"<!-- (.*?) -->", svg.decode())
     assert plot_ablation(ablation)["svg"] == svg  # the same numbers, the same file
     assert "CoOp + IPL" not in texts
-    assert (
-        "CoOp + IPL, average of 2 data sets, pocket, 16 shots: "
-        "mean and standard deviation of 1 to 2 seeds" in texts
-    )
+    title = "CoOp + IPL, average of 2 data sets, pocket, 16 shots: "
+    assert title + "mean and standard deviation of 1 to 2 seeds" in texts
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

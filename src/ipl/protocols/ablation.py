@@ -51,6 +51,8 @@ class Ablation:
     datasets: tuple[str, ...]  # with the average, if there are several
     rows: tuple[AblationRow, ...]
     common: dict[str, Any] = field(default_factory=dict)
+    same_words: bool = False  # every level chose the same: it could change nothing else
+    notes: tuple[str, ...] = ()
 
     @property
     def axis(self) -> str:
@@ -85,8 +87,27 @@ def sum_up(name: str, planned: Planned, results: Sequence[Result]) -> Ablation:
     table, shown = tables[0]
     common = _shared([table.common for table, _ in tables])
     return Ablation(
-        name, table.protocol, table.source, table.measures, tuple(shown), tuple(rows), common
+        name,
+        table.protocol,
+        table.source,
+        table.measures,
+        tuple(shown),
+        tuple(rows),
+        common,
+        _same_words(planned, by_id),
+        table.notes,
     )
+
+
+def _same_words(planned: Planned, results: Mapping[str, Result]) -> bool:
+    """Returns whether all levels have words, and each the same for a data set and a seed."""
+    chosen: dict[tuple[str, str, int], set[tuple[str, ...]]] = {}
+    for _, runs in planned.levels:
+        for run in runs:
+            if run.words and run.id in results and results[run.id].done:
+                place = (run.dataset, run.learner, run.seed)
+                chosen.setdefault(place, set()).add(results[run.id].chosen)
+    return bool(chosen) and all(len(words) == 1 for words in chosen.values())
 
 
 def _not_run(run: Run) -> Result:

@@ -31,6 +31,9 @@ def ablation_sheet(ablation: Ablation) -> Sheet:
             seeds = str(len(row.entry.seeds)) + sheet.mark(row.entry.gaps)
             rows.append([dataset if place == 0 else "", method, row.level.label, *cells, seeds])
         sheet.sections.append(rows)
+    sheet.notes += ablation.notes
+    if ablation.same_words and ablation.name in ("penalty", "template", "pool"):
+        sheet.notes.append("Every level chose the same words: it makes no difference here.")
     if ablation.name == "penalty" and ablation.protocol == BASE_TO_NOVEL:
         with_it, without = paper.PENALTY[True], paper.PENALTY[False]
         sheet.notes.append(
@@ -75,6 +78,8 @@ def ablation_values(ablation: Ablation) -> dict[str, Any]:
         "protocol": ablation.protocol,
         "source": ablation.source,
         "common": ablation.common,
+        "same_words": ablation.same_words,
+        "notes": list(ablation.notes),
         "rows": [_row(row) for row in ablation.rows],
     }
 

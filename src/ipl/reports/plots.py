@@ -53,7 +53,8 @@ def plot_ablation(ablation: Ablation) -> dict[str, bytes]:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.1 * len(ablation.measures) + 0.4, 3.3), layout="constrained")
+        width = 3.1 * len(ablation.measures) + 0.4 if len(ablation.measures) > 1 else 4.6
+        figure = Figure(figsize=(width, 3.3), layout="constrained")
         _draw(figure, ablation)
         files = {}
         for kind in FORMATS:
@@ -92,7 +93,8 @@ def _draw(figure: Figure, ablation: Ablation) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     if len(labels) > 1:
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(_title(ablation, rows), x=0.01, ha="left", fontsize=9)
+    title = textwrap.fill(_title(ablation, rows), int(15 * figure.get_figwidth()))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
 
 
 def _look(rows: Sequence[AblationRow], method: str, joined: bool) -> dict[str, Any]:

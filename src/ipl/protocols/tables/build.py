@@ -14,6 +14,13 @@ from ipl.protocols.tables.paper import WORDS
 from ipl.protocols.tables.published import published_settings, targets_of
 from ipl.protocols.tables.results import Result
 
+POCKET = "pocket"
+# By its card; the labels of the last four only of up to 20 validation images a class, all classes.
+SEEN_BY_POCKET = (
+    *("imagenet", "food101", "stanford_cars"),
+    *("caltech101", "oxford_pets", "oxford_flowers", "eurosat"),
+)
+
 
 @dataclass(frozen=True)
 class ResultTable:
@@ -69,7 +76,7 @@ def _table(runs: Sequence[Result]) -> ResultTable:
         tuple(sorted(entries, key=lambda entry: [*datasets, AVERAGE].index(entry.dataset))),
         tuple(gains_of(arms, averaged)),
         common_settings(runs),
-        tuple(note for arm in arms for note in _mixed(arm)),
+        (*_seen_before(runs, datasets), *(note for arm in arms for note in _mixed(arm))),
     )
 
 
@@ -81,6 +88,17 @@ def _datasets(runs: Sequence[Result], source: str | None) -> tuple[str, ...]:
     known = [source, *targets_of(runs[0].protocol, source or "")]
     order = {name: place for place, name in enumerate(known) if name}
     return tuple(sorted(found, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def _seen_before(runs: Sequence[Result], datasets: Sequence[str]) -> list[str]:
+    """Returns a note on data sets that the bundled backbone was itself trained with."""
+    known = [name for name in datasets if name in SEEN_BY_POCKET]
+    if not known or not any(run.backbone.get("name") == POCKET for run in runs):
+        return []
+    return [
+        f"PocketCLIP ({POCKET}) was itself trained with pictures and class names of "
+        f"{', '.join(known)}: there no class is new to it, and high numbers say little."
+    ]
 
 
 def _mixed(arm: Arm) -> list[str]:

@@ -42,6 +42,7 @@ class Result:
     data: dict[str, Any] = field(repr=False)
     accuracy: dict[str, float]
     error: str | None
+    chosen: tuple[str, ...] = ()  # words
     targets: tuple[str, ...] = ()  # data sets that were to be tested beside the source
     time: str = ""
 
@@ -161,9 +162,10 @@ def _run(value: dict[str, Any]) -> Result:
     parts = {name: value.get(name) or {} for name in ("settings", "backbone", "data")}
     for name, part in parts.items():
         _check(name, part, dict)
-    targets = value.get("targets") or []
-    if not isinstance(targets, list) or not all(isinstance(name, str) for name in targets):
-        raise ValueError(f"targets is {targets!r}; it must be a list of names")
+    lists = {name: value.get(name) or [] for name in ("chosen", "targets")}
+    for name, texts in lists.items():
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{name} is {texts!r}; it must be a list of texts")
     return Result(
         id=value["id"],
         protocol=value["protocol"],
@@ -174,7 +176,8 @@ def _run(value: dict[str, Any]) -> Result:
         shots=value["shots"],
         accuracy={name: float(number) for name, number in accuracy.items()},
         error=None if done else str(value.get("error") or "no reason was recorded"),
-        targets=tuple(targets),
+        chosen=tuple(lists["chosen"]),
+        targets=tuple(lists["targets"]),
         time=str(value.get("time", "")),
         **parts,
     )
