@@ -27,7 +27,7 @@ from common import build, class_names, synchronise
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, to_device
+from ipl.backbone import Backbone, chunks, to_device
 from ipl.learners import Batch, Learner, learner_class
 from ipl.lexicon import Pool
 from ipl.progress import Reporter
@@ -39,6 +39,7 @@ from ipl.training.step import Step, make_step
 LEARNERS = "coop,kgcoop,cocoop,maple,promptsrc"
 IMAGES = 256
 WORDS = ("social", "visit", "blue")
+EVERYTHING, PARTS = 1 << 60, chunks.ACTIVATIONS
 TESTED = 64  # images of CoCoOp's evaluation
 
 
@@ -131,6 +132,7 @@ class Bench:
         device = self.backbone.device
         held = reset_peak(device)
         learner = self.learner(name, words, straightforward)
+        chunks.ACTIVATIONS = EVERYTHING if straightforward else PARTS  # research code has no parts
         kind, size = type(learner), learner.recipe(words).batch
         optimiser = new_optimiser(learner, 1e-5)
         views = self.views(kind)

@@ -6,6 +6,7 @@ from ipl.backbone.images import (
     Source,
     crop,
     encode_files,
+    encode_pixels,
     quiet_threads,
     to_device,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "check_precision",
     "crop",
     "encode_files",
+    "encode_pixels",
     "load_backbone",
     "load_tokenizer",
     "load_wider",

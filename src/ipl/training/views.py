@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, Source, crop, encode_files, quiet_threads, to_device
+from ipl.backbone import Backbone, Source, crop, encode_pixels, quiet_threads, to_device
 from ipl.datasets import UnreadableImageError
 from ipl.errors import ConfigError, TrainingError
 from ipl.learners import Batch, Learner
@@ -29,6 +29,7 @@ class View(Protocol):
 
 
 Pixels = Callable[[Tensor, Tensor], Tensor]  # views and images (batch,) to bytes (batch, h, w, 3)
+AT_ONCE = 64  # crops through the image tower
 BANK_BYTES = 2 << 30  # of crops kept in memory; more are cut from the files again and again
 
 
@@ -120,23 +121,27 @@ def make_views(
         streams = [_stream(seed, *pair) if views else None for pair in pairs]
         return _crops(backbone, [paths[image] for _, image in pairs], streams)
 
-    features, pixels = None, None
-    if kind.wants_features:
-        banks = [shots.features]
-        if views:
-            with reporter.task("Encoding crops", views * len(paths)) as advance:
-                banks = [
-                    encode_files(backbone, paths, advance, partial(_stream, seed, view)).features
-                    for view in range(views)
-                ]
-        features = torch.stack(banks)
-    if kind.prompts_images:
-        pixels = from_files
-        edge = backbone.preprocessing.crop
-        if count * len(paths) * 3 * edge**2 <= BANK_BYTES:
-            every = torch.arange(len(paths))
-            bank = torch.stack([from_files(torch.full_like(every, v), every) for v in range(count)])
-            pixels = lambda chosen, images: bank[chosen, images]  # noqa: E731
+    crops_fit = BANK_BYTES // (count * len(paths))  # bytes that each may have
+    keeps = kind.prompts_images and 3 * backbone.preprocessing.crop**2 <= crops_fit
+    encodes = kind.wants_features and views > 0
+    bank, found = [], []
+    if keeps or encodes:
+        with reporter.task("Cutting crops", count * len(paths)) as advance:
+            for view in range(count):
+                for images in torch.arange(len(paths)).split(AT_ONCE):
+                    crops = from_files(torch.full_like(images, view), images)
+                    if keeps:
+                        bank.append(crops)
+                    if encodes:
+                        found.append(encode_pixels(backbone, crops.numpy()))
+                    advance(len(images))
+    features = shots.features[None] if kind.wants_features else None
+    if encodes:
+        features = torch.cat(found).unflatten(0, (count, -1))
+    pixels: Pixels | None = from_files if kind.prompts_images else None
+    if keeps:
+        kept = torch.cat(bank).unflatten(0, (count, -1))
+        pixels = lambda chosen, images: kept[chosen, images]  # noqa: E731
     return BankedViews(backbone, shots.labels, count, features, pixels, seed)
 
 
