@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,7 +69,9 @@ def test_features_of_pictures_in_memory_are_kept_by_their_pixels(
     assert len(taken) == len(counted)  # taken once, to be hashed
 
 
-def test_a_published_list_may_say_a_name_twice(few: Dataset, pocket: Backbone) -> None:
+def test_a_published_list_may_say_a_name_twice(
+    few: Dataset, pocket: Backbone, tmp_path: Path
+) -> None:
     twice = ("beach", "beach", few.class_names[2])
     with pytest.raises(DataError, match="read the same"):
         replace(few, class_names=twice)
@@ -83,3 +86,5 @@ def test_a_published_list_may_say_a_name_twice(few: Dataset, pocket: Backbone) -
     assert other.score(only_second) == 0.0
     with pytest.raises(DataError, match="same name"):
         other.with_classes(twice)
+    classifier.save_pretrained(tmp_path / "run")
+    assert PromptClassifier.from_pretrained(tmp_path / "run", pocket).classes_ == list(twice)

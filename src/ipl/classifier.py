@@ -211,8 +211,7 @@ class PromptClassifier:
             raise DataError(f"{dataset.name} has no readable image to score.")
         if list(dataset.class_names) == self.classes_:  # a published list may say a name twice
             return self._accuracy(seen)
-        places = torch.tensor([self.classes_.index(name) for name in dataset.class_names])
-        return self._accuracy(seen, places)
+        return self._accuracy(seen, torch.tensor([*map(self.classes_.index, dataset.class_names)]))
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
         """Returns a classifier with the same words and vectors for other classes."""

@@ -344,6 +344,7 @@ def test_a_field_that_is_missing_or_wrong(
         ("classes", []),
         ("classes", ["a", 5]),
         ("classes", ["a", "A"]),
+        ("alike", "yes"),
         ("backbone", {}),
         ("backbone.precision", "fp8"),
         ("learner", "cop"),

@@ -26,7 +26,8 @@ BACKBONE_HELP = "pocket (bundled), a Hugging Face name or a model folder."
 # What decides which words are chosen: the same options for `fit` and `select`.
 DATA = typer.Argument(
     metavar="DATA",
-    help="A folder with one sub-folder per class, or a CSV/JSONL file: path,label[,split].",
+    help="A folder with one sub-folder per class, or with one of CoOp's split files; or a "
+    "CSV/JSONL file: path,label[,split].",
 )
 BACKBONE = typer.Option("pocket", "--backbone", help=BACKBONE_HELP)
 SHOTS = typer.Option(16, "--shots", help="Training images per class.")

@@ -10,7 +10,13 @@ from ipl.datasets.benchmarks import (
     template_of,
 )
 from ipl.datasets.check import SetState, check_root
-from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
+from ipl.datasets.dataset import (
+    Dataset,
+    Item,
+    check_class_names,
+    clean_class_name,
+    read_alike,
+)
 from ipl.datasets.domains import check_same_classes
 from ipl.datasets.fewshot import check_draw, sample_shots, split_base_novel
 from ipl.datasets.images import Picture, UnreadableImageError, open_image
@@ -38,6 +44,7 @@ __all__ = [
     "clean_class_name",
     "missing_files",
     "open_image",
+    "read_alike",
     "read_benchmark",
     "read_dataset",
     "read_folder",

@@ -65,6 +65,15 @@ def clean_class_name(raw: str) -> str:
     return " ".join(raw.replace("_", " ").split())
 
 
+def read_alike(names: Sequence[str]) -> bool:
+    """Returns whether two of these names are the same to CLIP."""
+    return len({_as_read(name) for name in names}) < len(names)
+
+
+def _as_read(name: str) -> str:
+    return clean_class_name(name).lower()  # CLIP's tokenizer lower-cases
+
+
 def check_class_names(names: Sequence[str], alike: bool = False) -> None:
     """Raises DataError for a name that is empty or not ASCII, and for two that read the same.
 
@@ -82,7 +91,7 @@ def check_class_names(names: Sequence[str], alike: bool = False) -> None:
             raise DataError(
                 f"Class name {name!r} is not ASCII; CLIP reads English, so rename it{hint}."
             )
-        key = clean_class_name(name).lower()  # CLIP's tokenizer lower-cases
+        key = _as_read(name)
         if key in seen and not alike:
             raise DataError(
                 f"Two classes have the same name: {seen[key]!r} and {name!r} read the same to CLIP."

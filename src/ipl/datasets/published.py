@@ -27,19 +27,18 @@ def read_benchmark(name: str, root: str | Path) -> Dataset:
         return kept_scenes(root)
     if not is_folder(root):
         raise DataError(f"No such folder: {root}; it should hold the folders of the data sets.")
-    if name not in BENCHMARKS:
-        return read_domain(root, name)
-    benchmark = BENCHMARKS[name]
+    try:
+        return _read(BENCHMARKS[name], root) if name in BENCHMARKS else read_domain(root, name)
+    except PermissionError as error:
+        raise DataError(f"No permission to read {error.filename or root}.") from None
+
+
+def _read(benchmark: Benchmark, root: Path) -> Dataset:
     folder = root / benchmark.folder
     if not is_folder(folder):
-        raise DataError(f"{name}: no folder {folder}; the data is to be had from {benchmark.home}.")
-    try:
-        return _read(benchmark, folder, root)
-    except PermissionError as error:
-        raise DataError(f"No permission to read {error.filename or folder}.") from None
-
-
-def _read(benchmark: Benchmark, folder: Path, root: Path) -> Dataset:
+        raise DataError(
+            f"{benchmark.name}: no folder {folder}; the data is to be had from {benchmark.home}."
+        )
     if benchmark.layout == "aircraft":
         return read_aircraft(benchmark, folder)
     if benchmark.layout == "imagenet":

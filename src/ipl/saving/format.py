@@ -38,6 +38,7 @@ class SavedPrompt:
     selection: dict[str, Any] | None
     ipl_version: str
     format_version: int = FORMAT_VERSION
+    alike: bool = False  # two classes read the same, as in a published list
     tensors: dict[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -47,7 +48,8 @@ class SavedPrompt:
 
     def config(self) -> dict[str, Any]:
         """Returns what config.json holds."""
-        values = {k: v for k, v in self.__dict__.items() if k != "tensors"}
+        unsaid = {"tensors"} if self.alike else {"tensors", "alike"}
+        values = {k: v for k, v in self.__dict__.items() if k not in unsaid}
         head = {"format": "ipl-prompt", "format_version": self.format_version}
         return {**head, **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}}
 
@@ -146,6 +148,9 @@ def _checked(path: Path, config: Any) -> SavedPrompt:
     for name in ("name", "weights_sha256"):
         if not isinstance(config["backbone"].get(name), str):
             raise SavedRunError(f"{path}: backbone.{name} is missing.")
+    alike = config.get("alike", False)
+    if not isinstance(alike, bool):
+        raise SavedRunError(f"{path}: alike is {alike!r}; it must be true or false.")
     values = {name: config[name] for name in _FIELDS}
     values.update(words=tuple(config["words"]), classes=tuple(config["classes"]))
-    return SavedPrompt(**values, format_version=version)
+    return SavedPrompt(**values, format_version=version, alike=alike)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ipl._version import __version__
 from ipl.backbone import Backbone, load_backbone
+from ipl.datasets import check_class_names, read_alike
 from ipl.errors import BackboneError, SavedRunError
 from ipl.learners import Learner, learner_class
 from ipl.saving.format import SavedPrompt
@@ -37,6 +38,7 @@ def capture(
         results=results,
         selection=selection.as_dict() if selection else None,
         ipl_version=__version__,
+        alike=read_alike(learner.prompts.class_names),
         tensors=dict(learner.state_dict()),
     )
 
@@ -74,6 +76,7 @@ def find_backbone(
 
 def restore(saved: SavedPrompt, backbone: Backbone) -> Learner:
     """Returns the learner with its vectors and, embedded anew, its words."""
+    check_class_names(saved.classes, saved.alike)
     learner = learner_class(saved.learner)(
         backbone,
         saved.layout,
