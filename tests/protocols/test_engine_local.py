@@ -27,6 +27,7 @@ Runs = Callable[..., tuple[Run, ...]]
 ANSWER = """
 import sys, json
 sys.stdin.readline()
+print(json.dumps({"ready": 1}), flush=True)
 for line in sys.stdin:
     run = json.loads(line)
     if run["seed"] == 2:
@@ -110,6 +111,15 @@ def test_what_is_no_runs_own_fault_ends_the_grid(
     stand_in('{"refused": "No backbone is called x."}')
     with pytest.raises(IplError, match="No backbone is called x"):
         run_grid(runs(words=0, seeds="1,3,4"), tmp_path, LocalEngine(place, jobs=2))
+    assert not list(tmp_path.glob("records/*"))
+
+
+def test_workers_that_cannot_start_end_the_grid(
+    runs: Runs, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "COMMAND", "import no_such_package")
+    with pytest.raises(IplError, match="No worker can be started here.*no_such_package"):
+        run_grid(runs(words=0, seeds="1,2,3"), tmp_path, LocalEngine(place, jobs=2))
     assert not list(tmp_path.glob("records/*"))
 
 

@@ -51,7 +51,8 @@ def find_datasets(plan: Plan, root: Path) -> Found:
         except DataError as error:
             notes.append(f"{error} It is left out.")
     if not named:
-        raise DataError(f"None of the data sets is complete in {root}: {notes[0]}")
+        first = f": {notes[0]}" if notes else ", nor a folder of one."
+        raise DataError(f"None of the data sets is complete in {root}{first}")
     return Found(replace(plan, datasets=tuple(named)), tuple(notes))
 
 
@@ -59,7 +60,8 @@ def _candidates(plan: Plan, root: Path) -> list[str]:
     """Returns the names that `all` may stand for in this protocol."""
     if plan.protocol == DOMAIN and plan.source is not None and "/" in plan.source:
         group = plan.source.partition("/")[0]
-        names = [f"{group}/{domain}" for domain in domains_in(root / group)]
+        there = domains_in(root / group) if is_folder(root / group) else []
+        names = [f"{group}/{domain}" for domain in there]
     else:
         variants = plan.protocol == DOMAIN
         names = [name for name, one in BENCHMARKS.items() if one.is_variant == variants]

@@ -40,14 +40,19 @@ class Worker:
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C is for the one who started us
         )
+        self._ready = False
         self._send(place.as_dict())
 
     def record(self, run: Run, tell: Tell) -> dict[str, Any]:
-        """Returns the record of a run; raises DiedError if the process ended instead."""
+        """Returns the record of a run; raises DiedError if the process ended instead.
+
+        IplError: the fault is not the run's, and any other would fare the same.
+        """
         self._send(run.as_dict())
         assert self._process.stdout is not None
         for line in self._process.stdout:
             answer = json.loads(line)
+            self._ready = True
             if "refused" in answer:
                 raise IplError(answer["refused"])
             if "note" in answer:
@@ -55,7 +60,10 @@ class Worker:
             if "record" in answer:
                 record: dict[str, Any] = answer["record"]
                 return record
-        raise DiedError(self._why())
+        why = self._why()
+        if not self._ready and (self._process.returncode or 0) > 0:  # and so would every other
+            raise IplError(f"No worker can be started here. {why}")
+        raise DiedError(why)
 
     def stop(self) -> None:
         """Ends the process at once."""

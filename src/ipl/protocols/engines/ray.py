@@ -90,7 +90,7 @@ def import_ray() -> Any:
         import ray
     except ImportError:
         raise ConfigError(
-            "engine is 'ray', but Ray is not installed: pip install 'ipl[scale]'."
+            "This needs Ray, which is not installed: pip install 'ipl[scale]'."
         ) from None
     return ray
 

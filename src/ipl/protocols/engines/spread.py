@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ipl.backbone import load_backbone
-from ipl.errors import ConfigError, TrainingError
+from ipl.errors import ConfigError, IplError
 from ipl.protocols.engines.ray import RETRIES, connect, import_ray, share
 from ipl.selection import CandidateScorer, Mode, Search, Start, Step, Template
 
@@ -86,16 +86,23 @@ class _Parts(Mode):
         while asked:
             (ready, *_), _ = self.ray.wait(list(asked), num_returns=1)
             where = asked.pop(ready)
-            try:
-                found[where], margin = self.ray.get(ready)
-            except self.ray.exceptions.WorkerCrashedError:
-                raise TrainingError(
-                    f"A Ray worker died {RETRIES + 1} times over the same words; the search ends."
-                ) from None
+            found[where], margin = self._answer(ready)
             margins.append(margin)
             step.advance(where.stop - where.start)
         self.margin = max(margins)
         return found
+
+    def _answer(self, reference: Any) -> tuple[Array, float]:
+        errors = self.ray.exceptions
+        try:
+            answer: tuple[Array, float] = self.ray.get(reference)
+        except errors.RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, IplError) else error) from None
+        except errors.RayError as error:  # its worker or node died once too often
+            said = (str(error).strip().splitlines() or [""])[-1].strip()
+            what = type(error).__name__
+            raise IplError(f"The search was lost on the cluster: {what}: {said}") from error
+        return answer
 
 
 _at: dict[str, Any] = {}  # of a Ray worker process: the search it is at, and its parts of it
