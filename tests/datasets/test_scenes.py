@@ -6,12 +6,13 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ipl.datasets import scenes
+from ipl.datasets import Dataset, Item, read_benchmark, scenes, scenes_set
 from ipl.errors import DataError
 
 CLASSES = (
@@ -130,3 +131,19 @@ def test_without_a_style_the_contact_sheet_shows_all_styles() -> None:
         left = right - 96 - (3 - column) * 100
         shown = sheet.crop((left, 4, left + 96, 100))
         assert shown.tobytes() == scenes.draw("volcano", 0, style).tobytes()
+
+
+def test_by_name_they_are_drawn_into_the_cache_and_never_into_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+
+    def note(folder: Path, anew: bool) -> Dataset:
+        asked.append(folder)
+        items = tuple(Item(folder / f"{label}.png", label) for label in (0, 1))
+        return Dataset("drawn scenes", ("mountain", "beach"), items, items)
+
+    monkeypatch.setattr(scenes_set, "scenes_dataset", note)
+    monkeypatch.setenv("IPL_CACHE", str(tmp_path / "kept"))
+    assert read_benchmark("scenes", tmp_path / "data").name == "scenes"
+    assert asked == [tmp_path / "kept" / "scenes"]

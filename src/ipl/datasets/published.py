@@ -18,13 +18,13 @@ from ipl.files import is_folder
 def read_benchmark(name: str, root: str | Path) -> Dataset:
     """Returns a published data set below `root`, in CoOp's layout; looks at no picture.
 
-    A domain is named like `pacs/photo`. `scenes` are the drawn scenes, drawn into `root` if they
-    are not there yet.
+    A domain is named like `pacs/photo`. `scenes` are the drawn scenes, which lie in the
+    folder of the cache and are drawn there if they are not yet.
     """
     check_name(name)
     root = Path(root)
     if name == "scenes":
-        return kept_scenes(root)
+        return kept_scenes()
     if not is_folder(root):
         raise DataError(f"No such folder: {root}; it should hold the folders of the data sets.")
     try:

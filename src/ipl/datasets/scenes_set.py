@@ -7,6 +7,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
+from ipl.cache import cache_folder
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.scenes import CLASSES, draw
 from ipl.files import write_bytes
@@ -42,6 +43,6 @@ def scenes_dataset(
     return Dataset("drawn scenes", CLASSES, tuple(parts["train"]), tuple(parts["test"]))
 
 
-def kept_scenes(root: Path) -> Dataset:
-    """Returns the drawn scenes in `root`/scenes; what is missing there is drawn first."""
-    return replace(scenes_dataset(root / "scenes", anew=False), name="scenes")
+def kept_scenes() -> Dataset:
+    """Returns the drawn scenes in the cache's folder; what is missing there is drawn first."""
+    return replace(scenes_dataset(cache_folder() / "scenes", anew=False), name="scenes")

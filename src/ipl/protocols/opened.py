@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ipl.cache import cache_folder
 from ipl.datasets import Dataset, Item, missing_files, read_benchmark
 
 
@@ -43,10 +44,15 @@ class Opened:
 
 
 def items_sha256(items: Iterable[Item], root: str) -> str:
-    """Returns the SHA-256 of the paths below `root` and the labels, in their order."""
+    """Returns the SHA-256 of the paths below `root` and the labels, in their order.
+
+    Drawn scenes lie below the cache's folder.
+    """
     digest = hashlib.sha256()
-    start = str(Path(root)).rstrip("/") + "/"
+    starts = [str(folder).rstrip("/") + "/" for folder in (Path(root), cache_folder())]
     for path, label in items:
-        name = str(path).replace("\\", "/").removeprefix(start)
+        name = str(path).replace("\\", "/")
+        for start in starts:
+            name = name.removeprefix(start)
         digest.update(f"{name}\t{label}\n".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
