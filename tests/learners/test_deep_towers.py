@@ -1,0 +1,278 @@
+"""What enters which layer of both towers, by hand, and depth that each tower caps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
+
+from ipl.backbone import Backbone
+from ipl.backbone.siglip import SiglipBackbone
+from ipl.learners import Learner, MaPLe, PromptSRC
+
+NAMES = ["cat", "starry night", "pirate ship"]
+WORDS = ["furry", "blue"]
+BOTH = pytest.mark.parametrize("kind", [MaPLe, PromptSRC])
+
+
+def make(
+    kind: type[Learner], backbone: Backbone, words: int = 0, depth: int = 9, seed: int = 1
+) -> Any:
+    learner = kind(backbone, kind.layout_for(words, kind.recipe(words).m), NAMES, seed, depth=depth)
+    for word in WORDS[:words]:
+        learner.place_word(word)
+    return learner
+
+
+def random_rows(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def text_by_hand(learner: Any) -> Tensor:
+    """Returns normalised features: every prompt alone and in full, rows written in a plain loop."""
+    backbone, features = learner.backbone, []
+    text, m = backbone.clip.text_model, learner.layout.groups[-1].size
+    for name in NAMES:
+        pieces = [backbone.embed([backbone.sos])]
+        groups = iter(learner.soft.split(m))
+        for word in learner.words:
+            pieces += [next(groups), backbone.embed(backbone.tokenize(word))]
+        first = sum(map(len, pieces))  # of the class-side group
+        rest = f"of a {name}." if learner.name == "maple" and not learner.words else f"{name}."
+        end = [*backbone.tokenize(rest), backbone.eos]
+        hidden = torch.cat([*pieces, next(groups), backbone.embed(end)])[None]
+        tokens = hidden.shape[1]
+        hidden = hidden + text.embeddings.position_embedding.weight[:tokens]
+        mask = torch.full((tokens, tokens), -torch.inf).triu(1)[None, None]
+        for number, layer in enumerate(backbone.text_layers):
+            if 1 <= number < min(learner.depth, len(backbone.text_layers)):
+                new = learner.deep[number - 1][None]
+                hidden = torch.cat([hidden[:, :first], new, hidden[:, first + m :]], dim=1)
+            hidden = layer(hidden, mask)
+        features.append(backbone.clip.text_projection(text.final_layer_norm(hidden[0, -1])))
+    return normalize(torch.stack(features), dim=-1)
+
+
+def image_prompts(learner: Any) -> list[Tensor]:
+    """Returns the image prompts of each prompted layer."""
+    if learner.name == "promptsrc":
+        return list(learner.image)
+    m = learner.layout.groups[-1].size
+    sources = [learner.soft[-m:], *learner.deep]
+    return [
+        rows @ layer.weight.T + layer.bias
+        for layer, rows in zip(learner.couple, sources, strict=False)
+    ]
+
+
+def image_by_hand(learner: Any, pixels: Tensor) -> Tensor:
+    vision, clip = learner.backbone.clip.vision_model, learner.backbone.clip
+    prompts = image_prompts(learner)
+    rows = vision.embeddings(pixels)  # patches and CLS, positions added
+    patches = rows.shape[1]
+    hidden = torch.cat([rows, torch.stack([prompts[0]] * len(pixels))], dim=1)
+    hidden = vision.pre_layrnorm(hidden)
+    for number, layer in enumerate(vision.encoder.layers):
+        if 1 <= number < len(prompts):
+            new = torch.stack([prompts[number]] * len(pixels))
+            hidden = torch.cat([hidden[:, :patches], new], dim=1)
+        hidden = layer(hidden, None)
+    return normalize(clip.visual_projection(vision.post_layernorm(hidden[:, 0])), dim=-1)
+
+
+@BOTH
+@pytest.mark.parametrize("words", [0, 2])
+@pytest.mark.parametrize("depth", [1, 3, 9])
+def test_both_towers_by_hand(pocket: Backbone, kind: type[Learner], words: int, depth: int) -> None:
+    learner = make(kind, pocket, words, depth)
+    pixels = random_rows(2, 3, 64, 64)
+    pairs = [
+        (learner.text_features(), text_by_hand(learner)),
+        (learner.image_features(pixels), image_by_hand(learner, pixels)),
+    ]
+    parameters = list(learner.parameters())
+    for ours, by_hand in pairs:
+        torch.testing.assert_close(ours, by_hand, atol=1e-5, rtol=0)
+        weights = random_rows(*ours.shape, seed=4)
+        gradients = [
+            torch.autograd.grad((side * weights).sum(), parameters, materialize_grads=True)
+            for side in (ours, by_hand)
+        ]
+        for one, other in zip(*gradients, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+
+
+@contextmanager
+def watched(layers: Sequence[Any]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Yields what goes into and what comes out of each layer."""
+    into: list[Tensor] = []
+    out: list[Tensor] = []
+
+    def keep(_: Any, args: tuple[Tensor, ...], result: Tensor) -> None:
+        into.append(args[0])
+        out.append(result)
+
+    with ExitStack() as stack:
+        for layer in layers:
+            stack.callback(layer.register_forward_hook(keep).remove)
+        yield into, out
+
+
+def check_rows(into: list[Tensor], out: list[Tensor], rows: Sequence[int], new: Any) -> None:
+    """Asserts that between layers these rows become new[layer], as far as it goes, and no other."""
+    for number in range(1, len(into)):
+        expected = out[number - 1].clone()
+        if number < len(new):
+            expected[:, rows] = new[number]
+        assert torch.equal(into[number], expected), number
+
+
+@BOTH
+@pytest.mark.parametrize("words", [0, 2])
+def test_image_rows_between_layers(pocket: Backbone, kind: type[Learner], words: int) -> None:
+    learner = make(kind, pocket, words, depth=4)
+    m, vision = learner.group_size, pocket.clip.vision_model
+    pixels = random_rows(2, 3, 64, 64)
+    before: list[Tensor] = []
+    handle = vision.pre_layrnorm.register_forward_pre_hook(lambda _, args: before.append(args[0]))
+    with torch.no_grad(), watched(pocket.image_layers) as (into, out):
+        learner.image_features(pixels)
+        prompts = image_prompts(learner)
+        patches = vision.embeddings(pixels)
+    handle.remove()
+    assert len(prompts) == 4
+    # after the patches, behind the position embedding (none of their own), before the pre-norm
+    assert torch.equal(before[0][:, :65], patches)
+    torch.testing.assert_close(before[0][:, 65:], prompts[0].expand(2, -1, -1))
+    assert [rows.shape for rows in into] == [(2, 65 + m, 256)] * 8
+    exact = [into[number][0, 65:] for number in range(4)]
+    for ours, by_hand in zip(exact[1:], prompts[1:], strict=True):
+        torch.testing.assert_close(ours, by_hand)
+    check_rows(into, out, range(65, 65 + m), exact)
+    # the feature is the CLS row's: what the last layer made of the others does not matter
+    cls = pocket.clip.visual_projection(vision.post_layernorm(out[-1][:, 0]))
+    torch.testing.assert_close(learner.image_features(pixels), normalize(cls, dim=-1))
+
+
+@BOTH
+@pytest.mark.parametrize("words", [0, 2])
+def test_text_rows_between_layers(
+    pocket: Backbone, kind: type[Learner], words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class-side group alone is replaced; words and the groups between them flow through."""
+    monkeypatch.setattr(pocket, "causal", False)  # so that whole prompts go through the layers
+    learner = make(kind, pocket, words, depth=4)
+    m = learner.group_size
+    first = 1 + words * (m + 1)
+    assert learner.group_row == first
+    with torch.no_grad(), watched(pocket.text_layers) as (into, out):
+        learner.text_features()
+    assert torch.equal(
+        into[0][:, first : first + m],
+        (
+            learner.soft[-m:]
+            + pocket.clip.text_model.embeddings.position_embedding.weight[first : first + m]
+        ).expand(3, -1, -1),
+    )
+    check_rows(into, out, range(first, first + m), [None, *learner.deep])
+
+
+@BOTH
+@pytest.mark.parametrize("words", [0, 2])
+def test_a_shared_beginning_enters_the_same_rows(
+    pocket: Backbone, kind: type[Learner], words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, Tensor, Tensor]] = []
+    encode = Backbone.encode_text
+
+    def spy(self: Backbone, rows: Tensor, eos: Tensor, enter: Any, *more: Any) -> Tensor:
+        def watch(layer: int, hidden: Tensor) -> Tensor:
+            before, after = hidden.clone(), enter(layer, hidden)
+            seen.append((layer, before, after))
+            return after
+
+        return encode(self, rows, eos, watch, *more)
+
+    monkeypatch.setattr(Backbone, "encode_text", spy)
+    learner = make(kind, pocket, words, depth=4)
+    with torch.no_grad():
+        learner.text_features()
+    m, first = learner.group_size, 1 + words * (learner.group_size + 1)
+    assert [layer for layer, _, _ in seen] == list(range(6))
+    for layer, before, after in seen:
+        assert before.shape == (1, learner.prompts.shared, 192)  # the beginning, once
+        expected = before.clone()
+        if layer in (1, 2, 3):
+            expected[:, first : first + m] = learner.deep[layer - 1]
+        assert torch.equal(after, expected)
+
+
+# -- depth is capped by each tower ---------------------------------------------------------------
+
+
+def tiny(pocket: Backbone, text_layers: int, image_layers: int, siglip: bool = False) -> Backbone:
+    """Returns random towers of these depths and of different widths."""
+    torch.manual_seed(0)
+    small = {"num_attention_heads": 2, "intermediate_size": 32}
+    special = {"bos_token_id": pocket.sos, "eos_token_id": pocket.eos, "pad_token_id": pocket.eos}
+    width = 24 if siglip else 16
+    text = {"vocab_size": 21521, "hidden_size": width, "num_hidden_layers": text_layers}
+    vision = {"hidden_size": 24, "num_hidden_layers": image_layers, "patch_size": 32}
+    parts = {
+        "text_config": {**small, **special, **text},
+        "vision_config": {**small, **vision, "image_size": 64},
+    }
+    if siglip:
+        parts["text_config"].update(max_position_embeddings=24, projection_size=width)
+        model = SiglipModel._from_config(SiglipConfig(**parts), attn_implementation="sdpa")
+        return SiglipBackbone("tiny", model.eval(), pocket.tokenizer, pocket.preprocessing)
+    config = CLIPConfig(**parts, projection_dim=16)
+    model = CLIPModel._from_config(config, attn_implementation="sdpa").eval()
+    return Backbone("tiny", model, pocket.tokenizer, pocket.preprocessing)
+
+
+@pytest.mark.parametrize(("text", "image"), [(2, 4), (4, 2), (1, 3), (3, 1)])
+def test_depth_is_capped_by_each_tower(pocket: Backbone, text: int, image: int) -> None:
+    backbone = tiny(pocket, text, image)
+    pixels = random_rows(2, 3, 64, 64)
+    maple, promptsrc = (make(kind, backbone, depth=9) for kind in (MaPLe, PromptSRC))
+    assert maple.deep.shape == (text - 1, 2, 16)
+    assert len(maple.couple) == min(text, image)  # a layer of both towers each
+    assert promptsrc.deep.shape == (text - 1, 4, 16)
+    assert promptsrc.image.shape == (image, 4, 24)
+    for learner in (maple, promptsrc):
+        torch.testing.assert_close(
+            learner.text_features(), text_by_hand(learner), atol=1e-5, rtol=0
+        )
+        torch.testing.assert_close(
+            learner.image_features(pixels), image_by_hand(learner, pixels), atol=1e-5, rtol=0
+        )
+
+
+@BOTH
+def test_a_depth_below_both_towers_is_kept(pocket: Backbone, kind: type[Learner]) -> None:
+    learner = make(kind, pocket, depth=3)
+    assert len(learner.deep) == 2
+    assert len(image_prompts(learner)) == 3
+
+
+@BOTH
+@pytest.mark.parametrize("words", [0, 2])
+def test_a_tower_that_looks_both_ways(pocket: Backbone, kind: type[Learner], words: int) -> None:
+    """SigLIP has no SOS, so all rows stand one earlier; its image feature is pooled."""
+    backbone = tiny(pocket, 3, 3, siglip=True)
+    learner = make(kind, backbone, words, depth=9)
+    m, first = learner.group_size, words * (learner.group_size + 1)
+    with torch.no_grad(), watched(backbone.text_layers) as (into, out):
+        learner.text_features()
+    check_rows(into, out, range(first, first + m), [None, *learner.deep])
+    with torch.no_grad(), watched(backbone.image_layers) as (into, out):
+        learner.image_features(random_rows(2, 3, 64, 64))
+    torch.testing.assert_close(into[0][1, 4:], image_prompts(learner)[0])
+    check_rows(into, out, range(4, 4 + m), [rows[0, 4:] for rows in into])
