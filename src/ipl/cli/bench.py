@@ -24,11 +24,11 @@ Number = int | None
 
 def bench(
     protocol: Text = Argument(None, help="base-to-novel, cross-dataset or domain."),
-    data: Path = Option(..., "--data", help="The folder that holds the data sets."),
+    data: Path = common.ROOT,
     recipe: Text = Option(
         None, help="A recipe's name or file (`ipl recipe list`); other options override it."
     ),
-    datasets: Text = Option(None, help="Names with commas, or all: every one found complete."),
+    datasets: Text = common.DATASETS,
     source: Text = Option(None, help="Learnt from, but in base-to-novel (default: imagenet)."),
     learners: Text = Option(None, help="Names with commas; zero-shot is one too (default: coop)."),
     words: Text = Option(None, help="Numbers with commas, and auto (default: 0,auto)."),
@@ -53,15 +53,15 @@ def bench(
     words_file: Text = Option(None, help="Choose from your own list of words."),
     no_names: bool | None = Option(None, "--no-names", help="Leave proper names out of the pool."),
     save_to: Path = Option(Path("ipl-bench"), "--out", help="Where records go."),
-    jobs: int = Option(1, "--jobs", help="Runs at once; with ray, on each GPU or node."),
-    engine: str = Option("local", help="local (this machine) or ray (a cluster)."),
-    address: Text = Option(None, help="The Ray cluster to join (default: one is started here)."),
+    jobs: int = common.JOBS,
+    engine: str = common.ENGINE,
+    address: Text = common.ADDRESS,
     device: str = common.DEVICE,
     memory: float = common.MEMORY,
     no_cache: bool = common.NO_CACHE,
     profile: bool = Option(False, "--profile", help="Sample how busy the device is."),
-    retry_failed: bool = Option(False, "--retry-failed", help="Do runs again that failed earlier."),
-    dry_run: bool = Option(False, "--dry-run", help="List the runs and do none."),
+    retry_failed: bool = common.RETRY_FAILED,
+    dry_run: bool = common.DRY_RUN,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:

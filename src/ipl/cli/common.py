@@ -63,6 +63,15 @@ NO_CACHE = typer.Option(
 )
 STRICT = typer.Option(False, "--strict", help="Fail on a file that is not an image.")
 
+# Where the runs of a grid are done: the same options for `bench` and `ablate`.
+ROOT = typer.Option(..., "--data", help="The folder that holds the data sets.")
+DATASETS = typer.Option(None, help="Names with commas, or all: every one found complete.")
+JOBS = typer.Option(1, "--jobs", help="Runs at once; with ray, on each GPU or node.")
+ENGINE = typer.Option("local", help="local (this machine) or ray (a cluster).")
+ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is started here).")
+RETRY_FAILED = typer.Option(False, "--retry-failed", help="Do runs again that failed earlier.")
+DRY_RUN = typer.Option(False, "--dry-run", help="List the runs and do none.")
+
 
 def own_pool(
     words_file: Path | None, no_names: bool, tokenizer: Any, reporter: Reporter
