@@ -61,8 +61,10 @@ def run(
     return learner, train(learner, views, 12, WORDS, recipe, 5, bookmark=mark)
 
 
-@pytest.mark.parametrize("stop_in", [0, 1, 2, 3, 4])
-@pytest.mark.parametrize("name", ["coop", "cocoop", "promptsrc"])
+@pytest.mark.parametrize(
+    ("name", "stop_in"),
+    [*(("coop", epoch) for epoch in range(5)), ("cocoop", 2), ("promptsrc", 3)],
+)
 def test_going_on_ends_where_not_stopping_ends(
     pocket: Backbone, few_images: Images, tmp_path: Path, name: str, stop_in: int
 ) -> None:
