@@ -14,9 +14,8 @@ from PIL import Image
 from torch import Tensor
 
 from ipl._version import __version__
-from ipl.backbone import Backbone
 from ipl.classifier import PromptClassifier
-from ipl.errors import ConfigError, IplError
+from ipl.errors import IplError
 from ipl.learners import Learner
 
 Ranked = list[dict[str, Any]]  # name and probability, most probable first
@@ -36,7 +35,7 @@ class Head:
 
     def __init__(self, classifier: PromptClassifier) -> None:
         learner = classifier._fitted()
-        self.classes, self.backbone = classifier.classes_, learner.backbone
+        self.classes, self.backbone = list(map(str, classifier.classes_)), learner.backbone
         self.classifier: PromptClassifier | None = None
         self.texts: Tensor | None = None  # (classes, dim)
         if type(learner).logits is Learner.logits:
@@ -60,11 +59,9 @@ class Model:
     """A learnt prompt that answers questions in batches; for one thread at a time."""
 
     def __init__(self, classifier: PromptClassifier, class_lists: int) -> None:
-        if not isinstance(classifier.backbone, Backbone):
-            raise ConfigError("This classifier has learnt nothing yet; call fit(data) first.")
         self.classifier, self.class_lists = classifier, class_lists
-        self.backbone = classifier.backbone
         self.own = Head(classifier)
+        self.backbone = self.own.backbone
         self._heads: OrderedDict[tuple[str, ...], Head] = OrderedDict()
 
     @property
@@ -78,7 +75,7 @@ class Model:
         return {
             "words": self.classifier.words_,
             "prompt": self.classifier.prompt_,
-            "classes": self.classifier.classes_,
+            "classes": self.own.classes,
             "learner": self.classifier.learner,
             "backbone": self.shown_name,
             "weights_sha256": self.backbone.weights_sha256,
