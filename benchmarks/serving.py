@@ -144,6 +144,12 @@ def peak_mib(process: int) -> float:
     return int(re.search(r"VmHWM:\s+(\d+)", told)[1]) / 1024  # type: ignore[index]
 
 
+def processor_seconds(process: int) -> float:
+    """Returns the time that all threads of a process have computed so far, on Linux."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     """Prints the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -157,7 +163,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = learn(Path(folder), given.learner)
         with server(run, given.options) as (host, port, process):
+            before = processor_seconds(process)
             seen = asyncio.run(load(host, port, given.clients, given.seconds, asked))
+            computed = processor_seconds(process) - before
             told = asyncio.run(health(host, port))
             peak = peak_mib(process)
     p50, p99 = np.percentile(seen.seconds, [50, 99]) * 1000
@@ -170,7 +178,11 @@ def main() -> None:
         f"requests/s {len(seen.seconds) / given.seconds:.0f}   p50 {p50:.0f} ms   p99 {p99:.0f} ms"
     )
     print(f"requests {len(seen.seconds)}   errors {errors}   {dict(seen.statuses)}")
-    print(f"pictures per batch {told['images'] / told['batches']:.1f}   peak {peak:.0f} MiB")
+    print(
+        f"pictures per batch {told['images'] / told['batches']:.1f}   server: "
+        f"{1000 * computed / told['images']:.0f} ms of processor time a request, "
+        f"{peak:.0f} MiB at its peak"
+    )
     sys.exit(errors > 0)
 
 
