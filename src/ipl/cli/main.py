@@ -20,6 +20,7 @@ from ipl.cli import (
     predict,
     recipe,
     select,
+    serve,
     table,
     words,
 )
@@ -47,6 +48,7 @@ app.command("learners")(learners.learners)
 app.command("predict")(predict.predict)
 app.add_typer(recipe.app, name="recipe")
 app.command("select")(select.select)
+app.command("serve")(serve.serve)
 app.command("table")(table.table)
 app.command("words")(words.words)
 

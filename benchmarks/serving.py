@@ -1,0 +1,190 @@
+"""How many requests the service answers, and how long each takes, under many clients at once.
+
+    python benchmarks/serving.py --clients 64 --seconds 30
+
+A prompt is learnt from the drawn scenes, `ipl serve` runs it with PocketCLIP in a process of its
+own, and each client sends one picture after the other over a connection that stays open, each as
+soon as the last was answered. Clients and server share this machine's processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import cycle, islice
+from pathlib import Path
+
+import numpy as np
+
+from ipl import PromptClassifier
+from ipl.datasets import scenes_dataset
+from ipl.datasets.scenes import CLASSES, draw
+
+BOUNDARY = b"between-the-parts"
+PICTURES = 40
+WARM_UP = 2.0  # seconds before anything is counted
+
+
+@dataclass
+class Seen:
+    """What the clients saw: seconds of each answer, and how often each status came."""
+
+    seconds: list[float] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)
+
+
+def learn(folder: Path, learner: str) -> Path:
+    """Returns a saved prompt, learnt in a few seconds."""
+    data = scenes_dataset(folder / "scenes", train=2, test=1)
+    prompt = PromptClassifier("pocket", learner, 0, shots=2, epochs=1, interval=1, views=0)
+    prompt.fit(data).save_pretrained(folder / "run")
+    return folder / "run"
+
+
+def requests(edge: int) -> list[bytes]:
+    """Returns whole requests, each with a picture of its own: a JPEG of edge x edge."""
+    found = []
+    for index, name in enumerate(islice(cycle(CLASSES), PICTURES)):
+        file = BytesIO()
+        draw(name, index).resize((edge, edge)).save(file, "JPEG", quality=90)
+        part = b'Content-Disposition: form-data; name="image"; filename="x.jpg"\r\n\r\n'
+        body = b"--%s\r\n%s%s\r\n--%s--\r\n" % (BOUNDARY, part, file.getvalue(), BOUNDARY)
+        head = (
+            b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
+            b"Content-Type: multipart/form-data; boundary=%s\r\n\r\n" % (len(body), BOUNDARY)
+        )
+        found.append(head + body)
+    return found
+
+
+@contextmanager
+def server(run: Path, options: list[str]) -> Iterator[tuple[str, int, int]]:
+    """Yields host, port and process id of a server, which ends cleanly."""
+    command = [sys.executable, "-m", "ipl", "serve", str(run), "--port", "0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        where = re.search(r"http://([\d.]+):(\d+)", said)
+        if where is None:
+            raise SystemExit(said + process.stderr.read())
+        try:
+            yield where[1], int(where[2]), process.pid
+        finally:
+            process.send_signal(signal.SIGTERM)
+            rest = process.stderr.read()
+    if process.returncode or rest != "Ended.\n":
+        raise SystemExit(f"The server ended with {process.returncode}: {rest}")
+
+
+async def exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
+) -> tuple[str, bytes]:
+    """Returns the status and the body of one answer."""
+    writer.write(request)
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    length = re.search(r"content-length: (\d+)", head)
+    assert length is not None
+    return head.split()[1], await reader.readexactly(int(length[1]))
+
+
+async def client(
+    host: str, port: int, asked: list[bytes], begin: float, end: float, seen: Seen
+) -> None:
+    """Asks again and again until the end; what began before the beginning is not counted."""
+    reader, writer = await asyncio.open_connection(host, port)
+    for request in cycle(asked):
+        started = time.perf_counter()
+        if started >= end:
+            break
+        try:
+            status, body = await exchange(reader, writer, request)
+            status = status if status != "200" or b'"probability"' in body else "empty"
+        except (OSError, EOFError) as error:  # IncompleteReadError is an EOFError
+            status = type(error).__name__
+            reader, writer = await asyncio.open_connection(host, port)
+        if started >= begin:
+            seen.seconds.append(time.perf_counter() - started)
+            seen.statuses[status] += 1
+    writer.close()
+
+
+async def load(host: str, port: int, clients: int, seconds: float, asked: list[bytes]) -> Seen:
+    """Returns what so many clients saw in so many seconds."""
+    seen, begin = Seen(), time.perf_counter() + WARM_UP
+    asks = [asked[i % len(asked) :] + asked[: i % len(asked)] for i in range(clients)]
+    every = (client(host, port, ask, begin, begin + seconds, seen) for ask in asks)
+    await asyncio.gather(*every)
+    return seen
+
+
+async def health(host: str, port: int) -> dict[str, int]:
+    """Returns what the server counted."""
+    reader, writer = await asyncio.open_connection(host, port)
+    _, body = await exchange(reader, writer, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.close()
+    return dict(json.loads(body))
+
+
+def peak_mib(process: int) -> float:
+    """Returns the largest resident memory of a process so far, on Linux."""
+    told = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", told)[1]) / 1024  # type: ignore[index]
+
+
+def processor_seconds(process: int) -> float:
+    """Returns the time that all threads of a process have computed so far, on Linux."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Prints the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--edge", type=int, default=96, help="pixels along a picture's edge")
+    parser.add_argument("--learner", default="coop")
+    parser.add_argument("options", nargs="*", help="after --: options of ipl serve")
+    given = parser.parse_args()
+    asked = requests(given.edge)
+    with tempfile.TemporaryDirectory() as folder:
+        run = learn(Path(folder), given.learner)
+        with server(run, given.options) as (host, port, process):
+            before = processor_seconds(process)
+            seen = asyncio.run(load(host, port, given.clients, given.seconds, asked))
+            computed = processor_seconds(process) - before
+            told = asyncio.run(health(host, port))
+            peak = peak_mib(process)
+    p50, p99 = np.percentile(seen.seconds, [50, 99]) * 1000
+    errors = sum(seen.statuses.values()) - seen.statuses["200"]
+    print(
+        f"{given.clients} clients, {given.seconds:g} s, {given.edge} x {given.edge} px, "
+        f"{given.learner}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        f"requests/s {len(seen.seconds) / given.seconds:.0f}   p50 {p50:.0f} ms   p99 {p99:.0f} ms"
+    )
+    print(f"requests {len(seen.seconds)}   errors {errors}   {dict(seen.statuses)}")
+    print(
+        f"pictures per batch {told['images'] / told['batches']:.1f}   server: "
+        f"{1000 * computed / told['images']:.0f} ms of processor time a request, "
+        f"{peak:.0f} MiB at its peak"
+    )
+    sys.exit(errors > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""`ipl serve RUN`: a saved prompt as a web service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ipl.cli.common import DEVICE, QUIET, stopping
+
+
+def serve(
+    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
+    port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
+    backbone: str | None = typer.Option(
+        None, help="Where the backbone's weights are now (default: as saved)."
+    ),
+    device: str = DEVICE,
+    max_bytes: int = typer.Option(10_000_000, help="Bytes of a request."),
+    max_pixels: int = typer.Option(25_000_000, help="Pixels of a picture."),
+    max_classes: int = typer.Option(256, help="Names in a request's class list."),
+    max_text: int = typer.Option(100, help="Characters of a class name."),
+    concurrency: int = typer.Option(128, help="Requests at a time; others get 503."),
+    upload_seconds: float = typer.Option(10.0, help="Time for a request to come whole."),
+    answer_seconds: float = typer.Option(30.0, help="Time to answer it; then it gets 503."),
+    batch: int = typer.Option(32, help="Pictures that the model looks at together."),
+    wait_ms: float = typer.Option(5.0, help="Milliseconds that a picture waits for others."),
+    class_lists: int = typer.Option(16, help="Class lists whose text features are kept."),
+    quiet: bool = QUIET,
+) -> None:
+    """Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, /healthz, /docs."""
+    from ipl.classifier import PromptClassifier
+    from ipl.progress import Reporter
+    from ipl.saving import read_run
+    from ipl.serving import Limits, address_of, create_app, is_loopback, listen, run_server
+
+    reporter = Reporter(quiet=quiet)
+    limits = Limits(
+        max_bytes=max_bytes,
+        max_pixels=max_pixels,
+        max_classes=max_classes,
+        max_text=max_text,
+        concurrency=concurrency,
+        upload_seconds=upload_seconds,
+        answer_seconds=answer_seconds,
+        batch=batch,
+        wait_ms=wait_ms,
+        class_lists=class_lists,
+    )
+    read_run(run)  # what is wrong with RUN is said before a port is taken
+    with listen(host, port) as bound, stopping(lambda: "nothing had been served."):
+        if not is_loopback(bound):
+            reporter.warn(
+                f"{host} can be reached from other machines; there is no authentication and no "
+                "TLS, so put a reverse proxy in front."
+            )
+        classifier = PromptClassifier.from_pretrained(run, backbone, device)
+        app = create_app(classifier, limits)
+        bound.listen()
+        reporter.say(f"{classifier.prompt_} answers at {address_of(bound)} (Ctrl-C ends it).")
+        run_server(app, bound, limits)
+        reporter.say("Ended.")

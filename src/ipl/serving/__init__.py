@@ -1,0 +1,28 @@
+"""A learnt prompt as a web service. Needs the extra `ipl[serve]`."""
+
+from ipl.errors import ConfigError
+
+try:
+    import fastapi  # noqa: F401
+    import python_multipart  # noqa: F401
+    import uvicorn  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ConfigError(
+        f"The service needs the package {error.name}; install it with: pip install 'ipl[serve]'."
+    ) from error
+
+from ipl.serving.app import create_app
+from ipl.serving.batcher import Batcher
+from ipl.serving.limits import Limits, Refusal
+from ipl.serving.server import address_of, is_loopback, listen, run_server
+
+__all__ = [
+    "Batcher",
+    "Limits",
+    "Refusal",
+    "address_of",
+    "create_app",
+    "is_loopback",
+    "listen",
+    "run_server",
+]

@@ -1,0 +1,68 @@
+"""`ipl serve` says what is wrong before it takes a port; what it serves is tested in serving/."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipl.serving import Limits, listen
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Returns the limits of each server that would have been run."""
+    seen: list[Any] = []
+    monkeypatch.setattr("ipl.serving.run_server", lambda app, bound, limits: seen.append(limits))
+    return seen
+
+
+def test_its_options_are_the_limits(ipl: Call, saved_run: Path, served: list[Limits]) -> None:
+    assert ipl("serve", saved_run, "--port", 0).code == 0
+    changed = Limits(1, 2, 3, 4, 5, 6.0, 7.0, 8, 9.0, 10)
+    options = [
+        "--max-bytes", 1, "--max-pixels", 2, "--max-classes", 3, "--max-text", 4,
+        "--concurrency", 5, "--upload-seconds", 6, "--answer-seconds", 7, "--batch", 8,
+        "--wait-ms", 9, "--class-lists", 10,
+    ]  # fmt: skip
+    assert ipl("serve", saved_run, "--port", 0, *options).code == 0
+    assert served == [Limits(), changed]
+
+
+def test_it_says_where_it_answers_and_who_can_reach_it(
+    ipl: Call, saved_run: Path, served: list[Limits]
+) -> None:
+    told = ipl("serve", saved_run, "--port", 0)
+    assert "answers at http://127.0.0.1:" in told.err
+    assert "warning" not in told.err
+    assert ipl("serve", saved_run, "--port", 0, "--quiet").err == ""
+    told = ipl("serve", saved_run, "--port", 0, "--host", "0.0.0.0", "--quiet")
+    assert "warning: 0.0.0.0 can be reached from other machines; there is no auth" in told.err
+
+
+def test_what_is_wrong_is_said(ipl: Call, saved_run: Path, home: Path, served: list[Any]) -> None:
+    assert "nowhere" in ipl("serve", home / "nowhere").error
+    assert "max_pixels is 0" in ipl("serve", saved_run, "--max-pixels", 0).error
+    assert "concurrency is 0" in ipl("serve", saved_run, "--concurrency", 0).error
+    with closing(listen("127.0.0.1", 0)) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"Port {port} of '127.0.0.1'" in ipl("serve", saved_run, "--port", port).error
+    assert served == []
+
+
+@pytest.mark.parametrize("missing", ["fastapi", "uvicorn", "python_multipart"])
+def test_a_missing_package_is_named(
+    missing: str, ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "ipl.serving")
+    message = ipl("serve", saved_run).error
+    assert missing in message
+    assert "pip install 'ipl[serve]'" in message
