@@ -22,6 +22,9 @@ class Reporter:
         self.warned: list[str] = []  # all warnings so far
         self.console = console or Console(stderr=True, highlight=False)
 
+    def __reduce__(self) -> tuple[type[Reporter], tuple[bool]]:
+        return Reporter, (self.quiet,)  # another process has a terminal of its own
+
     def say(self, message: str) -> None:
         """Shows one line, unless quiet."""
         if not self.quiet:

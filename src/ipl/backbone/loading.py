@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import torch
 
@@ -19,6 +16,7 @@ from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
 from ipl.files import is_folder
+from ipl.hub import reachable as _hub_reachable
 from ipl.progress import Reporter
 
 # Names to suggest; any CLIP or SigLIP on the hub or in a folder works.
@@ -203,20 +201,6 @@ def _why_not(error: Exception, folder: str | None, name: str) -> str:
         )
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return f"The folder {name} holds no usable CLIP: {lines[0].rstrip('.')}."
-
-
-def _hub_reachable() -> bool:
-    # The hub's client retries for half a minute without network; one look at the name decides.
-    if any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        return True
-    from huggingface_hub import constants
-
-    host = urlsplit(constants.ENDPOINT).hostname or ""
-    try:
-        socket.getaddrinfo(host, 443)
-    except OSError:
-        return False
-    return True
 
 
 def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
