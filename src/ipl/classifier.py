@@ -231,6 +231,11 @@ class PromptClassifier(Estimator):
         """Returns the prompt as a line of text."""
         return self._fitted().layout.readable(self.words_)
 
+    @property
+    def learner_(self) -> Learner:
+        """Returns the prompt itself, on its backbone."""
+        return self._fitted()
+
     def _fitted(self) -> Learner:
         if self._learner is None:
             raise NotFittedError("This classifier has learnt nothing yet; call fit(data) first.")
@@ -278,17 +283,8 @@ class PromptClassifier(Estimator):
         saved = saving.read_run(folder)
         precision = precision or str(saved.backbone.get("precision", "fp32"))
         backbone = saving.find_backbone(folder, saved, backbone, device, precision, any_backbone)
-        recipe = {k: saved.training.get(k) for k in ("epochs", "interval", "batch", "lr", "depth")}
         try:
-            classifier = cls(
-                backbone,
-                saved.learner,
-                len(saved.words),
-                placeholder=saved.placeholder,
-                precision=precision,
-                reporter=reporter,
-                **recipe,  # type: ignore[arg-type]
-            )
+            classifier = cls(backbone, precision=precision, reporter=reporter, **saved.params())
             classifier._learner = saving.restore(saved, backbone)
             chosen = Selection.from_dict(saved.selection) if saved.selection else None
         except (IplError, LookupError, TypeError, ValueError, AttributeError) as error:

@@ -46,6 +46,14 @@ class SavedPrompt:
         """Returns the layout that the line of text describes."""
         return PromptLayout.parse(self.prompt)[0]
 
+    def params(self) -> dict[str, Any]:
+        """Returns the parameters of the classifier that this was saved from, as far as told."""
+        given = {k: self.training.get(k) for k in ("epochs", "interval", "batch", "lr", "depth")}
+        if "class_template" in self.training:
+            given["class_template"] = self.training["class_template"]
+        own = {"learner": self.learner, "words": len(self.words), "placeholder": self.placeholder}
+        return {**own, **given}
+
     def config(self) -> dict[str, Any]:
         """Returns what config.json holds."""
         unsaid = {"tensors"} if self.alike else {"tensors", "alike"}
