@@ -74,6 +74,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     old = work.with_name(work.name + ".old")
     try:
         yield work
+        for file in work.rglob("*"):  # other libraries' files may be private too
+            _open_to_umask(file, 0o777 if file.is_dir() else 0o666)
         if path.exists():
             os.replace(path, old)
         os.replace(work, path)

@@ -88,7 +88,7 @@ def load_tokenizer(name: str = "pocket") -> Any:
     source = _source(name)
     local = Path(source).is_dir()
     try:
-        with _quiet_transformers(local):
+        with quiet_transformers(local):
             return _tokenizer(source, name, local or not _hub_reachable())
     except BackboneError:
         raise
@@ -138,7 +138,7 @@ def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
     local = Path(source).is_dir()
     offline = local or not _hub_reachable()
     try:
-        with _quiet_transformers(local):
+        with quiet_transformers(local):
             config = transformers.AutoConfig.from_pretrained(source, local_files_only=offline)
             if config.model_type not in FAMILIES:
                 raise BackboneError(
@@ -240,7 +240,7 @@ def _edge(size: Any, default: int) -> int:
 
 
 @contextmanager
-def _quiet_transformers(local: bool) -> Iterator[None]:
+def quiet_transformers(local: bool) -> Iterator[None]:
     """Keeps the library's notices, and for a folder its bars, off the terminal; errors raise."""
     from transformers.utils import logging
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,7 @@ def find_backbone(
             f"{backbone.name!r} has {backbone.weights_sha256[:12]}; name the folder of the right "
             "weights, or allow others with --any-backbone (any_backbone=True in Python)."
         )
-    here = json.loads(json.dumps(backbone.preprocessing.as_dict()))  # tuples are lists there
+    here = backbone.preprocessing.as_dict()
     for field, value in saved.preprocessing.items():
         if here.get(field, False) != value:
             raise BackboneError(
