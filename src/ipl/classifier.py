@@ -13,26 +13,28 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from ipl import saving
 from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_backbone, load_wider
-from ipl.cache import Cache
-from ipl.datasets import Dataset, check_class_names, check_draw, read_dataset
-from ipl.errors import ConfigError, DataError, IplError, NotFiniteError, SavedRunError
-from ipl.learners import CLASS_TEMPLATE, PROTOCOLS, Learner, Recipe, learner_class
+from ipl.datasets import Dataset, check_class_names, read_dataset, read_labels, read_pairs
+from ipl.errors import DataError, IplError, NotFiniteError, NotFittedError, SavedRunError
+from ipl.estimator import Estimator
+from ipl.learners import CLASS_TEMPLATE, Learner
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
-from ipl.saving import SavedPrompt, capture, find_backbone, read_run, restore, write_run
-from ipl.selection import DEFAULT_TEMPLATE, Search, Seen, Selection, WordChoice, draw_shots, look
-from ipl.training import check_words, features_for, fit_learner, numbers_to_try
+from ipl.selection import DEFAULT_TEMPLATE, Search, Seen, Selection, look
+from ipl.training import FitSettings, features_for, learn
 
 Images = Sequence[str | Path | Image.Image]
 
 
-class PromptClassifier:
+class PromptClassifier(Estimator):
     """A frozen CLIP with a prompt learnt from a few pictures per class.
 
     `words` is how many real words the prompt gets: 0 is the plain learner, "auto" the number from 1
     to 6 that trains best. What is None takes the learner's published value for the `protocol`.
     """
+
+    classes_: list[str] | np.ndarray[Any, Any]  # an array after fit(X, y), as scikit-learn has it
 
     def __init__(
         self,
@@ -65,95 +67,81 @@ class PromptClassifier:
         protocol: str = "base-to-novel",
         reporter: Reporter = SILENT,
     ) -> None:
-        check_draw(shots, seed)
-        self.backbone = backbone
-        self.learner = learner
-        self.words = words
-        self.shots = shots
-        if protocol not in PROTOCOLS:
-            raise ConfigError(f"protocol is {protocol!r}; allowed are {', '.join(PROTOCOLS)}.")
-        published = learner_class(learner).recipe(words if isinstance(words, int) else 1, protocol)
-        given = {"epochs": epochs, "interval": interval, "batch": batch, "lr": lr, "m": m}
-        self.recipe: Recipe = published.override(**given, depth=depth)
-        check_words(words, self.recipe)
-        self.choice = WordChoice.of(lambda_, preset, word_embedding, template, search, memory, pool)
-        self.placeholder, self.class_template = placeholder, class_template
-        self.views, self.seed = views, seed
-        self.device, self.precision = device, precision
-        self.cache, self.strict = cache, strict
-        self.reporter = reporter
+        self.backbone, self.learner, self.words, self.shots = backbone, learner, words, shots
+        self.epochs, self.interval, self.batch, self.lr = epochs, interval, batch, lr
+        self.m, self.depth, self.class_template = m, depth, class_template
+        self.lambda_, self.preset, self.word_embedding = lambda_, preset, word_embedding
+        self.template, self.search, self.memory, self.pool = template, search, memory, pool
+        self.placeholder, self.views, self.seed = placeholder, views, seed
+        self.device, self.precision, self.cache, self.strict = device, precision, cache, strict
+        self.protocol, self.reporter = protocol, reporter
         self._learner: Learner | None = None
+        self.check_params()
+
+    def check_params(self) -> None:
+        """Raises ConfigError for parameters out of range or at odds with each other."""
+        FitSettings.of(self.get_params())
+
+    def fitted(self) -> bool:
+        """Returns whether something has been learnt."""
+        return self._learner is not None
 
     # -- learning -------------------------------------------------------------------------------
 
-    def fit(self, data: Any, features: FeatureStore | None = None) -> PromptClassifier:
+    def fit(
+        self, data: Any, y: Any = None, features: FeatureStore | None = None
+    ) -> PromptClassifier:
         """Returns itself, having learnt from up to `shots` pictures of each class.
 
-        Data is a folder, a CSV or JSONL file, a Dataset, or one of Hugging Face or torchvision.
-        What is not drawn for training, or the data's own test part, is held out and scored.
-        Fits that share a store of `features` share the work of the towers.
+        Data is a folder, a CSV or JSONL file, a Dataset, or one of Hugging Face or torchvision; or
+        a list of paths or pictures, with the list of their class names as `y`. What is not drawn
+        for training, or the data's own test part, is held out and scored. Fits that share a store
+        of `features` share the work of the towers.
         """
-        dataset = read_dataset(data, self.strict)
-        if not isinstance(self.backbone, Backbone):
-            self.backbone = load_backbone(self.backbone, self.device, self.precision)
+        dataset = read_dataset(data, self.strict) if y is None else read_pairs(data, y)
         backbone = self.backbone
-        disk = Cache(reporter=self.reporter) if self.cache else None
-        store = features or FeatureStore(backbone, disk)
-        kind = learner_class(self.learner)
+        if not isinstance(backbone, Backbone):
+            backbone = load_backbone(backbone, self.device, self.precision)
+        while True:
+            try:
+                self._fit(dataset, backbone, features)
+                break
+            except NotFiniteError as error:
+                backbone, features = load_wider(backbone, error, self.reporter), None
+        if y is not None:
+            self.classes_ = np.array(dataset.class_names)  # as given, the way scikit-learn wants it
+        for note in self.notes_:
+            self.reporter.warn(note)
+        return self
 
-        def make(k: int) -> Learner:
-            how = (self.seed, self.placeholder, self.recipe.depth, self.class_template)
-            return kind(backbone, kind.layout_for(k, self.recipe.m), dataset.class_names, *how)
-
-        def check(k: int) -> None:  # what cannot be is said before anything is computed
-            make(k)
-            self.choice.check(backbone, dataset.class_names, k)
-
-        numbers, limits = numbers_to_try(self.words, self.recipe, check)
-        shots, rest = draw_shots(dataset, self.shots, self.seed, store, self.strict, self.reporter)
-        self.notes_: list[str] = [*dataset.notes, *shots.notes, *limits]
-        self.selection_: Selection | None = None
-        if k := numbers[-1]:
-            self.selection_ = self.choice.choose(
-                backbone, dataset.class_names, shots, k, disk, features, self.reporter
-            )
-        words = self.selection_.words if self.selection_ else ()
-        how = (self.views, self.recipe, self.seed, self.reporter, disk)
-        try:
-            fitted = fit_learner(make, numbers, words, shots, *how)
-        except NotFiniteError as error:
-            self.backbone = load_wider(backbone, error, self.reporter)
-            return self.fit(dataset)
-        learner, self.record_ = fitted.learner, fitted.record
-        if self.selection_ is not None:
-            self.selection_ = self.selection_.first(len(learner.words))
-            self.notes_ += self.selection_.notes
+    def _fit(self, dataset: Dataset, backbone: Backbone, features: FeatureStore | None) -> None:
+        learnt = learn(dataset, backbone, self.get_params(), features)
+        learner, self.record_ = learnt.fitted.learner, learnt.fitted.record
         self._learner = learner
-        self.classes_ = list(learner.prompts.class_names)
-        held_out = look(dataset.test or rest, "held-out", store, self.strict, self.reporter)
-        self.notes_ += held_out.notes
+        self.selection_: Selection | None = learnt.selection
+        names = list(learner.prompts.class_names)
+        self.classes_ = names
+        held_out = look(
+            dataset.test or learnt.rest, "held-out", learnt.store, self.strict, self.reporter
+        )
+        self.notes_: list[str] = [*learnt.notes, *held_out.notes]
         self.results_: dict[str, Any] = {
-            "train_accuracy": self._accuracy(shots),
-            "words_tried": [asdict(trial) for trial in fitted.trials],
+            "train_accuracy": self._accuracy(learnt.shots),
+            "words_tried": [asdict(trial) for trial in learnt.fitted.trials],
             "held_out_accuracy": self._accuracy(held_out) if held_out.items else None,
             "held_out_images": len(held_out.items),
         }
         self.training_: dict[str, Any] = {
             "data": dataset.name,
-            "classes": self.classes_,
+            "classes": names,
             "shots": self.shots,
-            "images": len(shots.items),
+            "images": len(learnt.shots.items),
             "seed": self.seed,
             "views": self.views,
-            **self.recipe.__dict__,
+            **vars(learnt.settings.recipe),
+            "class_template": self.class_template,
             "history": self.record_.as_dict(),
         }
-        self._warn()
-        return self
-
-    def _warn(self) -> None:
-        for note in self.notes_:
-            self.reporter.warn(note)
 
     def _accuracy(self, seen: Seen, places: Tensor | None = None) -> float:
         labels = seen.labels if places is None else places[seen.labels]
@@ -168,7 +156,7 @@ class PromptClassifier:
 
     def predict(self, images: Images) -> list[str]:
         """Returns the most probable class name of each path or picture."""
-        return [self.classes_[i] for i in self.predict_proba(images).argmax(1)]
+        return [str(self.classes_[i]) for i in self.predict_proba(images).argmax(1)]
 
     def encode(self, images: Images) -> Tensor:
         """Returns image features (images, dim); an unreadable picture is an error here."""
@@ -190,11 +178,18 @@ class PromptClassifier:
         values: np.ndarray[Any, Any] = self._logits(features).softmax(1).cpu().numpy()
         return values
 
-    def score(self, data: Any, features: FeatureStore | None = None) -> float:
-        """Returns the accuracy on a data set's test part, or on all of it if it has none."""
+    def score(self, data: Any, y: Any = None, features: FeatureStore | None = None) -> float:
+        """Returns the accuracy on a data set's test part, or on all of it if it has none.
+
+        Or that on a list of paths or pictures, with the list of their class names as `y`.
+        """
+        if y is not None:
+            pairs = zip(self.predict(data), read_labels(y, len(data)), strict=True)
+            return float(np.mean([predicted == name for predicted, name in pairs]))
         dataset = read_dataset(data, self.strict)
         learner = self._fitted()
-        unknown = [name for name in dataset.class_names if name not in self.classes_]
+        known = list(self.classes_)
+        unknown = [name for name in dataset.class_names if name not in known]
         if unknown:
             raise DataError(
                 f"{dataset.name} has the class {unknown[0]!r}, which this prompt was not given; "
@@ -203,12 +198,13 @@ class PromptClassifier:
         store = features or FeatureStore(learner.backbone)
         seen = look(dataset.test or dataset.train, "test", store, self.strict, self.reporter)
         self.notes_ = [*dataset.notes, *seen.notes]
-        self._warn()
+        for note in self.notes_:
+            self.reporter.warn(note)
         if not seen.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
-        if list(dataset.class_names) == self.classes_:  # a published list may say a name twice
+        if list(dataset.class_names) == known:  # a published list may say a name twice
             return self._accuracy(seen)
-        return self._accuracy(seen, torch.tensor([*map(self.classes_.index, dataset.class_names)]))
+        return self._accuracy(seen, torch.tensor([*map(known.index, dataset.class_names)]))
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
         """Returns a classifier with the same words and vectors for other classes."""
@@ -235,9 +231,14 @@ class PromptClassifier:
         """Returns the prompt as a line of text."""
         return self._fitted().layout.readable(self.words_)
 
+    @property
+    def learner_(self) -> Learner:
+        """Returns the prompt itself, on its backbone."""
+        return self._fitted()
+
     def _fitted(self) -> Learner:
         if self._learner is None:
-            raise ConfigError("This classifier has learnt nothing yet; call fit(data) first.")
+            raise NotFittedError("This classifier has learnt nothing yet; call fit(data) first.")
         return self._learner
 
     @torch.no_grad()
@@ -253,10 +254,14 @@ class PromptClassifier:
 
     def save_pretrained(self, folder: str | Path, overwrite: bool = False) -> None:
         """Writes config.json, prompt.safetensors and README.md into a folder of its own."""
-        write_run(Path(folder), self._saved(), overwrite)
+        saving.write_run(Path(folder), self._saved(), overwrite)
 
-    def _saved(self) -> SavedPrompt:
-        return capture(self._fitted(), self.training_, self.results_, self.selection_)
+    def push_to_hub(self, name: str, private: bool = False, message: str | None = None) -> str:
+        """Returns the address of the saved form, put onto the Hugging Face hub as owner/name."""
+        return saving.push_run(self._saved(), name, private, message)
+
+    def _saved(self) -> saving.SavedPrompt:
+        return saving.capture(self._fitted(), self.training_, self.results_, self.selection_)
 
     @classmethod
     def from_pretrained(
@@ -266,26 +271,21 @@ class PromptClassifier:
         device: str = "auto",
         precision: str | None = None,
         reporter: Reporter = SILENT,
+        any_backbone: bool = False,
+        revision: str | None = None,
     ) -> PromptClassifier:
-        """Returns the classifier saved in a folder, with its words embedded anew.
+        """Returns the classifier saved in a folder or on the hub, with its words embedded anew.
 
-        `backbone` says where the weights are now; they must be the ones the prompt was made for.
+        `backbone` says where the weights are now; they must be the ones the prompt was made for,
+        unless `any_backbone` allows others. `revision` is one of the hub's.
         """
-        saved = read_run(Path(folder))
+        folder = saving.find_run(folder, revision)
+        saved = saving.read_run(folder)
         precision = precision or str(saved.backbone.get("precision", "fp32"))
-        backbone = find_backbone(Path(folder), saved, backbone, device, precision)
-        recipe = {k: saved.training.get(k) for k in ("epochs", "interval", "batch", "lr", "depth")}
+        backbone = saving.find_backbone(folder, saved, backbone, device, precision, any_backbone)
         try:
-            classifier = cls(
-                backbone,
-                saved.learner,
-                len(saved.words),
-                placeholder=saved.placeholder,
-                precision=precision,
-                reporter=reporter,
-                **recipe,  # type: ignore[arg-type]
-            )
-            classifier._learner = restore(saved, backbone)
+            classifier = cls(backbone, precision=precision, reporter=reporter, **saved.params())
+            classifier._learner = saving.restore(saved, backbone)
             chosen = Selection.from_dict(saved.selection) if saved.selection else None
         except (IplError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = error if isinstance(error, IplError) else f"it does not fit together ({error!r})."

@@ -14,6 +14,10 @@ class ConfigError(IplError):
     """A setting outside its range, or settings that contradict each other."""
 
 
+class NotFittedError(ConfigError, AttributeError):
+    """A question about a prompt that has not been learnt yet."""
+
+
 class DataError(IplError):
     """Pictures, class names or word lists that cannot be used."""
 

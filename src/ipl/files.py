@@ -20,24 +20,31 @@ def sha256_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields a temporary file that takes the place of `path` when the block ends well."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+        os.close(handle)
     except OSError as error:
         raise _cannot_write(path, error) from error
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        yield Path(name)
         _open_to_umask(name)
         os.replace(name, path)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(name)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise _cannot_write(path, error) from error
         raise
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    with replacing(path) as work, open(work, "wb") as file:
+        file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -67,6 +74,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     old = work.with_name(work.name + ".old")
     try:
         yield work
+        for file in work.rglob("*"):  # other libraries' files may be private too
+            _open_to_umask(file, 0o777 if file.is_dir() else 0o666)
         if path.exists():
             os.replace(path, old)
         os.replace(work, path)
@@ -95,6 +104,13 @@ def check_writable(path: Path) -> None:
         raise IplError(f"Cannot write {path}: {parent} is a file.")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise IplError(f"Cannot write {path}: no permission to write in {parent}.")
+
+
+def check_file(path: Path) -> None:
+    """Raises IplError if no file can be written at `path`."""
+    check_writable(path)
+    if path.is_dir():
+        raise IplError(f"Cannot write {path}: it is a folder.")
 
 
 def is_folder(path: Path) -> bool:

@@ -22,6 +22,9 @@ class Reporter:
         self.warned: list[str] = []  # all warnings so far
         self.console = console or Console(stderr=True, highlight=False)
 
+    def __reduce__(self) -> tuple[type[Reporter], tuple[bool]]:
+        return Reporter, (self.quiet,)  # another process has a terminal of its own
+
     def say(self, message: str) -> None:
         """Shows one line, unless quiet."""
         if not self.quiet:
@@ -33,8 +36,8 @@ class Reporter:
         self.console.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
 
     @contextmanager
-    def task(self, title: str, total: int) -> Iterator[Advance]:
-        """Yields advance(steps, note) for a piece of work of `total` steps."""
+    def task(self, title: str, total: int | None) -> Iterator[Advance]:
+        """Yields advance(steps, note) for a piece of work; a `total` of None is unknown."""
         if self.quiet:
             yield _nothing
         elif self.console.is_terminal:
@@ -44,7 +47,7 @@ class Reporter:
             yield self._lines(title, total)
 
     @contextmanager
-    def _bar(self, title: str, total: int) -> Iterator[Advance]:
+    def _bar(self, title: str, total: int | None) -> Iterator[Advance]:
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -60,7 +63,7 @@ class Reporter:
 
             yield advance
 
-    def _lines(self, title: str, total: int) -> Advance:
+    def _lines(self, title: str, total: int | None) -> Advance:
         done, shown = 0, time.monotonic()
 
         def advance(steps: int = 1, note: str = "") -> None:
@@ -68,7 +71,8 @@ class Reporter:
             done += steps
             if time.monotonic() - shown >= SECONDS_BETWEEN_LINES or done == total:
                 shown = time.monotonic()
-                self.say(f"{title}: {done} of {total} {note}".rstrip())
+                of = "" if total is None else f" of {total}"
+                self.say(f"{title}: {done}{of} {note}".rstrip())
 
         return advance
 

@@ -70,10 +70,10 @@ def test_a_failure_is_told_with_exit_code_1_and_done_again_when_asked(
 ) -> None:
     fit = PromptClassifier.fit
 
-    def fails(self: PromptClassifier, *arguments: Any) -> PromptClassifier:
+    def fails(self: PromptClassifier, *arguments: Any, **more: Any) -> PromptClassifier:
         if self.words:
             raise RuntimeError("the lights went out")
-        return fit(self, *arguments)
+        return fit(self, *arguments, **more)
 
     monkeypatch.setattr(PromptClassifier, "fit", fails)
     first = bench()
@@ -89,10 +89,10 @@ def test_a_failure_is_told_with_exit_code_1_and_done_again_when_asked(
 def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = PromptClassifier.fit
 
-    def stopped(self: PromptClassifier, *arguments: Any) -> PromptClassifier:
+    def stopped(self: PromptClassifier, *arguments: Any, **more: Any) -> PromptClassifier:
         if self.words:
             raise KeyboardInterrupt
-        return fit(self, *arguments)
+        return fit(self, *arguments, **more)
 
     monkeypatch.setattr(PromptClassifier, "fit", stopped)
     result = bench()

@@ -244,7 +244,7 @@ class Backbone:
         hidden: Tensor = self.clip.vision_model.embeddings(pixels.to(self.device, self.dtype))
         if prompts is None:
             return hidden
-        rows = prompts.to(self.dtype).expand(len(hidden), *prompts.shape[-2:])
+        rows = prompts.to(self.dtype).expand(hidden.shape[0], *prompts.shape[-2:])
         return torch.cat([hidden, rows], dim=1)
 
     def no_features(self) -> Tensor:

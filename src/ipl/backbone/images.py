@@ -42,7 +42,10 @@ def crop(
     backbone: Backbone, source: Source, stream: random.Random | None = None
 ) -> np.ndarray[Any, Any]:
     """Returns a picture's bytes (height, width, 3): its centre, or a random crop from a stream."""
-    image = source.convert("RGB") if isinstance(source, Image.Image) else open_image(source)
+    if isinstance(source, Image.Image):
+        held = source
+        source = Picture("picture", lambda: held)
+    image = open_image(source)
     if stream is None:
         return backbone.preprocessing.evaluate(image)
     return backbone.preprocessing.augment(image, stream)

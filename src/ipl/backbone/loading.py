@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import torch
 
@@ -19,6 +16,7 @@ from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
 from ipl.files import is_folder
+from ipl.hub import reachable as _hub_reachable
 from ipl.progress import Reporter
 
 # Names to suggest; any CLIP or SigLIP on the hub or in a folder works.
@@ -90,7 +88,7 @@ def load_tokenizer(name: str = "pocket") -> Any:
     source = _source(name)
     local = Path(source).is_dir()
     try:
-        with _quiet_transformers(local):
+        with quiet_transformers(local):
             return _tokenizer(source, name, local or not _hub_reachable())
     except BackboneError:
         raise
@@ -140,7 +138,7 @@ def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
     local = Path(source).is_dir()
     offline = local or not _hub_reachable()
     try:
-        with _quiet_transformers(local):
+        with quiet_transformers(local):
             config = transformers.AutoConfig.from_pretrained(source, local_files_only=offline)
             if config.model_type not in FAMILIES:
                 raise BackboneError(
@@ -205,20 +203,6 @@ def _why_not(error: Exception, folder: str | None, name: str) -> str:
     return f"The folder {name} holds no usable CLIP: {lines[0].rstrip('.')}."
 
 
-def _hub_reachable() -> bool:
-    # The hub's client retries for half a minute without network; one look at the name decides.
-    if any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        return True
-    from huggingface_hub import constants
-
-    host = urlsplit(constants.ENDPOINT).hostname or ""
-    try:
-        socket.getaddrinfo(host, 443)
-    except OSError:
-        return False
-    return True
-
-
 def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
     path = Path(source) / "preprocessor_config.json"
     if not Path(source).is_dir():
@@ -256,7 +240,7 @@ def _edge(size: Any, default: int) -> int:
 
 
 @contextmanager
-def _quiet_transformers(local: bool) -> Iterator[None]:
+def quiet_transformers(local: bool) -> Iterator[None]:
     """Keeps the library's notices, and for a folder its bars, off the terminal; errors raise."""
     from transformers.utils import logging
 

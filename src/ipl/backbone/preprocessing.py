@@ -28,6 +28,7 @@ class Preprocessing:
     def as_dict(self) -> dict[str, Any]:
         """Returns the fields as plain values for JSON."""
         values = {**asdict(self), "resample": int(self.resample)}
+        values.update(mean=list(self.mean), std=list(self.std))
         if not self.squash:  # as runs saved before there was a choice have it
             del values["squash"]
         return values

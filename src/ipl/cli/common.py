@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from ipl.errors import DataError
+
 if TYPE_CHECKING:
     from ipl.lexicon import Pool
     from ipl.progress import Reporter
@@ -71,6 +73,36 @@ ENGINE = typer.Option("local", help="local (this machine) or ray (a cluster).")
 ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is started here).")
 RETRY_FAILED = typer.Option(False, "--retry-failed", help="Do runs again that failed earlier.")
 DRY_RUN = typer.Option(False, "--dry-run", help="List the runs and do none.")
+
+# What works with a saved prompt: the same for `predict`, `export`, `push` and `serve`.
+RUN = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved, or owner/name on the hub.")
+CLASSES = typer.Option(None, help='Other classes: "a,b,c", or a file with a name per line.')
+MOVED_BACKBONE = typer.Option(
+    None, "--backbone", help="Where the backbone's weights are now (default: as saved)."
+)
+ANY_BACKBONE = typer.Option(
+    False, "--any-backbone", help="Allow weights that the prompt was not made for."
+)
+
+
+def read_class_names(text: str) -> list[str]:
+    """Returns the class names in a file, a line each, or between the commas of a text."""
+    from ipl.files import is_there
+
+    path = Path(text)
+    if is_there(path) and path.is_file():
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"The class list {path} cannot be read: {error}.") from None
+        names = [line.strip() for line in lines if line.strip()]
+        given = f"The class list {path}"
+    else:
+        names = [name.strip() for name in text.split(",")]
+        given = f"--classes {text!r} is no file, and"
+    if len(names) < 2:
+        raise DataError(f"{given} gives {len(names)} class(es); at least two are needed.")
+    return names
 
 
 def own_pool(

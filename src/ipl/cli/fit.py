@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -103,9 +102,9 @@ def fit(
         dataset = read_dataset(data, strict)
         target = save_to or _free_folder(f"{dataset.name}-{learner}-{_named(words)}-seed{seed}")
         check_target(target, overwrite)
-        classifier.backbone = load_backbone(backbone, device, precision)
-        pool = own_pool(words_file, no_names, classifier.backbone.tokenizer, reporter)
-        classifier.choice = replace(classifier.choice, pool=pool)
+        clip = load_backbone(backbone, device, precision)
+        pool = own_pool(words_file, no_names, clip.tokenizer, reporter)
+        classifier.set_params(backbone=clip, pool=pool)
         classifier.fit(dataset)
         classifier.save_pretrained(target, overwrite)
     if as_json:

@@ -15,9 +15,11 @@ from ipl.cli import (
     cache,
     data,
     demo,
+    export,
     fit,
     learners,
     predict,
+    push,
     recipe,
     select,
     serve,
@@ -43,9 +45,11 @@ app.command("bench")(bench.bench)
 app.command("cache")(cache.cache)
 app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
+app.command("export")(export.export)
 app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)
 app.command("predict")(predict.predict)
+app.command("push")(push.push)
 app.add_typer(recipe.app, name="recipe")
 app.command("select")(select.select)
 app.command("serve")(serve.serve)

@@ -2,94 +2,196 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from ipl.cli.common import DEVICE, JSON, QUIET, out, print_json, stopping
-from ipl.errors import DataError
+from ipl.cli import common
+from ipl.cli.common import out, print_json, read_class_names, stopping
+from ipl.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from ipl.classifier import PromptClassifier
+    from ipl.predictions import Prediction, Ranking
+    from ipl.progress import Reporter
+    from ipl.reports import Writer
+
+FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
 def predict(
-    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
-    images: list[Path] = typer.Argument(metavar="IMAGES", help="Image files, or folders of them."),
-    classes: str | None = typer.Option(
-        None, help='Other classes: "a,b,c", or a file with a name per line.'
+    run: str = common.RUN,
+    images: list[str] = typer.Argument(
+        metavar="IMAGES", help="Image files, folders of them, patterns; - reads paths from stdin."
     ),
+    classes: str | None = common.CLASSES,
     top: int = typer.Option(5, min=1, help="Classes to show per image."),
-    backbone: str | None = typer.Option(
-        None, help="Where the backbone's weights are now (default: as saved)."
+    threshold: float = typer.Option(
+        0.0, min=0.0, max=1.0, help="Leave out classes less probable than this."
     ),
-    device: str = DEVICE,
+    form: str = typer.Option("table", "--format", help="table, csv, jsonl or parquet."),
+    save_to: Path | None = typer.Option(
+        None, "--out", help="Write to this file (parquet needs one)."
+    ),
+    backbone: str | None = common.MOVED_BACKBONE,
+    any_backbone: bool = common.ANY_BACKBONE,
+    device: str = common.DEVICE,
     strict: bool = typer.Option(False, "--strict", help="Fail on a file that is not an image."),
-    quiet: bool = QUIET,
-    as_json: bool = JSON,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
 ) -> None:
     """Classify pictures with a saved prompt, into its classes or any others."""
     from ipl.classifier import PromptClassifier
+    from ipl.files import check_file
+    from ipl.predictions import Ranking
     from ipl.progress import Reporter
-    from ipl.reports import predictions_table
-    from ipl.saving import read_run
+    from ipl.saving import find_run, read_run
 
     reporter = Reporter(quiet=quiet)
-    read_run(run)  # before the pictures are looked for: RUN comes first
-    names = _class_names(classes) if classes is not None else None
-    paths = _image_files(images)
-    with stopping(lambda: "nothing was written."):
-        classifier = PromptClassifier.from_pretrained(run, backbone, device)
+    ranking = Ranking(top, threshold)
+    if form not in FORMATS:
+        raise ConfigError(f"--format is {form!r}; allowed are {', '.join(FORMATS)}.")
+    if form == "parquet" and save_to is None:
+        raise ConfigError("--format parquet needs a file to write to: --out FILE.")
+    if as_json and (form != "table" or save_to is not None):
+        raise ConfigError("--json prints one object; it does not go with --format or --out.")
+    if save_to is not None:
+        check_file(save_to)
+    folder = find_run(run)
+    read_run(folder)  # before the pictures are looked for: RUN comes first
+    names = read_class_names(classes) if classes is not None else None
+    sources, total = _sources(images)
+    done = _Done(reporter, strict)
+    with stopping(lambda: done.told(save_to)), _quiet_pipe():
+        classifier = PromptClassifier.from_pretrained(
+            folder, backbone, device, any_backbone=any_backbone
+        )
         if names is not None:
             classifier = classifier.with_classes(names)
-        with reporter.task("Encoding images", len(paths)) as advance:
-            seen = classifier.look(paths, advance)
-    if seen.unreadable and (strict or not seen.kept):
-        raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
-    for reason in seen.unreadable:
-        reporter.warn(f"skipped {reason}")
-    predictions = []
-    for index, row in zip(seen.kept, classifier.probabilities(seen.features), strict=True):
-        best = row.argsort(kind="stable")[::-1][:top]
-        ranked = [{"name": classifier.classes_[i], "probability": float(row[i])} for i in best]
-        predictions.append({"image": str(paths[index]), "classes": ranked})
-    if as_json:
-        skipped = list(seen.unreadable)
-        head = {"run": str(run), "prompt": classifier.prompt_, "words": classifier.words_}
-        print_json({**head, "predictions": predictions, "skipped": skipped})
-    else:
-        out().print(predictions_table(predictions))
-
-
-def _image_files(given: list[Path]) -> list[Path]:
-    from ipl.datasets.images import files_below, is_image_name
-    from ipl.files import is_folder, is_there
-
-    found: list[Path] = []
-    for path in given:
-        if is_folder(path):
-            inside = [file for file in files_below(path) if is_image_name(file)]
-            if not inside:
-                raise DataError(f"The folder {path} holds no images.")
-            found.extend(inside)
-        elif is_there(path):
-            found.append(path)
+        if as_json:
+            rows: list[Prediction] = []
+            for batch in _run(classifier, sources, ranking, total, reporter, done):
+                rows.extend(batch)
         else:
-            raise DataError(f"No such file: {path}.")
-    return found
+            with _writer(form, save_to) as writer:
+                shown = save_to is None and sys.stdout.isatty()
+                told = Reporter(quiet=True) if shown else reporter  # lines show how far it is
+                for batch in _run(classifier, sources, ranking, total, told, done):
+                    writer.write(batch)
+                    done.written += len(batch)
+                done.check()
+    if as_json:
+        done.check()
+        good = [row.as_dict() for row in rows if row.error is None]
+        skipped = [f"{row.image}: {row.error}" for row in rows if row.error is not None]
+        head = {"run": run, "prompt": classifier.prompt_, "words": classifier.words_}
+        print_json({**head, "predictions": good, "skipped": skipped})
 
 
-def _class_names(text: str) -> list[str]:
-    from ipl.files import is_there
+class _Done:
+    """What became of the pictures so far."""
 
-    path = Path(text)
-    if is_there(path) and path.is_file():
-        try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"The class list {path} cannot be read: {error}.") from None
-        names = [line.strip() for line in lines if line.strip()]
-        given = f"The class list {path}"
-    else:
-        names = [name.strip() for name in text.split(",")]
-        given = f"--classes {text!r} is no file, and"
-    if len(names) < 2:
-        raise DataError(f"{given} gives {len(names)} class(es); at least two are needed.")
-    return names
+    def __init__(self, reporter: Reporter, strict: bool) -> None:
+        self.reporter, self.strict = reporter, strict
+        self.good = self.written = 0
+        self.waiting: list[str] = []  # a single bad picture is the error itself, not told twice
+        self.first_error: str | None = None
+
+    def see(self, batch: list[Prediction]) -> None:
+        """Counts a batch and names what cannot be read; with `strict` that is the end."""
+        for row in batch:
+            if row.error is None:
+                self.good += 1
+                continue
+            self.first_error = self.first_error or f"{row.image}: {row.error}"
+            if self.strict:
+                raise DataError(f"Unreadable image: {self.first_error}.")
+            self.waiting.append(f"skipped {row.image}: {row.error}")
+        if self.good or len(self.waiting) > 1:
+            for message in self.waiting:
+                self.reporter.warn(message)
+            self.waiting = []
+
+    def check(self) -> None:
+        """Raises DataError if there was nothing to classify."""
+        if not self.good and self.first_error is not None:
+            raise DataError(f"Unreadable image: {self.first_error}.")
+        if not self.good:
+            raise DataError("No image was given.")
+
+    def told(self, save_to: Path | None) -> str:
+        """Returns what was written when Ctrl-C came."""
+        if save_to is not None or not self.written:
+            return "nothing was written."
+        return f"{self.written} pictures were classified."
+
+
+def _run(
+    classifier: PromptClassifier,
+    sources: Iterable[Path],
+    ranking: Ranking,
+    total: int | None,
+    reporter: Reporter,
+    done: _Done,
+) -> Iterator[list[Prediction]]:
+    from ipl.predictions import predict_stream
+
+    with reporter.task("Classifying images", total) as advance:
+        for batch in predict_stream(classifier, sources, ranking, advance):
+            done.see(batch)
+            yield batch
+
+
+def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
+    """Returns the pictures, and how many they are unless they come line by line."""
+    from ipl.datasets.finding import find_images, paths_of_lines
+
+    if "-" in images:
+        if len(images) > 1:
+            raise DataError("IMAGES is - and more; paths come from stdin or as arguments.")
+        return paths_of_lines(sys.stdin), None
+    found = find_images(images)
+    return found, len(found)
+
+
+@contextmanager
+def _writer(form: str, save_to: Path | None) -> Iterator[Writer]:
+    """Yields a writer; a file appears at `save_to` whole or not at all."""
+    from rich.console import Console
+
+    from ipl.files import replacing
+    from ipl.reports import CsvWriter, JsonLinesWriter, ParquetWriter, TableWriter
+
+    def make(stream: TextIO) -> Writer:
+        if form == "table":
+            return TableWriter(out() if save_to is None else Console(file=stream, width=160))
+        return CsvWriter(stream) if form == "csv" else JsonLinesWriter(stream)
+
+    if save_to is None:
+        with make(sys.stdout) as writer:
+            yield writer
+        return
+    with replacing(save_to) as work:
+        if form == "parquet":
+            with ParquetWriter(work) as writer:
+                yield writer
+        else:
+            with open(work, "w", encoding="utf-8", newline="") as stream, make(stream) as writer:
+                yield writer
+
+
+@contextmanager
+def _quiet_pipe() -> Iterator[None]:
+    """Ends quietly, with exit code 1, when whoever reads standard output has seen enough."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        with suppress(OSError):  # or Python would complain once more as it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None

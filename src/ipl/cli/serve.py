@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
-from ipl.cli.common import DEVICE, QUIET, stopping
+from ipl.cli import common
+from ipl.cli.common import stopping
 
 
 def serve(
-    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
+    run: str = common.RUN,
     host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
     port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
-    backbone: str | None = typer.Option(
-        None, help="Where the backbone's weights are now (default: as saved)."
-    ),
-    device: str = DEVICE,
+    backbone: str | None = common.MOVED_BACKBONE,
+    any_backbone: bool = common.ANY_BACKBONE,
+    device: str = common.DEVICE,
     max_bytes: int = typer.Option(10_000_000, help="Bytes of a request."),
     max_pixels: int = typer.Option(25_000_000, help="Pixels of a picture."),
     max_classes: int = typer.Option(256, help="Names in a request's class list."),
@@ -27,12 +25,12 @@ def serve(
     batch: int = typer.Option(32, help="Pictures that the model looks at together."),
     wait_ms: float = typer.Option(5.0, help="Milliseconds that a picture waits for others."),
     class_lists: int = typer.Option(16, help="Class lists whose text features are kept."),
-    quiet: bool = QUIET,
+    quiet: bool = common.QUIET,
 ) -> None:
     """Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, /healthz, /docs."""
     from ipl.classifier import PromptClassifier
     from ipl.progress import Reporter
-    from ipl.saving import read_run
+    from ipl.saving import find_run, read_run
     from ipl.serving import Limits, address_of, create_app, is_loopback, listen, run_server
 
     reporter = Reporter(quiet=quiet)
@@ -48,14 +46,17 @@ def serve(
         wait_ms=wait_ms,
         class_lists=class_lists,
     )
-    read_run(run)  # what is wrong with RUN is said before a port is taken
+    folder = find_run(run)
+    read_run(folder)  # what is wrong with RUN is said before a port is taken
     with listen(host, port) as bound, stopping(lambda: "nothing had been served."):
         if not is_loopback(bound):
             reporter.warn(
                 f"{host} can be reached from other machines; there is no authentication and no "
                 "TLS, so put a reverse proxy in front."
             )
-        classifier = PromptClassifier.from_pretrained(run, backbone, device)
+        classifier = PromptClassifier.from_pretrained(
+            folder, backbone, device, any_backbone=any_backbone
+        )
         app = create_app(classifier, limits)
         bound.listen()
         reporter.say(f"{classifier.prompt_} answers at {address_of(bound)} (Ctrl-C ends it).")

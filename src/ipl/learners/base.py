@@ -170,6 +170,18 @@ class Learner(nn.Module, ABC):
         """Returns logits (images, classes) of image features (images, dim)."""
         return self.backbone.logits(image_features, self.text_features())
 
+    @property
+    def fixed_texts(self) -> bool:
+        """Returns whether the text features are the same for every image."""
+        return type(self).logits is Learner.logits
+
+    def head(self) -> Callable[[Tensor], Tensor]:
+        """Returns logits(image features); text features that suit every image are made once."""
+        if not self.fixed_texts:
+            return self.logits
+        texts = self.text_features()
+        return lambda features: self.backbone.logits(features, texts)
+
     def loss(self, batch: Batch) -> Tensor:
         """Returns the loss of a batch."""
         assert batch.features is not None

@@ -18,7 +18,7 @@ def replace_rows(start: int, deep: Tensor) -> Enter:
         if not 1 <= number <= len(deep):
             return hidden
         first = range(hidden.shape[1])[start]
-        rows = deep[number - 1].to(hidden.dtype).expand(len(hidden), -1, -1)
+        rows = deep[number - 1].to(hidden.dtype).expand(hidden.shape[0], -1, -1)
         after = hidden[:, first + rows.shape[1] :]
         return torch.cat([hidden[:, :first], rows, after], dim=1)
 

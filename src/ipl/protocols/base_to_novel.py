@@ -84,13 +84,13 @@ def base_to_novel(
             else:
                 classifier = PromptClassifier(
                     backbone, shots=shots, seed=seed, reporter=reporter, **method.settings
-                ).fit(half, store)
+                ).fit(half, features=store)
                 result.classifiers[method.name, seed] = classifier
                 outcome = Outcome(
                     method.name,
                     seed,
-                    classifier.score(base, store),
-                    classifier.with_classes(novel).score(novel, store),
+                    classifier.score(base, features=store),
+                    classifier.with_classes(novel).score(novel, features=store),
                     tuple(classifier.words_),
                 )
             result.outcomes.append(outcome)

@@ -163,11 +163,11 @@ class Bench:
         )
         started = time.perf_counter()
         with Watch(store.backbone.device, self.place.profile) as watch:
-            classifier.fit(task.learn, store)
+            classifier.fit(task.learn, features=store)
         fitted = time.perf_counter()
         notes = [*classifier.notes_, *watch.notes]
         accuracy = {
-            name: classifier.with_classes(test.dataset).score(test.dataset, store)
+            name: classifier.with_classes(test.dataset).score(test.dataset, features=store)
             for name, test in tests.items()
         }
         selection = classifier.selection_

@@ -2,6 +2,7 @@
 
 from ipl.saving.card import model_card
 from ipl.saving.format import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
+from ipl.saving.hub import find_run, push_run
 from ipl.saving.learner import capture, find_backbone, restore
 
 __all__ = [
@@ -10,7 +11,9 @@ __all__ = [
     "capture",
     "check_target",
     "find_backbone",
+    "find_run",
     "model_card",
+    "push_run",
     "read_run",
     "restore",
     "write_run",

@@ -10,14 +10,19 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from ipl.files import is_there
+from ipl.hub import is_hub_name
 
 
-def model_card(config: Mapping[str, Any]) -> str:
-    """Returns README.md, a model card in Hugging Face's form, from a run's config."""
+def model_card(config: Mapping[str, Any], where: str = "path/to/this/folder") -> str:
+    """Returns README.md, a model card in Hugging Face's form, from a run's config.
+
+    `where` is what a reader loads the prompt by: a folder, or its name on the hub.
+    """
     source = (files("ipl.saving") / "card.md.jinja").read_text(encoding="utf-8")
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     name = config["backbone"]["name"]
-    on_hub = name.count("/") == 1 and name[0] not in "./~" and not is_there(Path(name))
-    return environment.from_string(source).render(**config, base_model=name if on_hub else None)
+    on_hub = is_hub_name(name) and not is_there(Path(name))
+    values = {**config, "base_model": name if on_hub else None, "where": where}
+    return environment.from_string(source).render(values)

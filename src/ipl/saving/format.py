@@ -46,6 +46,14 @@ class SavedPrompt:
         """Returns the layout that the line of text describes."""
         return PromptLayout.parse(self.prompt)[0]
 
+    def params(self) -> dict[str, Any]:
+        """Returns the parameters of the classifier that this was saved from, as far as told."""
+        given = {k: self.training.get(k) for k in ("epochs", "interval", "batch", "lr", "depth")}
+        if "class_template" in self.training:
+            given["class_template"] = self.training["class_template"]
+        own = {"learner": self.learner, "words": len(self.words), "placeholder": self.placeholder}
+        return {**own, **given}
+
     def config(self) -> dict[str, Any]:
         """Returns what config.json holds."""
         unsaid = {"tensors"} if self.alike else {"tensors", "alike"}
@@ -73,8 +81,13 @@ def check_target(folder: Path, overwrite: bool = False) -> None:
         )
 
 
-def write_run(folder: Path, saved: SavedPrompt, overwrite: bool = False) -> None:
-    """Writes the three files into a folder that appears whole or not at all."""
+def write_run(
+    folder: Path, saved: SavedPrompt, overwrite: bool = False, where: str | None = None
+) -> None:
+    """Writes the three files into a folder that appears whole or not at all.
+
+    `where` is what the card tells a reader to load it by.
+    """
     check_target(folder, overwrite)
     with new_folder(folder) as work:
         write_json(work / CONFIG, saved.config())
@@ -82,7 +95,7 @@ def write_run(folder: Path, saved: SavedPrompt, overwrite: bool = False) -> None
             name: tensor.detach().cpu().contiguous() for name, tensor in saved.tensors.items()
         }
         write_bytes(work / TENSORS, save(tensors, metadata={"format": "pt"}))
-        write_text(work / CARD, model_card(saved.config()))
+        write_text(work / CARD, model_card(saved.config(), where or "path/to/this/folder"))
 
 
 def read_run(folder: Path) -> SavedPrompt:

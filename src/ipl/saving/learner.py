@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from ipl._version import __version__
 from ipl.backbone import Backbone, load_backbone
 from ipl.datasets import check_class_names, read_alike
 from ipl.errors import BackboneError, SavedRunError
-from ipl.learners import Learner, learner_class
+from ipl.learners import CLASS_TEMPLATE, Learner, learner_class
 from ipl.saving.format import SavedPrompt
 from ipl.selection import Selection
 
@@ -44,9 +47,14 @@ def capture(
 
 
 def find_backbone(
-    folder: Path, saved: SavedPrompt, where: str | Backbone | None, device: str, precision: str
+    folder: Path,
+    saved: SavedPrompt,
+    where: str | Backbone | None,
+    device: str,
+    precision: str,
+    any_backbone: bool = False,
 ) -> Backbone:
-    """Returns the backbone that a saved prompt was made for, and no other.
+    """Returns the backbone that a saved prompt was made for, and no other unless any will do.
 
     `where` says where it is now: a name, a folder, or a loaded backbone; None is as saved.
     """
@@ -65,12 +73,22 @@ def find_backbone(
             "(backbone= in Python)."
         )
         raise BackboneError(f"{error}{hint}") from error
+    if any_backbone:
+        return backbone
     if backbone.weights_sha256 != made_for:
         raise BackboneError(
             f"{folder} was made for the backbone {name!r} with weights {made_for[:12]}, but "
             f"{backbone.name!r} has {backbone.weights_sha256[:12]}; name the folder of the right "
-            "weights."
+            "weights, or allow others with --any-backbone (any_backbone=True in Python)."
         )
+    here = backbone.preprocessing.as_dict()
+    for field, value in saved.preprocessing.items():
+        if here.get(field, False) != value:
+            raise BackboneError(
+                f"{folder} was made with pictures whose {field} is {value}, but {backbone.name!r} "
+                f"has {here.get(field)}; name a folder with the right preprocessor_config.json, or "
+                "allow others with --any-backbone (any_backbone=True in Python)."
+            )
     return backbone
 
 
@@ -83,12 +101,18 @@ def restore(saved: SavedPrompt, backbone: Backbone) -> Learner:
         saved.classes,
         placeholder=saved.placeholder,
         depth=int(saved.training.get("depth", 1)),
+        class_template=str(saved.training.get("class_template", CLASS_TEMPLATE)),
     )
-    expected = {name: tuple(value.shape) for name, value in learner.state_dict().items()}
-    found = {name: tuple(value.shape) for name, value in saved.tensors.items()}
+    expected, found = _shapes(learner.state_dict()), _shapes(saved.tensors)
     if found != expected:
         raise SavedRunError(f"prompt.safetensors holds {found}; the prompt needs {expected}.")
     learner.load_state_dict(saved.tensors)
     for word in saved.words:
         learner.place_word(word)
     return learner
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Returns what each tensor is, as in `float32 (6, 192)`."""
+    kinds = {name: str(value.dtype).removeprefix("torch.") for name, value in tensors.items()}
+    return {name: f"{kinds[name]} {tuple(value.shape)}" for name, value in tensors.items()}

@@ -34,7 +34,7 @@ class Head:
     """One list of classes. Its text features are computed once, if no picture changes them."""
 
     def __init__(self, classifier: PromptClassifier) -> None:
-        learner = classifier._fitted()
+        learner = classifier.learner_
         self.classes, self.backbone = list(map(str, classifier.classes_)), learner.backbone
         self.classifier: PromptClassifier | None = None
         self.texts: Tensor | None = None  # (classes, dim)

@@ -11,9 +11,11 @@ from ipl.training.fitting import (
     most_words,
     numbers_to_try,
 )
+from ipl.training.learning import Learnt, learn
 from ipl.training.loop import train
 from ipl.training.record import EpochRecord, TrainingRecord
 from ipl.training.schedule import learning_rate, word_epochs
+from ipl.training.settings import FitSettings
 from ipl.training.views import BankedViews, FreshViews, View, make_views
 
 __all__ = [
@@ -21,14 +23,17 @@ __all__ = [
     "MOST_WORDS",
     "BankedViews",
     "EpochRecord",
+    "FitSettings",
     "Fitted",
     "FreshViews",
+    "Learnt",
     "TrainingRecord",
     "Trial",
     "View",
     "check_words",
     "features_for",
     "fit_learner",
+    "learn",
     "learning_rate",
     "make_views",
     "most_words",

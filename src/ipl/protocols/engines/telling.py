@@ -27,7 +27,7 @@ class Telling(Reporter):
         self.warned.append(message)
 
     @contextmanager
-    def task(self, title: str, total: int) -> Iterator[Advance]:
+    def task(self, title: str, total: int | None) -> Iterator[Advance]:
         """Yields advance(steps, note), which tells no more than once a second."""
         done = 0
 

@@ -1,0 +1,103 @@
+"""`ipl export RUN --to ...`: a saved prompt for the use of other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ipl.cli import common
+from ipl.cli.common import print_json, read_class_names, stopping
+from ipl.errors import ConfigError
+
+KINDS = ("classifier", "onnx", "transformers", "text")
+
+
+def export(
+    run: str = common.RUN,
+    to: str = typer.Option(..., "--to", help="classifier, onnx, transformers or text."),
+    save_to: Path | None = typer.Option(
+        None, "--out", help="A new folder (default: ipl-exports/RUN-TO); text: a file."
+    ),
+    classes: str | None = common.CLASSES,
+    check: Path | None = typer.Option(
+        None, help="onnx: pictures in class folders, to measure accuracy (default: drawn ones)."
+    ),
+    backbone: str | None = common.MOVED_BACKBONE,
+    any_backbone: bool = common.ANY_BACKBONE,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
+) -> None:
+    """Write a saved prompt as a matrix, as ONNX, as a transformers folder or as plain text."""
+    from ipl import exports
+    from ipl.classifier import PromptClassifier
+    from ipl.datasets import read_dataset
+    from ipl.files import check_file, write_text
+    from ipl.progress import Reporter
+    from ipl.saving import find_run, read_run
+
+    if to not in KINDS:
+        raise ConfigError(f"--to is {to!r}; allowed are {', '.join(KINDS)}.")
+    if check is not None and to != "onnx":
+        raise ConfigError("--check goes with --to onnx only.")
+    folder = find_run(run)
+    read_run(folder)
+    target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
+    if to == "text":
+        if save_to is not None:
+            check_file(save_to)
+    else:
+        exports.check_folder(target)
+    names = read_class_names(classes) if classes is not None else None
+    pictures = read_dataset(check) if check is not None else None
+    with stopping(lambda: "nothing was written."):
+        classifier = PromptClassifier.from_pretrained(
+            folder, backbone, "cpu", precision="fp32", any_backbone=any_backbone
+        )
+        if names is not None:
+            classifier = classifier.with_classes(names)
+        if to == "text":
+            text = exports.plain_text(classifier)
+            if save_to is None:
+                print(text, end="")
+            else:
+                write_text(save_to, text)
+            return
+        Reporter(quiet=quiet).say(f"Writing {target} ...")
+        if to == "classifier":
+            told = exports.export_classifier(classifier, target)
+        elif to == "onnx":
+            told = exports.export_onnx(classifier, target, pictures)
+        else:
+            told = exports.export_transformers(classifier, target)
+    if as_json:
+        print_json({"out": str(target), **told})
+        return
+    print("\n".join([*_lines(to, told), f"Saved:  {target}"]))
+
+
+def _lines(to: str, told: dict[str, Any]) -> list[str]:
+    """Returns what a person should know of an export."""
+    if to == "classifier":
+        rows, dim = told["shape"]
+        return [f"{rows} classes x {dim} float32, logit scale {told['logit_scale']:.4g}"]
+    if to == "transformers":
+        return [
+            f"hypothesis_template: {told['hypothesis_template']}",
+            f"Text features differ from ours by {told['largest_difference']:.1e} at most.",
+        ]
+    checked = told["checked"]
+    lines = [f"Compared with our own predictions on {checked['pictures']} {checked['of']}:"]
+    for name in ("fp32", "int8"):
+        one = checked[name]
+        line = (
+            f"{name}  {one['file']}, {one['bytes'] / 1e6:.1f} MB: same class for "
+            f"{100 * one['agreement']:.1f} %, probabilities off by {one['largest_difference']:.1e}"
+        )
+        if "accuracy" in one:
+            line += (
+                f", accuracy {100 * one['accuracy']:.1f} % (ours {100 * checked['accuracy']:.1f} %)"
+            )
+        lines.append(line)
+    return lines

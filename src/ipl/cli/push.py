@@ -1,0 +1,26 @@
+"""`ipl push RUN OWNER/NAME`: a saved prompt onto the Hugging Face hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ipl.cli.common import JSON, print_json, typed
+
+
+def push(
+    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
+    name: str = typer.Argument(metavar="OWNER/NAME", help="What it is called on the hub."),
+    private: bool = typer.Option(False, "--private", help="For you alone, if it is new."),
+    message: str | None = typer.Option(None, help="What changed (default: made by ipl VERSION)."),
+    as_json: bool = JSON,
+) -> None:
+    """Share a saved prompt on the Hugging Face hub: its three small files, and nothing else."""
+    from ipl.saving import push_run, read_run
+
+    address = push_run(read_run(run), name, private, message)
+    if as_json:
+        print_json({"name": name, "address": address})
+        return
+    print(f"Shared: {address}\nNext:   {typed('predict', name)} IMAGE...")

@@ -1,0 +1,37 @@
+"""What a fit goes by: plain parameters, checked, with the learner's published numbers put in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ipl.datasets import check_draw
+from ipl.errors import ConfigError
+from ipl.learners import PROTOCOLS, Recipe, learner_class
+from ipl.selection import WordChoice
+from ipl.training.fitting import check_words
+
+OWN = ("epochs", "interval", "batch", "lr", "m", "depth")  # None: the learner's published value
+CHOICE = ("lambda_", "preset", "word_embedding", "template", "search", "memory", "pool")
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How the vectors are trained, and how the words are chosen."""
+
+    recipe: Recipe
+    choice: WordChoice
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> FitSettings:
+        """Returns what parameters by name mean; raises ConfigError for what cannot be."""
+        words, protocol = values["words"], values["protocol"]
+        check_draw(values["shots"], values["seed"])
+        if protocol not in PROTOCOLS:
+            raise ConfigError(f"protocol is {protocol!r}; allowed are {', '.join(PROTOCOLS)}.")
+        kind = learner_class(values["learner"])
+        published = kind.recipe(words if isinstance(words, int) else 1, protocol)
+        recipe = published.override(**{name: values[name] for name in OWN})
+        check_words(words, recipe)
+        return cls(recipe, WordChoice.of(*(values[name] for name in CHOICE)))

@@ -1,0 +1,74 @@
+"""`ipl export` and `ipl push`: what is written where, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+
+from ipl import hub
+
+Call = Callable[..., Any]
+
+
+def test_text_goes_to_the_screen_or_a_file(ipl: Call, saved_run: Path, home: Path) -> None:
+    shown = ipl("export", saved_run, "--to", "text")
+    assert shown.code == 0
+    (word,) = (line for line in shown.out.splitlines() if "  +" in line or "  -" in line)
+    assert f"*{word.split()[0]}*" in shown.out.splitlines()[0]
+    assert ipl("export", saved_run, "--to", "text", "--out", home / "prompt.txt").out == ""
+    assert (home / "prompt.txt").read_text() == shown.out
+
+
+def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> None:
+    result = ipl("export", saved_run, "--to", "classifier", "--classes", "lake,castle", "--quiet")
+    assert result.code == 0, result.err
+    assert "2 classes x 512 float32" in result.out
+    folder = home / "ipl-exports" / f"{saved_run.name}-classifier"
+    assert load_file(folder / "classifier.safetensors")["weight"].shape == (2, 512)
+    again = ipl("export", saved_run, "--to", "classifier")
+    assert "is there already" in again.error
+    told = ipl("export", saved_run, "--to", "classifier", "--out", home / "x", "--json", "-q").json
+    assert told["classes"] == ["beach", "castle", "forest"]
+    assert told["out"] == str(home / "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--to", "tflite"], "allowed are classifier, onnx, transformers, text"),
+        (["--to", "text", "--check", "."], "--check goes with --to onnx only"),
+        (["--to", "onnx", "--check", "nowhere"], "No such file or folder: nowhere."),
+        (["--to", "text", "--classes", "one"], "at least two"),
+        (["--to", "text", "--out", "."], "it is a folder"),
+    ],
+)
+def test_options_that_cannot_be(
+    options: list[str], said: str, ipl: Call, saved_run: Path, home: Path
+) -> None:
+    assert said in ipl("export", saved_run, *options).error
+    assert list(home.iterdir()) == []
+
+
+def test_no_run(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "reachable", lambda: False)
+    assert "No saved run at none" in ipl("export", "none", "--to", "text").error
+    assert "cannot be reached" in ipl("export", "ada/none", "--to", "text").error
+    assert "cannot be reached" in ipl("predict", "ada/none", "x.png").error
+    assert "no such folder" in ipl("push", "none", "ada/scenes").error
+
+
+def test_push(ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "reachable", lambda: False)
+    assert "cannot be reached" in ipl("push", saved_run, "ada/scenes").error
+    assert "owner/name" in ipl("push", saved_run, "scenes").error
+    monkeypatch.setattr(
+        "ipl.saving.push_run", lambda saved, name, private, message: f"https://hub/{name}"
+    )
+    result = ipl("push", saved_run, "ada/scenes", "--private")
+    assert "https://hub/ada/scenes" in result.out
+    assert "predict ada/scenes" in result.out
+    assert ipl("push", saved_run, "ada/s", "--json").json["address"] == "https://hub/ada/s"

@@ -1,0 +1,93 @@
+"""What docs/recipes.md shows runs as it stands there, from the first block to the last."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+import ipl.backbone
+import ipl.classifier
+import ipl.saving.learner
+from ipl import PromptClassifier, hub
+from ipl.cli.main import main
+from ipl.datasets.scenes import draw
+
+RECIPES = Path(__file__).parents[1] / "docs" / "recipes.md"
+# A fit as it is shown takes a minute; these words and epochs take seconds.
+QUICK = "--words 2 --views 0 --epochs 4 --interval 2 --device cpu --words-file words.txt"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns a working folder with what the page takes for granted, and a hub that is a folder."""
+    for name in ("castle", "lake"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for index in range(4):
+            draw(name, index).save(tmp_path / "pictures" / name / f"{index}.png")
+    draw("castle", 9).save(tmp_path / "photo.jpg")
+    (tmp_path / "words.txt").write_text("stone\nwater\nwall\ndark\n")
+    away = tmp_path / "away"
+
+    def upload(*, repo_id: str, folder_path: Path, **_: Any) -> None:
+        shutil.copytree(folder_path, away / repo_id, dirs_exist_ok=True)
+
+    load = cache(ipl.backbone.load_backbone)  # it is frozen
+    for room in (ipl.backbone, ipl.classifier, ipl.saving.learner):
+        monkeypatch.setattr(room, "load_backbone", load)
+    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(huggingface_hub, "create_repo", lambda name, **_: f"https://hub/{name}")
+    monkeypatch.setattr(huggingface_hub, "upload_folder", upload)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(away / name))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(line)
+    assert words[0] == "ipl"
+    if words[1] == "fit":
+        words += QUICK.split()
+    monkeypatch.setattr(sys, "argv", words)
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, line  # noqa: PT017
+
+
+def test_the_recipes(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = RECIPES.read_text(encoding="utf-8")
+    values: dict[str, Any] = {}
+    for kind, block in re.findall(r"```(bash|python)\n(.*?)```", text, re.DOTALL):
+        if kind == "python":
+            exec(block, values)  # the text of our own file
+        else:
+            for line in block.splitlines():
+                _run(line, monkeypatch)
+    classifier = PromptClassifier.from_pretrained("my-prompt", device="cpu")
+    (ours,) = classifier.predict_proba(["photo.jpg"])
+    # ONNX, with the page's own way of preparing a picture
+    assert values["probabilities"][0] == pytest.approx(ours, abs=1e-3)
+    # the pipeline of transformers
+    scores = {one["label"]: one["score"] for one in values["answer"]}
+    assert [scores[name] for name in classifier.classes_] == pytest.approx(list(ours), abs=1e-3)
+    assert values["more"].classes_ == ["castle", "lake", "lighthouse"]
+    assert values["same"].prompt_ == classifier.prompt_
+    assert set(values["search"].best_estimator_.classes_) == {"castle", "lake"}
+    assert len((place / "rows.jsonl").read_text().splitlines()) == 8
+    assert classifier.prompt_ in capsys.readouterr().out
+
+
+def test_the_onnx_example_has_twenty_lines() -> None:
+    text = RECIPES.read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(import json\n\nimport numpy.*?)```", text, re.DOTALL)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 20

@@ -1,0 +1,182 @@
+"""PromptClassifier inside scikit-learn: parameters, copies, cross-validation and grids."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError as SklearnNotFitted
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
+
+from ipl import Dataset, Pool, PromptClassifier
+from ipl.backbone import Backbone
+from ipl.errors import ConfigError, DataError, NotFittedError
+from ipl.progress import Reporter
+
+POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")
+FAST: dict[str, Any] = {"words": 0, "views": 0, "epochs": 2, "shots": 2, "lr": 0.02, "pool": POOL}
+
+
+@pytest.fixture(scope="module")
+def pairs(scenes: Dataset) -> tuple[list[Path], list[str]]:
+    """Returns pictures of two classes and the name of each, as scikit-learn takes them."""
+    two = scenes.only([0, 4], "two")
+    items = two.train + two.test
+    return [item.path for item in items], [two.class_names[item.label] for item in items]
+
+
+def test_init_stores_what_it_is_given_and_fit_changes_none_of_it(
+    pairs: tuple[list[Path], list[str]],
+) -> None:
+    classifier = PromptClassifier("pocket", device="cpu", **FAST)
+    before = classifier.get_params()
+    assert before["backbone"] == "pocket"
+    assert before["epochs"] == 2
+    assert before["m"] is None  # the learner's own, looked up by fit
+    assert before["pool"] is POOL
+    classifier.fit(*pairs)
+    after = classifier.get_params()
+    assert all(after[name] is before[name] for name in before)
+    assert PromptClassifier(**before).get_params() == before
+
+
+def test_set_params_checks_and_takes_all_or_none() -> None:
+    classifier = PromptClassifier(words=3)
+    assert classifier.set_params(words=0, epochs=5, interval=10) is classifier
+    assert (classifier.words, classifier.epochs) == (0, 5)
+    with pytest.raises(ConfigError, match="words is -1"):
+        classifier.set_params(words=-1, epochs=50)
+    assert (classifier.words, classifier.epochs) == (0, 5)
+    with pytest.raises(ConfigError, match=r"no parameter 'epoch'.*'epochs'"):
+        classifier.set_params(epoch=3)
+
+
+def test_a_clone_is_unfitted_and_shares_the_frozen_backbone(
+    pocket: Backbone, pairs: tuple[list[Path], list[str]]
+) -> None:
+    fitted = PromptClassifier(pocket, **FAST).fit(*pairs)
+    check_is_fitted(fitted)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert copy.backbone is pocket
+    with pytest.raises(SklearnNotFitted):
+        check_is_fitted(copy)
+    assert is_classifier(copy)
+
+
+def test_before_fit_every_question_gets_one_sentence() -> None:
+    classifier = PromptClassifier()
+    assert not hasattr(classifier, "words_")
+    for use in (
+        lambda: classifier.predict(["x.png"]),
+        lambda: classifier.predict_proba(["x.png"]),
+        lambda: classifier.score(["x.png"], ["x"]),
+        lambda: classifier.score("folder"),
+        lambda: classifier.with_classes(["a", "b"]),
+        lambda: classifier.save_pretrained("folder"),
+    ):
+        with pytest.raises((NotFittedError, DataError)) as caught:
+            use()
+        assert "fit(data) first" in str(caught.value) or "No such file" in str(caught.value)
+    assert issubclass(NotFittedError, ValueError)  # as scikit-learn's own
+    assert issubclass(NotFittedError, AttributeError)
+
+
+@pytest.mark.parametrize("kind", ["paths", "texts", "pictures", "array"])
+def test_lists_of_paths_or_pictures_teach_the_same(
+    kind: str, pocket: Backbone, pairs: tuple[list[Path], list[str]]
+) -> None:
+    paths, names = pairs
+    images: Any = {
+        "paths": paths,
+        "texts": [str(path) for path in paths],
+        "pictures": [Image.open(path) for path in paths],
+        "array": np.array([str(path) for path in paths]),
+    }[kind]
+    first = PromptClassifier(pocket, **FAST).fit(paths, names)
+    second = PromptClassifier(pocket, **FAST).fit(images, np.array(names))
+    np.testing.assert_array_equal(first.predict_proba(paths), second.predict_proba(images))
+    assert list(second.classes_) == sorted(set(names))
+    right = np.mean([p == n for p, n in zip(first.predict(paths), names, strict=True)])
+    assert first.score(paths, names) == pytest.approx(right)
+
+
+def test_names_come_back_as_they_were_given(
+    pocket: Backbone, pairs: tuple[list[Path], list[str]]
+) -> None:
+    paths, names = pairs
+    written = [{"beach": "sandy_beach"}.get(name, name) for name in names]
+    classifier = PromptClassifier(pocket, **FAST).fit(paths, written)
+    assert list(classifier.classes_) == sorted(set(written))
+    assert set(classifier.predict(paths)) <= set(written)
+    assert classifier.score(paths, written) > 0
+
+
+@pytest.mark.parametrize(
+    ("images", "names", "says"),
+    [
+        (["a.png", "b.png"], ["x"], "X has 2 pictures and y has 1 names"),
+        (["a.png", "b.png"], [0, 1], r"y\[0\] is 0; a prompt needs the class's name"),
+        ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes; it must be a path or a picture"),
+        ("a.png", ["x"], "X is a single str"),
+        (["a.png"], "x", "y is a single str"),
+        ([], [], "X and y are empty"),
+        (["a.png"], ["x"], "one class only"),
+    ],
+)
+def test_pairs_that_cannot_be(images: Any, names: Any, says: str, pocket: Backbone) -> None:
+    with pytest.raises(DataError, match=says):
+        PromptClassifier(pocket, **FAST).fit(images, names)
+
+
+def test_cross_validation(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:
+    paths, names = pairs
+    classifier = PromptClassifier(pocket, **FAST)
+    folds = StratifiedKFold(2)
+    scores = cross_val_score(classifier, paths, names, cv=folds, error_score="raise")
+    by_hand = []
+    for train, test in folds.split(paths, names):
+        part = clone(classifier).fit([paths[i] for i in train], [names[i] for i in train])
+        by_hand.append(part.score([paths[i] for i in test], [names[i] for i in test]))
+    assert list(scores) == pytest.approx(by_hand)
+    for scoring in ("f1_macro", "neg_log_loss", "roc_auc"):
+        found = cross_val_score(
+            classifier, paths, names, cv=2, scoring=scoring, error_score="raise"
+        )
+        assert np.isfinite(found).all()
+
+
+def test_a_grid_of_parameters(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:
+    paths, names = pairs
+    search = GridSearchCV(
+        PromptClassifier(pocket, **FAST), {"words": [0, 1], "interval": [1]}, cv=2,
+        error_score="raise",
+    )  # fmt: skip
+    search.fit(paths, names)
+    assert [p["words"] for p in search.cv_results_["params"]] == [0, 1]
+    best = search.best_estimator_
+    assert len(best.words_) == search.best_params_["words"]
+    assert search.predict(paths) == best.predict(paths)
+
+
+def test_the_last_step_of_a_pipeline(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:
+    paths, names = pairs
+    flow = make_pipeline(FunctionTransformer(list), PromptClassifier(pocket, **FAST))
+    flow.set_params(promptclassifier__epochs=1).fit(paths, names)
+    assert flow.named_steps["promptclassifier"].epochs == 1
+    assert len(flow.predict(paths[:3])) == 3
+
+
+def test_other_processes_get_a_copy(pairs: tuple[list[Path], list[str]]) -> None:
+    classifier = PromptClassifier(device="cpu", reporter=Reporter(quiet=True), **FAST)
+    copy = pickle.loads(pickle.dumps(classifier))  # what joblib does with n_jobs; our own bytes
+    assert copy.reporter.quiet
+    assert copy.fit(*pairs).predict(pairs[0]) == classifier.fit(*pairs).predict(pairs[0])
