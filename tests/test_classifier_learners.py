@@ -66,12 +66,21 @@ def test_depth_is_asked_for_and_kept(pocket: Backbone, three: Dataset, tmp_path:
     assert again._fitted().depth == 2
 
 
+def test_a_depth_beyond_the_towers_is_told(pocket: Backbone, three: Dataset) -> None:
+    how = {**FAST, "depth": 99, "views": 0}
+    (note,) = PromptClassifier(pocket, "maple", 0, **how).fit(three).notes_
+    assert note == (
+        "depth is 99; the towers have 6 (text) and 8 (image) layers, and all of them get vectors."
+    )
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [
         ({"class_template": "a photo"}, "class_template is 'a photo'; it needs {} once"),
         ({"class_template": "{x} of {}"}, "class_template is"),
         ({"depth": 0}, "depth is 0"),
+        ({"depth": 3}, "depth is 3; kgcoop has vectors in the first layer alone"),
     ],
 )
 def test_what_a_learner_does_not_take(

@@ -281,6 +281,7 @@ class PromptClassifier(Estimator):
         """
         folder = saving.find_run(folder, revision)
         saved = saving.read_run(folder)
+        saving.check_learner(folder, saved)
         precision = precision or str(saved.backbone.get("precision", "fp32"))
         backbone = saving.find_backbone(folder, saved, backbone, device, precision, any_backbone)
         try:

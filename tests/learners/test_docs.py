@@ -13,6 +13,7 @@ import torch
 from ipl import PromptClassifier
 from ipl.backbone import Backbone
 from ipl.datasets import Dataset
+from ipl.errors import SavedRunError
 from ipl.learners import learner_class, registry
 
 DOCS = Path(__file__).parents[2] / "docs" / "learners.md"
@@ -30,7 +31,12 @@ def smooth() -> Iterator[str]:
 
 @pytest.mark.parametrize("words", [0, 2])
 def test_the_sixth_learner_fits_saves_and_loads(
-    smooth: str, words: int, pocket: Backbone, scenes: Dataset, tmp_path: Path
+    smooth: str,
+    words: int,
+    pocket: Backbone,
+    scenes: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     base = scenes.only([0, 1, 2], "three")
     settings: dict[str, Any] = {"epochs": 6, "interval": 2, "shots": 2, "views": 0, "lr": 0.02}
@@ -46,3 +52,6 @@ def test_the_sixth_learner_fits_saves_and_loads(
         torch.from_numpy(again.predict_proba(paths)),
         torch.from_numpy(classifier.predict_proba(paths)),
     )
+    monkeypatch.delitem(registry._LEARNERS, "smooth")
+    with pytest.raises(SavedRunError, match="the learner 'smooth', which is not known here"):
+        PromptClassifier.from_pretrained(tmp_path / "run", pocket)

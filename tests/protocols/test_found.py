@@ -61,3 +61,9 @@ def test_what_is_no_data_set(root: Path, tmp_path: Path) -> None:
         find_datasets(plan(), tmp_path)
     with pytest.raises(DataError, match="nor a folder of one"):
         find_datasets(plan(protocol="domain", source="pacs/photo"), tmp_path)
+
+
+def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
+    plan = Plan.from_values({"protocol": "cross-dataset", "datasets": "dtd"})
+    (note,) = find_datasets(plan, tmp_path).notes
+    assert "The source imagenet is not there" in note

@@ -71,7 +71,7 @@ def test_what_has_a_record_is_not_done_again(grid: tuple[Run, ...], tmp_path: Pa
     second = run_grid(grid, tmp_path, engine)
     assert engine.asked == [run.id for run in grid[2:]]
     assert second.before == first.done
-    assert second.summary == "6 of 6 runs are done, 2 of them were before."
+    assert second.summary == "6 of 6 runs are done, 2 of them before."
     assert len(read_records(tmp_path).of("done")) == 6
     third = StandIn()
     assert run_grid(grid, tmp_path, third).done == third.asked == []
@@ -154,7 +154,24 @@ def test_a_run_that_another_process_is_at_is_left_to_it(
     result = run_grid(grid, tmp_path, engine)
     assert result.elsewhere == [grid[0].id]
     assert grid[0].id not in engine.asked
-    assert "1 are being done by another process" in result.summary
+    assert "1 in the hands of another process" in result.summary
+
+
+def test_a_run_whose_process_died_is_done_at_the_end(
+    grid: tuple[Run, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, asked = Claims.take, []
+
+    def once(self: Claims, run_id: str) -> bool:  # somebody has it at first, and dies
+        asked.append(run_id)
+        return (run_id != grid[0].id or asked.count(run_id) > 1) and take(self, run_id)
+
+    monkeypatch.setattr(Claims, "take", once)
+    engine = StandIn()
+    result = run_grid(grid, tmp_path, engine)
+    assert not result.elsewhere
+    assert engine.asked[-1] == grid[0].id
+    assert sorted(result.done) == sorted(run.id for run in grid)
 
 
 def test_a_full_disk_loses_nothing_that_was_done(

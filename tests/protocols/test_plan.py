@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ipl.errors import IplError
-from ipl.protocols import ZERO_SHOT, Plan, Run, expand
+from ipl.protocols import ZERO_SHOT, Plan, Run, expand, titles_of
+from ipl.training import FitSettings
 
 SMALL = {"protocol": "base-to-novel", "datasets": "dtd"}
 
@@ -148,7 +149,7 @@ def test_transfer_trains_with_the_numbers_of_transfer() -> None:
             run = only(protocol=protocol, words=0, learners=learner)
             assert (run.dataset, run.targets) == ("imagenet", ("dtd",))
             assert {name: run.settings[name] for name in settings} == settings
-            recipe = run.classifier().recipe
+            recipe = FitSettings.of(run.classifier().get_params()).recipe
             assert all(getattr(recipe, name) == value for name, value in settings.items())
 
 
@@ -163,3 +164,12 @@ def test_titles(runs: Callable[..., tuple[Run, ...]]) -> None:
         f"eurosat, coop, {words}, seed 1"
         for words in ("no words", "1 word", "2 words", "words auto")
     ]
+
+
+def test_titles_say_what_differs_where_they_would_be_the_same() -> None:
+    short, long = (only(words=1, interval=interval) for interval in (5, 10))
+    other = only(words=0)
+    titles = titles_of([short, other, long])
+    assert titles[short.id] == "dtd, coop, 1 word, seed 1, interval 5"
+    assert titles[long.id] == "dtd, coop, 1 word, seed 1, interval 10"
+    assert titles[other.id] == other.title == "dtd, coop, no words, seed 1"

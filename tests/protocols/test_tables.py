@@ -216,3 +216,15 @@ def test_data_that_the_bundled_backbone_has_seen_is_named(tmp_path: Path) -> Non
     assert "trained with pictures and class names of eurosat:" in note
     assert one(tmp_path / "other", record("eurosat")).notes == ()
     assert one(tmp_path / "unseen", record("dtd", backbone="pocket")).notes == ()
+
+
+def test_test_images_that_were_left_out_are_told(tmp_path: Path) -> None:
+    run = record("oxford_pets")
+    run["data"] |= {
+        "missing_images": {"oxford_pets": 7},
+        "unreadable_images": {"base": 0, "novel": 2},
+    }
+    assert one(tmp_path, run).notes == (
+        "7 test images of oxford_pets are missing; accuracies are over the rest.",
+        "2 test images of oxford_pets (novel) cannot be read; accuracies are over the rest.",
+    )

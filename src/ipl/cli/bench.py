@@ -145,7 +145,7 @@ def _again(save_to: Path) -> str:
 
 def list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
     """Prints the runs and which of them are done."""
-    from ipl.protocols import DONE, read_record, record_path
+    from ipl.protocols import DONE, read_record, record_path, titles_of
 
     rows = []
     for run in runs:
@@ -155,8 +155,12 @@ def list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
     if as_json:
         print_json({"runs": rows})
         return
-    for run, row in zip(runs, rows, strict=True):
-        console().print(f"{row['status']:6}  {run.title}  {run.id}", markup=False, soft_wrap=True)
+    titles = titles_of(runs)
+    for row in rows:
+        line = f"{row['status']:6}  {titles[row['id']]}  {row['id']}"
+        console().print(line, markup=False, soft_wrap=True)
+    if runs and runs[0].targets:
+        console().print(f"Each is tested on {', '.join((runs[0].dataset, *runs[0].targets))}.")
     done = sum(row["status"] == DONE for row in rows)
     console().print(f"{len(runs)} runs, {done} of them done.")
 

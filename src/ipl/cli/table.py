@@ -63,6 +63,7 @@ def table(
 
 
 def _style(style: str | None, save_to: Path | None) -> str | None:
+    style = "latex" if style == "tex" else style
     if style is not None and style not in FORMATS:
         raise ConfigError(f"--format is {style!r}; allowed are {', '.join(FORMATS)}.")
     if style is None and save_to is not None:

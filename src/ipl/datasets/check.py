@@ -47,6 +47,7 @@ def check_root(root: str | Path, names: Sequence[str] = ()) -> list[SetState]:
     used, so they are not looked for.
     """
     known = [*BENCHMARKS, *DOMAIN_SETS]
+    names = [name.partition("/")[0] if "/" in name else name for name in names]  # of a domain
     for name in names:
         if name not in known:
             raise ConfigError(f"There is no data set {name!r}.{did_you_mean(name, known)}")

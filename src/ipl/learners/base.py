@@ -26,6 +26,7 @@ class Learner(nn.Module, ABC):
     name: ClassVar[str]
     prompts_images: ClassVar[bool] = False  # then training and prediction need the pixels
     wants_features: ClassVar[bool] = True  # whether the loss asks for the frozen image features
+    deep_prompts: ClassVar[bool] = False  # whether layers beyond the first get vectors
     recordable: ClassVar[bool] = True  # False if the loss looks at values on its way
 
     @classmethod

@@ -26,6 +26,7 @@ class MaPLe(Learner):
 
     name = "maple"
     prompts_images = True
+    deep_prompts = True
     wants_features = False
 
     @classmethod

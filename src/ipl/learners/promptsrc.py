@@ -31,6 +31,7 @@ class PromptSRC(Learner):
 
     name = "promptsrc"
     prompts_images = True
+    deep_prompts = True
 
     @classmethod
     def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:

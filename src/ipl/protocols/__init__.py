@@ -23,7 +23,7 @@ from ipl.protocols.records import (
     record_path,
     write_record,
 )
-from ipl.protocols.runs import Run, expand
+from ipl.protocols.runs import Run, expand, titles_of
 from ipl.protocols.zero_shot import ZERO_SHOT_TEMPLATE, zero_shot_accuracy
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "record_path",
     "run_grid",
     "spread_over_ray",
+    "titles_of",
     "write_record",
     "zero_shot_accuracy",
 ]

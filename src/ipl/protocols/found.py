@@ -39,9 +39,12 @@ def find_datasets(plan: Plan, root: Path) -> Found:
     named = [name for name in plan.datasets if name != ALL]
     for name in (*named, *filter(None, [plan.source])):
         check_name(name)
-    if ALL not in plan.datasets:
-        return Found(plan)
     notes = []
+    if plan.source in BENCHMARKS and not is_folder(root / BENCHMARKS[plan.source].folder):
+        folder = BENCHMARKS[plan.source].folder
+        notes.append(f"The source {plan.source} is not there: {root} has no folder {folder!r}.")
+    if ALL not in plan.datasets:
+        return Found(plan, tuple(notes))
     for name in _candidates(plan, root):
         if name in named:
             continue

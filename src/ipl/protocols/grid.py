@@ -16,7 +16,7 @@ from ipl.protocols.base_to_novel import harmonic_mean
 from ipl.protocols.claims import Claims
 from ipl.protocols.engines.base import Engine, Finished
 from ipl.protocols.records import DONE, FAILED, read_record, record_path, write_record
-from ipl.protocols.runs import Run
+from ipl.protocols.runs import Run, titles_of
 
 
 @dataclass
@@ -35,11 +35,11 @@ class GridResult:
         """Returns a sentence on all of it."""
         parts = [f"{len(self.before) + len(self.done)} of {len(self.runs)} runs are done"]
         if self.before:
-            parts.append(f"{len(self.before)} of them were before")
+            parts.append(f"{len(self.before)} of them before")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         if self.elsewhere:
-            parts.append(f"{len(self.elsewhere)} are being done by another process")
+            parts.append(f"{len(self.elsewhere)} in the hands of another process")
         return ", ".join(parts) + "."
 
     def as_dict(self) -> dict[str, Any]:
@@ -74,7 +74,8 @@ def run_grid(
             return result
         started, total, told = time.monotonic(), len(queue), set[str]()
         with reporter.task("Runs", total) as advance:
-            work = engine.work(queue, _teller(advance))
+            titles = titles_of(result.runs)
+            work = engine.work(queue, _teller(advance, titles))
             try:
                 for finished in work:
                     write_record(out, finished.record)
@@ -82,7 +83,8 @@ def run_grid(
                     advance(1)
                     gone = time.monotonic() - started
                     made = total - queue.unfinished
-                    reporter.say(_line(finished, made, total, gone / made * queue.unfinished))
+                    left = gone / made * queue.unfinished
+                    reporter.say(_line(titles[finished.run.id], finished, made, total, left))
                     for note in finished.record.get("notes", ()):
                         if note not in told:  # many runs of a data set say the same
                             told.add(note)
@@ -110,6 +112,7 @@ class _Waiting:
         self.retry_failed, self.reporter = retry_failed, reporter
         self._lock = threading.Lock()
         self._busy: dict[str, Run] = {}
+        self._elsewhere: dict[str, Run] = {}
         self._damaged: set[str] = set()
         self._waiting = [run for run in {run.id: run for run in runs}.values() if self._open(run)]
 
@@ -128,13 +131,23 @@ class _Waiting:
                 run = self._next(near)
                 self._waiting.remove(run)
                 if not self.claims.take(run.id):
-                    self.result.elsewhere.append(run.id)
-                elif self._open(run):  # another process may have done it meanwhile
-                    self._busy[run.id] = run
+                    self._elsewhere[run.id] = run
+                elif self._taken(run):
                     return run
-                else:
-                    self.claims.release(run.id)
+            for run in list(self._elsewhere.values()):  # its process may have died meanwhile
+                if self.claims.take(run.id):
+                    del self._elsewhere[run.id]
+                    if self._taken(run):
+                        return run
             return None
+
+    def _taken(self, run: Run) -> bool:
+        """Returns whether a run that we have claimed has still to be done."""
+        if self._open(run):  # another process may have done it meanwhile
+            self._busy[run.id] = run
+            return True
+        self.claims.release(run.id)
+        return False
 
     def _next(self, near: Run | None) -> Run:
         """Returns the run that repeats least of what another worker has at hand or is finding."""
@@ -163,9 +176,7 @@ class _Waiting:
     def look_again(self) -> None:
         """Takes note of what other processes have done meanwhile."""
         self.retry_failed = False
-        known = {run.id: run for run in self.result.runs}
-        still = [name for name in self.result.elsewhere if self._open(known[name])]
-        self.result.elsewhere = still
+        self.result.elsewhere = [run.id for run in self._elsewhere.values() if self._open(run)]
 
     def _open(self, run: Run) -> bool:
         """Returns whether a run has still to be done, and takes note if not."""
@@ -186,17 +197,16 @@ class _Waiting:
         return False
 
 
-def _teller(advance: Advance) -> Callable[[Run, str], None]:
+def _teller(advance: Advance, titles: dict[str, str]) -> Callable[[Run, str], None]:
     def tell(run: Run, text: str) -> None:
-        advance(0, note=f"{run.title}: {text}" if text else run.title)
+        advance(0, note=f"{titles[run.id]}: {text}" if text else titles[run.id])
 
     return tell
 
 
-def _line(finished: Finished, made: int, total: int, left: float) -> str:
+def _line(title: str, finished: Finished, made: int, total: int, left: float) -> str:
     """Returns one line on a finished run, with the time that the others may take."""
-    run, record = finished.run, finished.record
-    head = f"[{made}/{total}] {run.title}: "
+    record, head = finished.record, f"[{made}/{total}] {title}: "
     if record["status"] != DONE:
         return f"{head}failed: {record['error']}"
     accuracy = record["accuracy"]

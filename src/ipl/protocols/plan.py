@@ -109,7 +109,8 @@ class Plan:
             given[name] = _listed(name, value) if name in LISTS else _typed(name, value, known)
         for name in ("protocol", "datasets"):
             if name not in given:
-                raise ConfigError(f"{name} is missing; a plan needs it.")
+                allowed = f": {', '.join(PLANNED)}" if name == "protocol" else ""
+                raise ConfigError(f"{name} is missing{allowed}.")
         return cls(**given)
 
     def as_values(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ipl.errors import ConfigError, IplError, did_you_mean
+from ipl.errors import ConfigError, IplError, closest
 from ipl.files import is_there
 from ipl.protocols.found import find_datasets
 from ipl.protocols.levels import Level, levels_of
@@ -103,7 +103,8 @@ def recipe_text(name: str) -> str:
     path = Path(name)
     if not is_there(path):
         raise ConfigError(
-            f"There is no recipe {name!r}, and no such file.{did_you_mean(name, recipe_names())}"
+            f"There is no recipe {name!r}, and no such file."
+            f"{closest(name, recipe_names()) or ' See: ipl recipe list.'}"
         )
     try:
         return path.read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,21 @@ class Run:
         if "pool" in settings:
             settings["pool"] = {**settings["pool"], "words_file": None}
         return {**self.as_dict(), "targets": sorted(self.targets), "settings": settings}
+
+
+def titles_of(runs: Sequence[Run]) -> dict[str, str]:
+    """Returns a title for each run by its id; those that would be the same say what differs."""
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        alike.setdefault(run.title, []).append(run)
+    titles = {}
+    for title, group in alike.items():
+        names = {name for run in group for name in run.settings}
+        told = [n for n in sorted(names) if len({str(r.settings.get(n)) for r in group}) > 1]
+        for run in group:
+            differs = [f"{name.rstrip('_')} {run.settings.get(name)}" for name in told]
+            titles[run.id] = ", ".join([title, *differs])
+    return titles
 
 
 def expand(plan: Plan) -> tuple[Run, ...]:

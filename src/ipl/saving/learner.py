@@ -12,7 +12,7 @@ from ipl._version import __version__
 from ipl.backbone import Backbone, load_backbone
 from ipl.datasets import check_class_names, read_alike
 from ipl.errors import BackboneError, SavedRunError
-from ipl.learners import CLASS_TEMPLATE, Learner, learner_class
+from ipl.learners import CLASS_TEMPLATE, Learner, known_learners, learner_class
 from ipl.saving.format import SavedPrompt
 from ipl.selection import Selection
 
@@ -90,6 +90,15 @@ def find_backbone(
                 "allow others with --any-backbone (any_backbone=True in Python)."
             )
     return backbone
+
+
+def check_learner(folder: Path, saved: SavedPrompt) -> None:
+    """Raises SavedRunError if the learner of a prompt is not known here."""
+    if saved.learner not in known_learners():
+        raise SavedRunError(
+            f"{folder} was made with the learner {saved.learner!r}, which is not known here; "
+            "import it first, or install the package that announces it (entry point ipl.learners)."
+        )
 
 
 def restore(saved: SavedPrompt, backbone: Backbone) -> Learner:

@@ -52,6 +52,12 @@ def learn(
     numbers, limits = numbers_to_try(params["words"], recipe, check)
     shots, rest = draw_shots(dataset, params["shots"], seed, store, params["strict"], reporter)
     notes = (*dataset.notes, *shots.notes, *limits)
+    layers = (len(backbone.text_layers), len(backbone.image_layers))
+    if (params["depth"] or 0) > max(layers):
+        notes += (
+            f"depth is {params['depth']}; the towers have {layers[0]} (text) and {layers[1]} "
+            "(image) layers, and all of them get vectors.",
+        )
     selection = None
     if k := numbers[-1]:
         selection = choice.choose(backbone, names, shots, k, disk, features, reporter)

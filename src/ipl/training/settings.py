@@ -32,6 +32,10 @@ class FitSettings:
             raise ConfigError(f"protocol is {protocol!r}; allowed are {', '.join(PROTOCOLS)}.")
         kind = learner_class(values["learner"])
         published = kind.recipe(words if isinstance(words, int) else 1, protocol)
+        if (values["depth"] or 1) > 1 and not kind.deep_prompts:
+            raise ConfigError(
+                f"depth is {values['depth']}; {kind.name} has vectors in the first layer alone."
+            )
         recipe = published.override(**{name: values[name] for name in OWN})
         check_words(words, recipe)
         return cls(recipe, WordChoice.of(*(values[name] for name in CHOICE)))

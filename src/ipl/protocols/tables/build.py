@@ -76,7 +76,11 @@ def _table(runs: Sequence[Result]) -> ResultTable:
         tuple(sorted(entries, key=lambda entry: [*datasets, AVERAGE].index(entry.dataset))),
         tuple(gains_of(arms, averaged)),
         common_settings(runs),
-        (*_seen_before(runs, datasets), *(note for arm in arms for note in _mixed(arm))),
+        (
+            *_left_out(runs),
+            *_seen_before(runs, datasets),
+            *(note for arm in arms for note in _mixed(arm)),
+        ),
     )
 
 
@@ -88,6 +92,23 @@ def _datasets(runs: Sequence[Result], source: str | None) -> tuple[str, ...]:
     known = [source, *targets_of(runs[0].protocol, source or "")]
     order = {name: place for place, name in enumerate(known) if name}
     return tuple(sorted(found, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def _left_out(runs: Sequence[Result]) -> list[str]:
+    """Returns a note for each test set of which pictures are missing or cannot be read."""
+    notes = []
+    for what, why in (("missing_images", "are missing"), ("unreadable_images", "cannot be read")):
+        most: dict[str, int] = {}
+        for run in runs:
+            for part, count in (run.data.get(what) or {}).items():
+                name = f"{run.dataset} ({part})" if part in ("base", "novel") else part
+                most[name] = max(most.get(name, 0), int(count))
+        notes += [
+            f"{count:,} test images of {name} {why}; accuracies are over the rest."
+            for name, count in most.items()
+            if count
+        ]
+    return notes
 
 
 def _seen_before(runs: Sequence[Result], datasets: Sequence[str]) -> list[str]:

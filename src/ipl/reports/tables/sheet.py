@@ -53,7 +53,8 @@ def results_sheet(table: ResultTable) -> Sheet:
     names = [MEASURES[measure] for measure in table.measures]
     average = [AVERAGE] if len(table.averaged) > 1 else []
     datasets = (*table.datasets, *average)
-    compared = any(entry.paper for entry in table.entries if entry.dataset in datasets)
+    there = [entry for entry in table.entries if entry.dataset in datasets]
+    compared = any(entry.paper and entry.numbers for entry in there)
     columns = ["data set", "method", *names, "seeds"]
     if compared:
         columns.append("paper " + " / ".join(names))
