@@ -26,17 +26,12 @@ def smooth() -> Iterator[str]:
     values: dict[str, Any] = {"__name__": "docs"}
     exec(example, values)  # the text of our own file
     yield "smooth"
-    del registry._LEARNERS["smooth"]
+    registry._LEARNERS.pop("smooth", None)
 
 
 @pytest.mark.parametrize("words", [0, 2])
 def test_the_sixth_learner_fits_saves_and_loads(
-    smooth: str,
-    words: int,
-    pocket: Backbone,
-    scenes: Dataset,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    smooth: str, words: int, pocket: Backbone, scenes: Dataset, tmp_path: Path
 ) -> None:
     base = scenes.only([0, 1, 2], "three")
     settings: dict[str, Any] = {"epochs": 6, "interval": 2, "shots": 2, "views": 0, "lr": 0.02}
@@ -52,6 +47,6 @@ def test_the_sixth_learner_fits_saves_and_loads(
         torch.from_numpy(again.predict_proba(paths)),
         torch.from_numpy(classifier.predict_proba(paths)),
     )
-    monkeypatch.delitem(registry._LEARNERS, "smooth")
+    del registry._LEARNERS["smooth"]
     with pytest.raises(SavedRunError, match="the learner 'smooth', which is not known here"):
         PromptClassifier.from_pretrained(tmp_path / "run", pocket)
