@@ -18,7 +18,7 @@ from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_bac
 from ipl.datasets import Dataset, check_class_names, read_dataset, read_labels, read_pairs
 from ipl.errors import DataError, IplError, NotFiniteError, NotFittedError, SavedRunError
 from ipl.estimator import Estimator
-from ipl.learners import CLASS_TEMPLATE, Learner
+from ipl.learners import CLASS_TEMPLATE, Learner, Recipe
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
 from ipl.selection import DEFAULT_TEMPLATE, Search, Seen, Selection, look
@@ -82,6 +82,11 @@ class PromptClassifier(Estimator):
         """Raises ConfigError for parameters out of range or at odds with each other."""
         FitSettings.of(self.get_params())
 
+    @property
+    def recipe(self) -> Recipe:
+        """Returns the numbers that a fit trains with: those given, else the learner's."""
+        return FitSettings.of(self.get_params()).recipe
+
     def fitted(self) -> bool:
         """Returns whether something has been learnt."""
         return self._learner is not None
@@ -121,9 +126,8 @@ class PromptClassifier(Estimator):
         self.selection_: Selection | None = learnt.selection
         names = list(learner.prompts.class_names)
         self.classes_ = names
-        held_out = look(
-            dataset.test or learnt.rest, "held-out", learnt.store, self.strict, self.reporter
-        )
+        rest = dataset.test or learnt.rest
+        held_out = look(rest, "held-out", learnt.store, self.strict, self.reporter)
         self.notes_: list[str] = [*learnt.notes, *held_out.notes]
         self.results_: dict[str, Any] = {
             "train_accuracy": self._accuracy(learnt.shots),
@@ -281,7 +285,6 @@ class PromptClassifier(Estimator):
         """
         folder = saving.find_run(folder, revision)
         saved = saving.read_run(folder)
-        saving.check_learner(folder, saved)
         precision = precision or str(saved.backbone.get("precision", "fp32"))
         backbone = saving.find_backbone(folder, saved, backbone, device, precision, any_backbone)
         try:

@@ -72,8 +72,8 @@ class JsonLinesWriter(Writer):
 
     def write(self, predictions: Sequence[Prediction]) -> None:
         """Writes a line for each picture."""
-        for prediction in predictions:
-            self.stream.write(json.dumps(prediction.as_dict(), ensure_ascii=False) + "\n")
+        rows = (json.dumps(one.as_dict(), ensure_ascii=False) + "\n" for one in predictions)
+        self.stream.write("".join(rows))
         self.stream.flush()
 
 

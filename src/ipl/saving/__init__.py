@@ -3,13 +3,12 @@
 from ipl.saving.card import model_card
 from ipl.saving.format import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
 from ipl.saving.hub import find_run, push_run
-from ipl.saving.learner import capture, check_learner, find_backbone, restore
+from ipl.saving.learner import capture, find_backbone, restore
 
 __all__ = [
     "FORMAT_VERSION",
     "SavedPrompt",
     "capture",
-    "check_learner",
     "check_target",
     "find_backbone",
     "find_run",

@@ -58,6 +58,7 @@ def find_backbone(
 
     `where` says where it is now: a name, a folder, or a loaded backbone; None is as saved.
     """
+    _check_learner(folder, saved)
     name, made_for = saved.backbone["name"], saved.backbone["weights_sha256"]
     try:
         backbone = (
@@ -92,7 +93,7 @@ def find_backbone(
     return backbone
 
 
-def check_learner(folder: Path, saved: SavedPrompt) -> None:
+def _check_learner(folder: Path, saved: SavedPrompt) -> None:
     """Raises SavedRunError if the learner of a prompt is not known here."""
     if saved.learner not in known_learners():
         raise SavedRunError(
