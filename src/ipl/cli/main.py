@@ -13,12 +13,14 @@ from ipl.cli import (
     ablate,
     bench,
     cache,
+    compare,
     data,
     demo,
     fit,
     learners,
     predict,
     recipe,
+    report,
     select,
     table,
     words,
@@ -40,12 +42,14 @@ app = typer.Typer(
 app.command("ablate")(ablate.ablate)
 app.command("bench")(bench.bench)
 app.command("cache")(cache.cache)
+app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)
 app.command("predict")(predict.predict)
 app.add_typer(recipe.app, name="recipe")
+app.command("report")(report.report)
 app.command("select")(select.select)
 app.command("table")(table.table)
 app.command("words")(words.words)
