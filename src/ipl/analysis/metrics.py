@@ -74,7 +74,7 @@ def confusion(log_p: Tensor, labels: Tensor) -> Tensor:
     return flat.reshape(classes, classes)
 
 
-def most_confused(counts: Tensor, names: tuple[str, ...], most: int = 10) -> tuple[Confused, ...]:
+def most_confused(counts: Tensor, names: tuple[str, ...], most: int = 6) -> tuple[Confused, ...]:
     """Returns the largest entries off the diagonal of counts (true, predicted)."""
     off = counts.clone().fill_diagonal_(0).flatten()
     order = torch.argsort(off, descending=True, stable=True)[:most].tolist()

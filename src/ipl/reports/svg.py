@@ -43,10 +43,13 @@ class Strip:
     marked: float
 
 
-def bars(rows: Sequence[Bar], alt: str) -> str:
-    """Returns horizontal bars with their labels above them; values may be negative."""
+def bars(rows: Sequence[Bar], alt: str, most: float = 0.0) -> str:
+    """Returns horizontal bars with their labels above them; values may be negative.
+
+    `most` is the least that the scale reaches to: drawings that share it can be compared.
+    """
     low = min(0.0, *(row.value for row in rows)) if rows else 0.0
-    high = max(0.0, *(row.value for row in rows)) if rows else 1.0
+    high = max(most, 0.0, *(row.value for row in rows)) if rows else 1.0
     span = (high - low) or 1.0
     room = WIDTH - 90  # numbers stand to the right of all bars
     zero = -low / span * room
@@ -58,9 +61,9 @@ def bars(rows: Sequence[Bar], alt: str) -> str:
             f'<rect class="t{row.tone}" x="{x:.1f}" y="{y + 17:.1f}" '
             f'width="{max(width, 1):.1f}" height="10" rx="2"/>'
         )
+        parts.append(f'<path class="axis" d="M{zero:.1f} {y + 15:.1f}v14"/>')
         parts.append(_text(WIDTH, y + 26, row.shown, "end", "strong"))
         y += LINE + 14
-    parts.append(f'<path class="axis" d="M{zero:.1f} 2V{y - 2:.1f}"/>')
     return _svg(parts, y, alt)
 
 

@@ -57,23 +57,26 @@ def _lead(analysis: Analysis) -> list[str]:
         told = f"{several(len(words), 'word')}: {quoted}. {told}"
     lead = [told]
     if found is not None:
-        before, after = found.of(ZERO_SHOT), found.of(PROMPT)
-        assert before is not None
+        frozen, after = found.of(ZERO_SHOT), found.of(PROMPT)
+        assert frozen is not None
         assert after is not None
         lead.append(
             f"On {several(found.images, 'held-out picture')} it is right for "
             f"{percent(after.test.accuracy)}; the same CLIP without it for "
-            f"{percent(before.test.accuracy)}."
+            f"{percent(frozen.test.accuracy)}."
         )
     else:
         then = analysis.subject.saved.results.get("held_out_accuracy")
         if isinstance(then, float):
             lead.append(f"When it was trained, its held-out accuracy was {percent(then)}.")
     if (chance := analysis.chance) is not None and chance.draws:
-        place = place_among(chance.chosen.test_loss, [d.test_loss for d in chance.draws])
+        draws = chance.draws
+        before = place_among(chance.chosen.test_loss, [d.test_loss for d in draws])
+        trained = place_among(chance.chosen.prompt.loss, [d.prompt.loss for d in draws])
         lead.append(
-            f"Among {len(chance.draws)} draws of random words, before any training, these words "
-            f"have {ordinal(place)} place of {len(chance.draws) + 1} on held-out pictures."
+            f"Beside {len(draws)} draws of random words these have {ordinal(before)} place of "
+            f"{len(draws) + 1} by loss on held-out pictures before training, and "
+            f"{ordinal(trained)} in the finished prompt."
         )
     lead += analysis.pictures.notes if analysis.pictures else ()
     return lead

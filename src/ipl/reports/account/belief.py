@@ -34,7 +34,8 @@ def _chance(chance: Chance) -> list[Block]:
         Text(
             f"{several(count, 'time')}, every word was replaced by a random word of the pool that "
             f"is about as frequent (told by: {chance.frequency}). By chance alone the chosen words "
-            f"would be at any of {count + 1} places with equal probability."
+            f"would be at any of {count + 1} places with equal probability. Random draws are grey "
+            "dots, the chosen words the large dot in colour."
         ),
         Text(
             f"In the sentence that chose them, nothing trained, the chosen words have "
@@ -59,41 +60,16 @@ def _chance(chance: Chance) -> list[Block]:
 
 def _strips(chance: Chance) -> Block:
     chosen, draws = chance.chosen, chance.draws
-    losses = strips(
-        [
-            Strip(
-                "sentence, training pictures",
-                tuple(d.shots_loss for d in draws),
-                chosen.shots_loss,
-            ),
-            Strip(
-                "sentence, held-out pictures", tuple(d.test_loss for d in draws), chosen.test_loss
-            ),
-            Strip(
-                "finished prompt, held-out pictures",
-                tuple(d.prompt.loss for d in draws),
-                chosen.prompt.loss,
-            ),
-        ],
-        f"Losses of {len(draws)} random draws as grey dots, the chosen words in colour: "
-        f"{chosen.shots_loss:.3f}, {chosen.test_loss:.3f} and {chosen.prompt.loss:.3f}.",
-        "cross-entropy (lower is better)",
-    )
-    accuracy = strips(
-        [
-            Strip(
-                "finished prompt, held-out pictures",
-                tuple(100 * d.prompt.accuracy for d in draws),
-                100 * chosen.prompt.accuracy,
-            )
-        ],
-        f"Accuracies of {len(draws)} random draws as grey dots, the chosen words in colour: "
-        f"{100 * chosen.prompt.accuracy:.1f} %.",
-        "accuracy in %",
-    )
+    sentence = [
+        Strip("training pictures", tuple(d.shots_loss for d in draws), chosen.shots_loss),
+        Strip("held-out pictures", tuple(d.test_loss for d in draws), chosen.test_loss),
+    ]
+    losses = [Strip("held-out pictures", tuple(d.prompt.loss for d in draws), chosen.prompt.loss)]
+    shares = tuple(100 * d.prompt.accuracy for d in draws)
+    accuracy = [Strip("held-out pictures", shares, 100 * chosen.prompt.accuracy)]
     rows = [
         [
-            ", ".join(d.words),
+            ", ".join(d.words) + (" (chosen)" if d is chosen else ""),
             number(d.shots_loss),
             number(d.test_loss),
             number(d.prompt.loss),
@@ -101,21 +77,22 @@ def _strips(chance: Chance) -> Block:
         ]
         for d in (chosen, *draws)
     ]
-    rows[0][0] += " (chosen)"
-    columns = (
-        "words",
-        "sentence, training",
-        "sentence, held out",
-        "prompt, loss",
-        "prompt, accuracy",
-    )
+    columns = ("words", "sentence, training", "sentence, held out", "prompt, loss", "accuracy")
     numbers = make("The chosen words and every random draw", columns, rows)
-    return Figures(
-        (
-            Figure("Loss: chosen (colour) among random words (grey)", losses, numbers),
-            Figure("Accuracy: chosen (colour) among random words (grey)", accuracy, numbers),
-        )
+    drawn = (
+        ("Loss in the sentence that chose them", sentence, "cross-entropy (lower is better)"),
+        ("Loss in the finished prompt", losses, "cross-entropy (lower is better)"),
+        ("Accuracy of the finished prompt", accuracy, "accuracy in % (higher is better)"),
     )
+    figures = []
+    for title, groups, name in drawn:
+        told = "; ".join(
+            f"{g.label}: chosen {g.marked:.3f}, random {min(g.values):.3f} to {max(g.values):.3f}"
+            for g in groups
+        )
+        alt = f"{title}: random words as grey dots, the chosen ones in colour. {told}."
+        figures.append(Figure(title, strips(groups, alt, name), numbers))
+    return Figures(tuple(figures))
 
 
 def _stability(stability: Stability, words: tuple[str, ...]) -> list[Block]:

@@ -16,14 +16,15 @@ def vectors_section(analysis: Analysis) -> Section:
             "A soft vector is a row of numbers where a word's embedding would stand. Below is the "
             "word whose embedding points most nearly the same way (cosine) and how far away it is "
             f"(distance); embeddings of the pool have a mean length of "
-            f"{analysis.vectors.word_norm:.3f}. A cosine no higher than that of the start, which is "
-            "random or the words “a photo of a”, means that the nearest word says nothing."
+            f"{analysis.vectors.word_norm:.3f}. A vector that started at random has a nearest word "
+            "too: a cosine no higher than it had at its start says nothing."
         )
     ]
     named = [("This prompt", analysis.vectors)]
     if analysis.plain_vectors is not None:
         named.append(("The learner without words", analysis.plain_vectors))
-    blocks.append(Figures(tuple(_moves(name, one) for name, one in named)))
+    most = max((v.moved or 0.0 for _, one in named for v in one.vectors), default=0.0)
+    blocks.append(Figures(tuple(_moves(name, one, most) for name, one in named)))
     for name, one in named:
         blocks += [Heading(name), _nearest(name, one), *_others(one)]
     return Section("vectors", "The soft vectors", tuple(blocks))
@@ -33,7 +34,7 @@ def _label(vector: Vector) -> str:
     return f"group {vector.group}, vector {vector.number}"
 
 
-def _moves(name: str, vectors: Vectors) -> Figure:
+def _moves(name: str, vectors: Vectors, most: float) -> Figure:
     known = [vector for vector in vectors.vectors if vector.moved is not None]
     shown = [Bar(_label(v), v.moved or 0.0, number(v.moved or 0.0, 3)) for v in known]
     told = ", ".join(f"{_label(v)} {v.moved:.3f}" for v in known)
@@ -49,7 +50,7 @@ def _moves(name: str, vectors: Vectors) -> Figure:
     columns = ("vector", "moved", "length at start", "length now")
     title = f"{name}: how far each vector moved"
     alt = f"{title}: {told or 'the start is not known'}."
-    return Figure(title, bars(shown, alt), make(title, columns, rows))
+    return Figure(title, bars(shown, alt, most), make(title, columns, rows))
 
 
 def _nearest(name: str, vectors: Vectors) -> Block:

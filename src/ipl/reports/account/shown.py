@@ -29,7 +29,7 @@ def signed(value: float, digits: int = 4) -> str:
 
 def percent(value: float | None, digits: int = 1) -> str:
     """Returns a share as per cent; nothing for None."""
-    return "" if value is None else f"{100 * value:.{digits}f} %"
+    return "" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def points(value: float) -> str:

@@ -44,19 +44,12 @@ def words_section(analysis: Analysis) -> Section:
 
 
 def _overview(words: tuple[WordFacts, ...], loss: float) -> Block:
-    rows = [["(none)", "", "", "", number(loss), ""]]
+    rows = [["(none)", "", "", "", number(loss)]]
     rows += [
-        [
-            w.word,
-            signed(w.gain),
-            signed(w.utility),
-            number(w.redundancy),
-            number(w.loss),
-            w.sense.part or "",
-        ]
+        [w.word, signed(w.gain), signed(w.utility), number(w.redundancy), number(w.loss)]
         for w in words
     ]
-    columns = ("word", "gain", "utility", "redundancy", "loss after", "part of speech")
+    columns = ("word", "gain", "utility", "redundancy", "loss after")
     return make("The words in the order they were chosen", columns, rows)
 
 
@@ -165,15 +158,16 @@ def _scores(effects: tuple[WordEffect, ...], test: Score) -> list[Block]:
         for (name, one), t in zip(found, tone, strict=True)
     ]
     loss = [
-        Bar(name, one.loss, number(one.loss, 3), t)
-        for (name, one), t in zip(found, tone, strict=True)
+        Bar(name, one.loss - test.loss, signed(one.loss - test.loss), t)
+        for (name, one), t in zip(found[1:], tone[1:], strict=True)
     ]
     told = "; ".join(f"{row[0]}: {row[1]}, loss {row[3]}" for row in rows)
+    change = "Change of the loss (more than 0 is worse)"
     return [
         Figures(
             (
                 Figure("Accuracy", bars(accuracy, f"Accuracy. {told}."), numbers),
-                Figure("Loss (lower is better)", bars(loss, f"Loss. {told}."), numbers),
+                Figure(change, bars(loss, f"{change}. {told}."), numbers),
             )
         )
     ]
@@ -226,8 +220,8 @@ def _thumb(one: ImageEffect) -> Thumb | None:
     if uri is None:
         return None
     told = (
-        f"{one.true}: {percent(one.probability_without, 0)} without the word, "
-        f"{percent(one.probability, 0)} with it"
+        f"{one.true}: {percent(one.probability_without)} without the word, "
+        f"{percent(one.probability)} with it"
     )
     taken = "" if one.predicted == one.true else f"; taken for {one.predicted}"
     return Thumb(uri, f"A picture of the class {one.true}, {file_name(one.item)}", told + taken)
