@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 from ipl.backbone import Backbone
 from ipl.classifier import PromptClassifier
@@ -19,6 +20,28 @@ WORDS = (
     *("night", "storm", "quiet", "ancient"),
 )
 RECIPE = {"epochs": 2, "interval": 1, "views": 0, "cache": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Keeps the many tiny products of these tests from waiting for each other's threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def six_scenes(scenes: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder of the four classes that runs are trained on, and two more."""
+    folder, names = tmp_path_factory.mktemp("six"), scenes.class_names[:6]
+    for part, items in (("train", scenes.train), ("test", scenes.test)):
+        for item in items:
+            if item.label < len(names):
+                copy = folder / part / names[item.label] / Path(str(item.path)).name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(Path(str(item.path)).read_bytes())
+    return folder
 
 
 @pytest.fixture(scope="session")

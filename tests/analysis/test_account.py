@@ -10,6 +10,7 @@ import pytest
 from page_check import check_page
 
 from ipl.analysis import Settings, analyse, compare_runs
+from ipl.backbone import Backbone
 from ipl.reports.account import report_document, report_values
 from ipl.reports.comparison import comparison_document, comparison_values
 from ipl.reports.html import as_html
@@ -22,12 +23,12 @@ LEARNERS = ("coop", "cocoop", "kgcoop", "maple", "promptsrc")
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("words", [0, 2])
 def test_every_learner_has_a_report(
-    make_run: MakeRun, scenes_folder: Path, pool_file: Path, learner: str, words: int
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, pool_file: Path, learner: str, words: int
 ) -> None:
     run = make_run(learner, words)
     file = pool_file if words else None
-    data = scenes_folder
-    found = analyse(run, data, Settings(1, images=8), None, "cpu", file, cache=False)
+    settings = Settings(1, images=8)
+    found = analyse(run, six_scenes, settings, pocket, words_file=file, cache=False)
     document = report_document(found)
     page = check_page(as_html(document))
     text = "".join(page.text)
@@ -49,8 +50,8 @@ def test_every_learner_has_a_report(
     assert accuracy.replace("\N{NO-BREAK SPACE}", " ") in markdown
 
 
-def test_a_report_without_pictures(make_run: MakeRun) -> None:
-    found = analyse(make_run("coop", 2), device="cpu")
+def test_a_report_without_pictures(pocket: Backbone, make_run: MakeRun) -> None:
+    found = analyse(make_run("coop", 2), backbone=pocket)
     page = check_page(as_html(report_document(found)))
     text = "".join(page.text)
     assert "What this report does not have" in text

@@ -11,14 +11,15 @@ import pytest
 
 from ipl.analysis import Settings, analyse, compare_runs
 from ipl.analysis.subject import open_run
+from ipl.backbone import Backbone
 from ipl.datasets.scenes import draw
 from ipl.errors import ConfigError, DataError, SavedRunError
 
 MakeRun = Callable[..., Path]
 
 
-def test_without_data_it_says_what_is_missing(make_run: MakeRun) -> None:
-    found = analyse(make_run("coop", 2), device="cpu")
+def test_without_data_it_says_what_is_missing(pocket: Backbone, make_run: MakeRun) -> None:
+    found = analyse(make_run("coop", 2), backbone=pocket)
     assert found.effects is None
     assert found.outcomes is None
     assert [word.word for word in found.words] == list(found.subject.words)
@@ -29,54 +30,64 @@ def test_without_data_it_says_what_is_missing(make_run: MakeRun) -> None:
     assert "--plain" in told
 
 
-def test_other_pictures_are_noticed(make_run: MakeRun, tmp_path: Path, pool_file: Path) -> None:
+def test_other_pictures_are_noticed(
+    pocket: Backbone, make_run: MakeRun, tmp_path: Path, pool_file: Path
+) -> None:
     run = make_run("coop", 2)
-    for name in open_run(run, device="cpu").saved.classes:
+    for name in open_run(run, pocket).saved.classes:
         (tmp_path / "data" / name).mkdir(parents=True)
         for index in range(60, 66):
             draw(name, index).save(tmp_path / "data" / name / f"{index}.png")
-    found = analyse(run, tmp_path / "data", Settings(0), None, "cpu", pool_file, cache=False)
+    found = analyse(run, tmp_path / "data", Settings(0), pocket, words_file=pool_file, cache=False)
     assert found.pictures is not None
     assert "not the pictures this prompt was trained on" in found.pictures.notes[-1]
     assert found.outcomes is not None
     assert found.outcomes.why_no_novel is not None
 
 
-def test_a_limit_on_pictures_is_kept_and_told(make_run: MakeRun, scenes_folder: Path) -> None:
-    found = analyse(make_run("coop", 0), scenes_folder, Settings(0, images=5), device="cpu")
+def test_a_limit_on_pictures_is_kept_and_told(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path
+) -> None:
+    found = analyse(make_run("coop", 0), six_scenes, Settings(0, images=5), backbone=pocket)
     assert found.pictures is not None
     assert len(found.pictures.test.items) == 5
     assert found.pictures.left_out == 11
 
 
-def test_data_without_its_classes_is_refused(make_run: MakeRun, tmp_path: Path) -> None:
+def test_data_without_its_classes_is_refused(
+    pocket: Backbone, make_run: MakeRun, tmp_path: Path
+) -> None:
     for name in ("cat", "dog"):
         (tmp_path / name).mkdir()
         draw("lake", 0).save(tmp_path / name / "0.png")
-    with pytest.raises(DataError, match="has no class 'beach'|has no class '"):
-        analyse(make_run("coop", 0), tmp_path, device="cpu")
+    with pytest.raises(DataError, match="has no class '"):
+        analyse(make_run("coop", 0), tmp_path, backbone=pocket)
 
 
-def test_another_list_of_words_is_refused(make_run: MakeRun, tmp_path: Path) -> None:
+def test_another_list_of_words_is_refused(
+    pocket: Backbone, make_run: MakeRun, tmp_path: Path
+) -> None:
     (tmp_path / "words.txt").write_text("sand\nstone\n")
     with pytest.raises(DataError, match="is not the one this run chose from"):
-        open_run(make_run("coop", 2), device="cpu", words_file=tmp_path / "words.txt")
+        open_run(make_run("coop", 2), backbone=pocket, words_file=tmp_path / "words.txt")
 
 
-def test_a_damaged_selection_is_told(make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_damaged_selection_is_told(pocket: Backbone, make_run: MakeRun, tmp_path: Path) -> None:
     run = Path(shutil.copytree(make_run("coop", 2), tmp_path / "run"))
     config = json.loads((run / "config.json").read_text())
     config["selection"] = {"steps": [{"word": "sand"}]}
     (run / "config.json").write_text(json.dumps(config))
     with pytest.raises(SavedRunError, match="damaged"):
-        open_run(run, device="cpu")
+        open_run(run, pocket)
 
 
-def test_a_plain_run_must_be_plain_and_alike(make_run: MakeRun) -> None:
+def test_a_plain_run_must_be_plain_and_alike(pocket: Backbone, make_run: MakeRun) -> None:
     with pytest.raises(ConfigError, match="has words"):
-        analyse(make_run("coop", 2), settings=Settings(plain=str(make_run("coop", 2))))
+        analyse(
+            make_run("coop", 2), backbone=pocket, settings=Settings(plain=str(make_run("coop", 2)))
+        )
     with pytest.raises(ConfigError, match="give --data"):
-        analyse(make_run("coop", 2), settings=Settings(plain="train"))
+        analyse(make_run("coop", 2), backbone=pocket, settings=Settings(plain="train"))
 
 
 @pytest.mark.parametrize("bad", [{"resamples": -1}, {"images": 0}])
@@ -85,9 +96,9 @@ def test_settings_out_of_range(bad: dict[str, int]) -> None:
         Settings(**bad)
 
 
-def test_compared_runs(make_run: MakeRun, scenes_folder: Path) -> None:
+def test_compared_runs(pocket: Backbone, make_run: MakeRun, six_scenes: Path) -> None:
     runs = [make_run("coop", 2), make_run("coop", 0), make_run("coop", 2, lambda_=0.0)]
-    found = compare_runs(runs, scenes_folder, device="cpu", cache=False)
+    found = compare_runs(runs, six_scenes, device="cpu", cache=False)
     differ = dict(found.differ)
     assert differ["words"] == ("2", "0", "2")
     assert differ["lambda"] == ("0.1", "", "0.0")
@@ -102,6 +113,6 @@ def test_compared_runs(make_run: MakeRun, scenes_folder: Path) -> None:
     assert found.runs[0].name != found.runs[2].name
 
 
-def test_one_run_is_no_comparison(make_run: MakeRun) -> None:
+def test_one_run_is_no_comparison(pocket: Backbone, make_run: MakeRun) -> None:
     with pytest.raises(ConfigError, match="at least two"):
         compare_runs([make_run("coop", 0)])

@@ -16,6 +16,7 @@ from ipl.analysis.stability import RESAMPLES, Stability, resample
 from ipl.analysis.subject import Pictures, Subject, look_at, open_run
 from ipl.analysis.vectors import Vectors, describe
 from ipl.analysis.words import WordFacts, word_facts
+from ipl.backbone import Backbone
 from ipl.errors import ConfigError
 from ipl.progress import SILENT, Reporter
 
@@ -73,7 +74,7 @@ def analyse(
     run: Path,
     data: Path | None = None,
     settings: Settings | None = None,
-    backbone: str | None = None,
+    backbone: str | Backbone | None = None,
     device: str = "auto",
     words_file: Path | None = None,
     cache: bool = True,

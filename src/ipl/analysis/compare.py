@@ -10,8 +10,9 @@ from typing import Any
 
 from ipl.analysis.metrics import Score, log_probabilities, score
 from ipl.analysis.outcomes import zero_shot
-from ipl.analysis.subject import look_at, open_run
+from ipl.analysis.subject import Subject, look_at, open_run
 from ipl.analysis.vectors import describe
+from ipl.backbone import Backbone
 from ipl.errors import ConfigError
 from ipl.progress import SILENT, Reporter
 from ipl.saving import SavedPrompt, read_run
@@ -59,12 +60,15 @@ def compare_runs(
     """Returns saved runs side by side; with `data`, all are scored anew on its pictures."""
     if len(folders) < 2:
         raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
-    for folder in folders:
-        read_run(folder)  # all are looked at before anything is computed
+    every = [read_run(folder) for folder in folders]  # before anything is computed
     names, runs, notes = _names(folders), [], list[str]()
+    loaded: dict[str, Backbone] = {}
     with reporter.task("Looking at runs", len(folders)) as advance:
-        for name, folder in zip(names, folders, strict=True):
-            one, told = _look(name, folder, data, images, device, cache, reporter)
+        for name, folder, saved in zip(names, folders, every, strict=True):
+            key = str(sorted(saved.backbone.items()))  # runs of one backbone share it
+            subject = open_run(folder, loaded.get(key), device, None, cache, reporter)
+            loaded[key] = subject.learner.backbone
+            one, told = _look(name, subject, data, images, reporter)
             runs.append(one)
             notes += [f"{name}: {note}" for note in told]
             advance()
@@ -83,15 +87,8 @@ def compare_runs(
 
 
 def _look(
-    name: str,
-    folder: Path,
-    data: Path | None,
-    images: int,
-    device: str,
-    cache: bool,
-    reporter: Reporter,
+    name: str, subject: Subject, data: Path | None, images: int, reporter: Reporter
 ) -> tuple[Compared, tuple[str, ...]]:
-    subject = open_run(folder, None, device, None, cache, reporter)
     vectors = describe(subject.learner, subject.saved.training, subject.candidates).vectors
     ways = [vector.moved for vector in vectors if vector.moved is not None]
     test = frozen = count = None
@@ -104,7 +101,9 @@ def _look(
         notes = pictures.notes
     moved = sum(ways) / len(ways) if ways else None
     return (
-        Compared(name, str(folder), subject.saved, subject.selection, moved, test, frozen, count),
+        Compared(
+            name, str(subject.folder), subject.saved, subject.selection, moved, test, frozen, count
+        ),
         notes,
     )
 

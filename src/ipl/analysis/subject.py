@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ipl.analysis.metrics import log_probabilities, score
 from ipl.analysis.scoring import scorer
-from ipl.backbone import FeatureStore
+from ipl.backbone import Backbone, FeatureStore
 from ipl.cache import Cache
 from ipl.datasets import Dataset, read_dataset
 from ipl.errors import DataError, SavedRunError
@@ -69,7 +69,7 @@ class Subject:
 
 def open_run(
     folder: Path,
-    backbone: str | None = None,
+    backbone: str | Backbone | None = None,
     device: str = "auto",
     words_file: Path | None = None,
     cache: bool = True,
