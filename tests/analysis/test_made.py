@@ -87,6 +87,7 @@ def test_auto_and_pools() -> None:
     assert "--words auto" in command
     assert "--no-names" in command
     own = Pool.from_words(("sand",), "the word list mine.txt")
-    command, unsaid = fit_command(saved, own, "d")
-    assert "--words-file WORDS" in command
-    assert unsaid == ("WORDS is the word list mine.txt.",)
+    command, unsaid = fit_command(saved, own, "d", "my words.txt")
+    assert "--words-file 'my words.txt'" in command
+    assert "--no-names" not in command
+    assert unsaid == ()

@@ -98,17 +98,20 @@ def analyse(
     parts = _on_pictures(subject, settings, plain, reporter)
     vectors = describe(subject.learner, subject.saved.training, subject.candidates)
     beside = None if plain is None else describe(plain.learner, plain.training, subject.candidates)
-    source = None if data is None else str(data)
     return Analysis(
         subject=subject,
         words=word_facts(subject.selection) if subject.selection else (),
         vectors=vectors,
         plain_vectors=beside,
         plain=plain,
-        made=how_made(subject, source),
+        made=how_made(subject, _path(data), _path(words_file)),
         missing=_missing(subject, settings, plain),
         **parts,
     )
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _on_pictures(

@@ -36,7 +36,7 @@ class Made:
     unsaid: tuple[str, ...]
 
 
-def how_made(subject: Subject, data: str | None) -> Made:
+def how_made(subject: Subject, data: str | None, words_file: str | None = None) -> Made:
     """Returns how the run was made, from what it carries."""
     saved = subject.saved
     history = saved.training.get("history") or {}
@@ -45,7 +45,7 @@ def how_made(subject: Subject, data: str | None) -> Made:
     if subject.selection is not None:
         spent = sum(step.seconds for step in subject.selection.steps)
         times.insert(0, ("choosing the words", spent))
-    command, unsaid = fit_command(saved, subject.pool, data)
+    command, unsaid = fit_command(saved, subject.pool, data, words_file)
     return Made(
         settings=tuple(_settings(subject)),
         times=tuple(times),
@@ -98,7 +98,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def fit_command(
-    saved: SavedPrompt, pool: Pool | None, data: str | None
+    saved: SavedPrompt, pool: Pool | None, data: str | None, words_file: str | None = None
 ) -> tuple[str, tuple[str, ...]]:
     """Returns the command that makes a run again, and sentences on what it cannot say."""
     training, unsaid = saved.training, []
@@ -124,11 +124,9 @@ def fit_command(
         unsaid.append("How long the shortlist of the search was is not kept in a run.")
     if chosen and pool is None:
         unsaid.append("The list of words it chose from is not kept in a run: give --words-file.")
-    elif chosen and pool is not None and "no names" in pool.source:
-        parts.append("--no-names")
-    if chosen and pool is not None and "word list" in pool.source:
-        parts += ["--words-file", "WORDS"]
-        unsaid.append(f"WORDS is {pool.source}.")
+    elif chosen and pool is not None:
+        parts += ["--words-file", words_file] if words_file else []
+        parts += ["--no-names"] if "no names" in pool.source else []
     precision = saved.backbone.get("precision", "fp32")
     if precision != "fp32":
         parts += ["--precision", precision]

@@ -92,20 +92,19 @@ def open_run(
 def _pool(learner: Learner, selection: Selection | None, words_file: Path | None) -> Pool | None:
     """Returns the pool that the words were chosen from, told by its hash."""
     tokenizer = learner.backbone.tokenizer
-    known = [Pool.bundled()]
-    if words_file is not None:
-        known.append(Pool.from_file(words_file, tokenizer)[0])
-    candidates = [pool.for_tokenizer(tokenizer) for pool in known]
-    candidates += [pool.without_names().for_tokenizer(tokenizer) for pool in known]
     if selection is None:
-        return candidates[0]
-    found = [pool for pool in candidates if pool.sha256 == selection.pool_sha256]
-    if not found and words_file is not None:
-        raise DataError(
-            f"The word list {words_file} is not the one this run chose from: its hash is "
-            f"{candidates[1].sha256[:12]}, the run's {selection.pool_sha256[:12]}."
-        )
-    return found[0] if found else None
+        return Pool.bundled().for_tokenizer(tokenizer)
+    own = None if words_file is None else Pool.from_file(words_file, tokenizer)[0]
+    whole = own or Pool.bundled()
+    for make in (lambda: whole, whole.without_names):
+        if (found := make().for_tokenizer(tokenizer)).sha256 == selection.pool_sha256:
+            return found
+    if own is None:
+        return None
+    raise DataError(
+        f"The word list {words_file} is not the one this run chose from: its hash is "
+        f"{own.sha256[:12]}, the run's {selection.pool_sha256[:12]}."
+    )
 
 
 def look_at(
