@@ -34,10 +34,11 @@ def _document() -> Document:
     figure = Figure("Figure " + NASTY, drawing, rows)
     thumb = Thumb("data:image/jpeg;base64,AA==", NASTY, NASTY)
     blocks = (Text(NASTY), Text(NASTY, "warning"), Heading(NASTY), Code(NASTY), rows, figure)
-    more = (Figures((figure, figure)), Gallery(NASTY, (thumb,)))
+    bare = Figure(NASTY, drawing, None)
+    more = (Figures((figure, figure)), Figures((bare, bare), rows), Gallery(NASTY, (thumb,)))
     section = Section("one", NASTY, (*blocks, *more))
     pieces = (Piece("word", NASTY), Piece("text", "."))
-    return Document(NASTY, NASTY, pieces, (NASTY,), (section,), NASTY)
+    return Document(NASTY, NASTY, pieces, (NASTY,), (NASTY,), (section,), NASTY)
 
 
 def test_a_page_is_well_formed_and_escapes_everything() -> None:
@@ -45,7 +46,7 @@ def test_a_page_is_well_formed_and_escapes_everything() -> None:
     assert "".join(page.text).count(NASTY) > 10
     assert page.of("img")[0]["alt"] == NASTY
     assert page.of("svg")[0]["aria-label"] == NASTY
-    assert len(page.of("details")) == 3
+    assert len(page.of("details")) == 4
 
 
 def test_light_dark_and_paper() -> None:
@@ -81,7 +82,7 @@ def test_contrast_of_text_is_enough(scheme: int) -> None:
 def test_markdown_has_the_same_cells() -> None:
     text = as_markdown(_document())
     assert all(line.startswith("    ") for line in text.splitlines() if "<script>" in line)
-    assert text.count("| b | \N{MINUS SIGN}2 % |") == 4
+    assert text.count("| b | \N{MINUS SIGN}2 % |") == 5
     lines_of_table = [line for line in text.splitlines() if line.startswith("| ")]
     assert {line.replace("\\|", "").count("|") for line in lines_of_table} == {3}
     assert "| --- | ---: |" in text

@@ -43,7 +43,7 @@ class Comparison:
     """Runs side by side."""
 
     runs: tuple[Compared, ...]
-    same: tuple[tuple[str, str], ...]  # settings that all runs share
+    same: tuple[tuple[str, str], ...]  # settings that are the same wherever a run has them
     differ: tuple[tuple[str, tuple[str, ...]], ...]  # those they do not, a value per run
     shared: tuple[tuple[str, tuple[int, ...]], ...]  # words of two or more runs: place, 0: absent
     notes: tuple[str, ...]
@@ -79,8 +79,8 @@ def compare_runs(
     shared = [word for word, count in words.most_common() if count > 1]
     return Comparison(
         runs=tuple(runs),
-        same=tuple((key, values[0]) for key, values in rows if len(set(values)) == 1),
-        differ=tuple((key, values) for key, values in rows if len(set(values)) > 1),
+        same=tuple((key, max(values)) for key, values in rows if len(set(values) - {""}) == 1),
+        differ=tuple((key, values) for key, values in rows if len(set(values) - {""}) > 1),
         shared=tuple((word, tuple(_place(run, word) for run in runs)) for word in shared),
         notes=tuple(notes),
     )

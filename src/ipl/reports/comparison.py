@@ -20,7 +20,8 @@ def comparison_document(found: Comparison) -> Document:
         title=f"{count} prompts side by side",
         subtitle=", ".join(run.name for run in found.runs),
         prompt=(),
-        lead=(_lead(found), *found.notes),
+        lead=(_lead(found),),
+        warnings=found.notes,
         sections=sections,
         foot=f"Written by ipl {__version__}. What the numbers mean: docs/report.md in ipl's "
         "repository.",

@@ -49,14 +49,15 @@ class Figure:
 
     title: str
     svg: str
-    table: Table
+    table: Table | None  # None: it is in the table of its group
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Drawings that stand side by side where there is room."""
+    """Drawings that stand side by side where there is room, and numbers they may share."""
 
     figures: tuple[Figure, ...]
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Document:
     subtitle: str
     prompt: tuple[Piece, ...]
     lead: tuple[str, ...]  # sentences that sum it up
+    warnings: tuple[str, ...]  # what a reader must know before believing it
     sections: tuple[Section, ...]
     foot: str
 

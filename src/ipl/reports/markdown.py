@@ -27,6 +27,7 @@ def as_markdown(document: Document) -> str:
     if document.prompt:
         parts.append("> " + " ".join(map(_piece, document.prompt)))
     parts += [_plain(line) for line in document.lead]
+    parts += [f"> {_plain(line)}" for line in document.warnings]
     for section in document.sections:
         parts.append(f"## {_plain(section.title)}")
         for block in section.blocks:
@@ -45,9 +46,10 @@ def _block(block: Block) -> list[str]:
     if isinstance(block, Table):
         return [f"**{_plain(block.caption)}**", _table(block)]
     if isinstance(block, Figure):
-        return [f"**{_plain(block.title)}**", _table(block.table)]
+        return [f"**{_plain(block.title)}**", _table(block.table)] if block.table else []
     if isinstance(block, Figures):
-        return [part for figure in block.figures for part in _block(figure)]
+        shared = _block(block.table) if block.table else []
+        return [part for figure in block.figures for part in _block(figure)] + shared
     assert isinstance(block, Gallery)
     thumbs = "\n".join(f"- {_plain(thumb.caption)}" for thumb in block.thumbs)
     return [f"**{_plain(block.title)}**", thumbs]

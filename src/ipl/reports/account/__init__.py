@@ -43,6 +43,7 @@ def report_document(analysis: Analysis) -> Document:
         subtitle=f"{saved.learner} on {saved.backbone['name']}, {saved.training.get('data')}",
         prompt=pieces(saved.prompt),
         lead=tuple(_lead(analysis)),
+        warnings=analysis.pictures.notes if analysis.pictures else (),
         sections=tuple(sections),
         foot=FOOT,
     )
@@ -78,5 +79,4 @@ def _lead(analysis: Analysis) -> list[str]:
             f"{len(draws) + 1} by loss on held-out pictures before training, and "
             f"{ordinal(trained)} in the finished prompt."
         )
-    lead += analysis.pictures.notes if analysis.pictures else ()
     return lead

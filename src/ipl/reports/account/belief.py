@@ -91,8 +91,8 @@ def _strips(chance: Chance) -> Block:
             for g in groups
         )
         alt = f"{title}: random words as grey dots, the chosen ones in colour. {told}."
-        figures.append(Figure(title, strips(groups, alt, name), numbers))
-    return Figures(tuple(figures))
+        figures.append(Figure(title, strips(groups, alt, name), None))
+    return Figures(tuple(figures), numbers)
 
 
 def _stability(stability: Stability, words: tuple[str, ...]) -> list[Block]:

@@ -166,9 +166,10 @@ def _scores(effects: tuple[WordEffect, ...], test: Score) -> list[Block]:
     return [
         Figures(
             (
-                Figure("Accuracy", bars(accuracy, f"Accuracy. {told}."), numbers),
-                Figure(change, bars(loss, f"{change}. {told}."), numbers),
-            )
+                Figure("Accuracy", bars(accuracy, f"Accuracy. {told}."), None),
+                Figure(change, bars(loss, f"{change}. {told}."), None),
+            ),
+            numbers,
         )
     ]
 
