@@ -13,6 +13,7 @@ from ipl.cli import (
     ablate,
     bench,
     cache,
+    compare,
     data,
     demo,
     export,
@@ -21,6 +22,7 @@ from ipl.cli import (
     predict,
     push,
     recipe,
+    report,
     select,
     serve,
     table,
@@ -43,6 +45,7 @@ app = typer.Typer(
 app.command("ablate")(ablate.ablate)
 app.command("bench")(bench.bench)
 app.command("cache")(cache.cache)
+app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
 app.command("export")(export.export)
@@ -51,6 +54,7 @@ app.command("learners")(learners.learners)
 app.command("predict")(predict.predict)
 app.command("push")(push.push)
 app.add_typer(recipe.app, name="recipe")
+app.command("report")(report.report)
 app.command("select")(select.select)
 app.command("serve")(serve.serve)
 app.command("table")(table.table)

@@ -9,9 +9,11 @@ from ipl.lexicon.filters import (
     is_frequent,
     is_one_token,
     is_only_name,
+    zipf,
 )
 from ipl.lexicon.pool import Dropped, Pool, proper_names
 from ipl.lexicon.rebuild import RebuildResult, raw_words_from_nltk, rebuild
+from ipl.lexicon.senses import Sense, sense_of
 
 __all__ = [
     "Check",
@@ -20,6 +22,7 @@ __all__ = [
     "FilterUnavailable",
     "Pool",
     "RebuildResult",
+    "Sense",
     "Tokenizer",
     "explain",
     "has_synset",
@@ -30,4 +33,6 @@ __all__ = [
     "proper_names",
     "raw_words_from_nltk",
     "rebuild",
+    "sense_of",
+    "zipf",
 ]

@@ -78,6 +78,11 @@ def nltk_data_hint(corpus: str) -> str:
     )
 
 
+def look_up(word: str) -> list[Any]:
+    """Returns WordNet's synsets of the word, the most frequent first; [] if it has none."""
+    return _synsets(word)
+
+
 def _synsets(word: str) -> list[Any]:
     return list(_wordnet().synsets(word))
 

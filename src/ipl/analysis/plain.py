@@ -1,0 +1,77 @@
+"""The learner without words, to compare with: a saved run, or trained now in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ipl.analysis.subject import Pictures, Subject
+from ipl.errors import ConfigError
+from ipl.learners import Learner, Recipe
+from ipl.progress import SILENT, Reporter
+from ipl.saving import find_backbone, read_run, restore
+from ipl.training import fit_learner
+
+TRAIN = "train"  # in place of a folder
+FIELDS = ("epochs", "interval", "batch", "lr", "m", "depth", "average_mean", "average_std")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A learner without words, and how it came about."""
+
+    learner: Learner
+    training: Mapping[str, Any]
+    how: str
+
+
+def read_plain(subject: Subject, folder: Path) -> Plain:
+    """Returns a saved run without words, which must be of the same classes and backbone."""
+    saved = read_run(folder)
+    if saved.words:
+        raise ConfigError(
+            f"The run {folder} has words ({', '.join(saved.words)}); the plain learner has none."
+        )
+    if saved.classes != subject.saved.classes:
+        raise ConfigError(f"The run {folder} is of other classes than {subject.folder}.")
+    precision = subject.learner.backbone.precision
+    backbone = find_backbone(folder, saved, subject.learner.backbone, "auto", precision)
+    learner = restore(saved, backbone)
+    return Plain(learner, saved.training, f"{saved.learner} without words, the run {folder}")
+
+
+def train_plain(subject: Subject, pictures: Pictures, reporter: Reporter = SILENT) -> Plain:
+    """Returns the run's learner trained without words, on the same shots with the same seed.
+
+    What the run set other than its published numbers is set so again; the rest is what is
+    published for the learner without words.
+    """
+    saved, kind = subject.saved, type(subject.learner)
+    recipe = plain_recipe(kind, len(saved.words), saved.training)
+    seed, views = int(saved.training.get("seed", 1)), saved.training.get("views", 8)
+    template = str(saved.training.get("class_template", subject.learner.class_template))
+    names = subject.learner.prompts.class_names
+
+    def make(k: int) -> Learner:
+        layout = kind.layout_for(k, recipe.m)
+        how = (seed, saved.placeholder, recipe.depth, template)
+        return kind(subject.learner.backbone, layout, names, *how)
+
+    cache = subject.store.cache
+    fitted = fit_learner(make, (0,), (), pictures.shots, views, recipe, seed, reporter, cache)
+    training = {**vars(recipe), "seed": seed}
+    return Plain(
+        fitted.learner,
+        training,
+        f"{kind.name} without words, trained for this report: {recipe.epochs} epochs, seed {seed}, "
+        "the same shots",
+    )
+
+
+def plain_recipe(kind: type[Learner], words: int, training: Mapping[str, Any]) -> Recipe:
+    """Returns the recipe without words, with what a run with words had set by itself."""
+    published = vars(kind.recipe(words))
+    own = {f: training[f] for f in FIELDS if f in training and training[f] != published[f]}
+    return kind.recipe(0).override(**own)

@@ -1,0 +1,84 @@
+"""Whether the same words come back when other pictures are drawn as shots."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+from ipl.analysis.subject import Pictures, Subject
+from ipl.progress import SILENT, Reporter
+from ipl.selection import Seen, Selection, draw_shots
+
+RESAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Resample:
+    """The words of one other draw of shots."""
+
+    seed: int
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The words of other draws, and how often each came up."""
+
+    how: str
+    resamples: tuple[Resample, ...]
+    counts: tuple[tuple[str, int], ...]  # every word that was chosen, most often first
+    near: tuple[tuple[str, int], ...]  # each chosen word: draws with it in a step's best twenty
+
+    def times(self, word: str) -> int:
+        """Returns in how many draws a word came back."""
+        return dict(self.counts).get(word, 0)
+
+
+def resample(
+    subject: Subject,
+    pictures: Pictures,
+    selection: Selection,
+    times: int = RESAMPLES,
+    reporter: Reporter = SILENT,
+) -> Stability:
+    """Returns which words come back: the search again with shots of the seeds that follow."""
+    training, learner, store = subject.saved.training, subject.learner, subject.store
+    shots, seed = int(training.get("shots", 16)), int(training.get("seed", 1))
+    choice, names = subject.choice(selection), pictures.dataset.class_names
+    sizes = Counter(item.label for item in pictures.dataset.train)
+    spare = any(size > shots for size in sizes.values())
+    found, near = [], Counter[str]()
+    with reporter.task("Choosing words for other shots", times) as advance:
+        for number in range(1, times + 1):
+            if spare:
+                drawn = draw_shots(pictures.dataset, shots, (seed + number) % 2**32, store)[0]
+            else:
+                drawn = _with_replacement(pictures.shots, seed + number)
+            other = choice.choose(
+                learner.backbone, names, drawn, len(subject.words), store.cache, store
+            )
+            found.append(Resample(seed + number, other.words))
+            seen = {w.word for step in other.steps for w in step.runners_up} | set(other.words)
+            near.update(word for word in subject.words if word in seen)
+            advance()
+    how = (
+        f"{shots} other pictures of each class were drawn with each seed"
+        if spare
+        else "the data has no other training pictures, so the shots themselves were drawn with "
+        "replacement"
+    )
+    counts = Counter(word for one in found for word in one.words)
+    return Stability(
+        how, tuple(found), tuple(counts.most_common()), tuple((w, near[w]) for w in subject.words)
+    )
+
+
+def _with_replacement(shots: Seen, seed: int) -> Seen:
+    """Returns as many shots of each class, drawn from these with replacement."""
+    stream = random.Random(seed)
+    places: list[int] = []
+    for label in dict.fromkeys(item.label for item in shots.items):
+        own = [place for place, item in enumerate(shots.items) if item.label == label]
+        places += stream.choices(own, k=len(own))
+    return Seen(tuple(shots.items[place] for place in places), shots.features[places], ())

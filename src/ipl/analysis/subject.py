@@ -1,0 +1,170 @@
+"""What is looked at: a saved run with its learner, and the pictures it came from."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from ipl.analysis.metrics import log_probabilities, score
+from ipl.analysis.scoring import scorer
+from ipl.backbone import Backbone, FeatureStore
+from ipl.cache import Cache
+from ipl.datasets import Dataset, read_dataset
+from ipl.errors import DataError, SavedRunError
+from ipl.learners import Learner
+from ipl.lexicon import Pool
+from ipl.progress import SILENT, Reporter
+from ipl.saving import SavedPrompt, find_backbone, read_run, restore
+from ipl.selection import Objective, Search, Seen, Selection, Template, WordChoice, draw_shots, look
+from ipl.training import features_for
+
+SAME_LOSS = 1e-3  # two computations of one loss on different machines differ by far less
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The shots as training drew them, and the pictures that were held out."""
+
+    source: str
+    dataset: Dataset  # the run's classes
+    novel: Dataset | None  # the data's other classes, if there are two or more
+    shots: Seen
+    test: Seen
+    features: Tensor  # of the test pictures as the learner sees them
+    left_out: int  # test pictures over the limit
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A saved run, its learner and, where they are known, its pictures and pool of words."""
+
+    folder: Path
+    saved: SavedPrompt
+    learner: Learner
+    selection: Selection | None
+    pool: Pool | None  # None: the run chose from a list that is not known here
+    store: FeatureStore
+    pictures: Pictures | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Returns the words of the prompt."""
+        return self.saved.words
+
+    @property
+    def candidates(self) -> Pool:
+        """Returns the words that vectors are compared with: the run's, else the bundled ones."""
+        return self.pool or Pool.bundled().for_tokenizer(self.learner.backbone.tokenizer)
+
+    def choice(self, selection: Selection) -> WordChoice:
+        """Returns how the run chose its words."""
+        objective = Objective(selection.lambda_, selection.preset, selection.word_embedding)
+        search = Search(selection.search)
+        return WordChoice(objective, Template(selection.template), search, pool=self.pool)
+
+
+def open_run(
+    folder: Path,
+    backbone: str | Backbone | None = None,
+    device: str = "auto",
+    words_file: Path | None = None,
+    cache: bool = True,
+    reporter: Reporter = SILENT,
+) -> Subject:
+    """Returns a saved run, restored on its backbone, without pictures."""
+    saved = read_run(folder)
+    precision = str(saved.backbone.get("precision", "fp32"))
+    model = find_backbone(folder, saved, backbone, device, precision)
+    learner = restore(saved, model)
+    try:
+        selection = Selection.from_dict(saved.selection) if saved.selection else None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise SavedRunError(f"{folder} is damaged: its selection is not one ({error!r}).") from None
+    pool = _pool(learner, selection, words_file)
+    disk = Cache(reporter=reporter) if cache else None
+    return Subject(folder, saved, learner, selection, pool, FeatureStore(model, disk))
+
+
+def _pool(learner: Learner, selection: Selection | None, words_file: Path | None) -> Pool | None:
+    """Returns the pool that the words were chosen from, told by its hash."""
+    tokenizer = learner.backbone.tokenizer
+    if selection is None:
+        return Pool.bundled().for_tokenizer(tokenizer)
+    own = None if words_file is None else Pool.from_file(words_file, tokenizer)[0]
+    whole = own or Pool.bundled()
+    for make in (lambda: whole, whole.without_names):
+        if (found := make().for_tokenizer(tokenizer)).sha256 == selection.pool_sha256:
+            return found
+    if own is None:
+        return None
+    raise DataError(
+        f"The word list {words_file} is not the one this run chose from: its hash is "
+        f"{own.sha256[:12]}, the run's {selection.pool_sha256[:12]}."
+    )
+
+
+def look_at(
+    subject: Subject, data: Path, most: int, strict: bool = False, reporter: Reporter = SILENT
+) -> Pictures:
+    """Returns the run's pictures: its shots drawn again, and up to `most` of those held out."""
+    saved, whole = subject.saved, read_dataset(data, strict)
+    dataset, novel = _halves(whole, saved, subject.folder)
+    store, training = subject.store, saved.training
+    shots, seed = int(training.get("shots", 16)), int(training.get("seed", 1))
+    drawn, rest = draw_shots(dataset, shots, seed, store, strict, reporter)
+    items = dataset.test or rest
+    kept = items
+    if len(items) > most:
+        places = sorted(random.Random(0).sample(range(len(items)), most))
+        kept = tuple(items[place] for place in places)
+    test = look(kept, "held-out", store, strict, reporter)
+    if not test.items:
+        raise DataError(f"{whole.name} has no readable picture that training did not see.")
+    features = features_for(subject.learner, test)
+    notes = (*whole.notes, *drawn.notes, *test.notes, *_same_shots(subject, drawn))
+    return Pictures(str(data), dataset, novel, drawn, test, features, len(items) - len(kept), notes)
+
+
+def _halves(whole: Dataset, saved: SavedPrompt, folder: Path) -> tuple[Dataset, Dataset | None]:
+    """Returns the data of the run's classes, and of the others if there are two or more."""
+    if whole.class_names == saved.classes:
+        return whole, None
+    places = {name: place for place, name in enumerate(whole.class_names)}
+    lost = [name for name in saved.classes if name not in places]
+    if lost:
+        raise DataError(
+            f"{whole.name} has no class {lost[0]!r}, which {folder} was trained on; give the data "
+            "of this run."
+        )
+    base = [places[name] for name in saved.classes]
+    other = [place for place in range(len(places)) if place not in set(base)]
+    novel = whole.only(other, f"{whole.name} (novel)") if len(other) > 1 else None
+    return whole.only(base, whole.name), novel
+
+
+def _same_shots(subject: Subject, drawn: Seen) -> tuple[str, ...]:
+    """Returns a note unless the shots drawn now give the loss or accuracy saved with the run."""
+    learner, selection = subject.learner, subject.selection
+    images = subject.saved.training.get("images")
+    told = f"{len(drawn.items)} training pictures were drawn; the run saw {images}"
+    same = images == len(drawn.items)
+    if same and selection is not None:
+        choice = subject.choice(selection)
+        loss = scorer(learner, choice, drawn).loss([])
+        same = abs(loss - selection.loss_without_words) < SAME_LOSS
+        told = f"the loss without words is {loss:.4f}; it was {selection.loss_without_words:.4f}"
+    elif same and isinstance(then := subject.saved.results.get("train_accuracy"), float):
+        log_p = log_probabilities(learner, features_for(learner, drawn))
+        now = score(log_p, drawn.labels).accuracy
+        same = abs(now - then) < 1.5 / len(drawn.items)
+        told = f"the training accuracy is {100 * now:.1f} %; it was {100 * then:.1f} %"
+    if same:
+        return ()
+    return (
+        f"These are not the pictures this prompt was trained on ({told}), so some that count as "
+        "held out here may have been trained on.",
+    )

@@ -1,0 +1,48 @@
+"""`ipl compare RUN RUN...`: saved prompts side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ipl.cli import common
+from ipl.cli.common import out, print_json, stopping
+from ipl.cli.report import FORMAT, IMAGES, OVERWRITE, target_of, write_page
+
+
+def compare(
+    runs: list[Path] = typer.Argument(metavar="RUN...", help="Folders that `ipl fit` saved."),
+    data: Path | None = typer.Option(
+        None, "--data", help="Pictures to score all runs on (default: accuracies as saved)."
+    ),
+    save_to: Path | None = typer.Option(
+        None, "--out", help="The file to write (default: ipl-comparison.html, .md or .json)."
+    ),
+    kind: str = FORMAT,
+    images: int = IMAGES,
+    device: str = common.DEVICE,
+    overwrite: bool = OVERWRITE,
+    no_cache: bool = common.NO_CACHE,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
+) -> None:
+    """Compare saved prompts on one page: words, accuracies, settings that differ."""
+    target = target_of(save_to or Path(f"ipl-comparison.{kind}"), kind, overwrite)
+
+    from ipl.analysis import compare_runs
+    from ipl.progress import Reporter
+    from ipl.reports.comparison import comparison_document, comparison_values
+
+    reporter = Reporter(quiet=quiet)
+    with stopping(lambda: "nothing was written."):
+        found = compare_runs(runs, data, images, device, not no_cache, reporter)
+        for note in found.notes:
+            reporter.warn(note)
+        values = comparison_values(found)
+        if not as_json:
+            write_page(target, kind, comparison_document(found), values)
+    if as_json:
+        print_json(values)
+        return
+    out().print(f"Written: {target}", markup=False, soft_wrap=True)

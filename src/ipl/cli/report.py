@@ -1,0 +1,111 @@
+"""`ipl report RUN`: an account of what a saved prompt has learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ipl.cli import common
+from ipl.cli.common import out, print_json, stopping
+from ipl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ipl.reports.document import Document
+
+FORMATS = ("html", "md", "json")
+FORMAT = typer.Option("html", "--format", help="html (one file), md or json.")
+IMAGES = typer.Option(2000, "--images", help="Held-out pictures to look at, at most.")
+OVERWRITE = typer.Option(False, "--overwrite", help="Replace the file in --out.")
+
+
+def report(
+    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
+    data: Path | None = typer.Option(
+        None, "--data", help="The data it was trained on; without it, much is left out."
+    ),
+    save_to: Path | None = typer.Option(
+        None, "--out", help="The file to write (default: RUN-report.html, .md or .json)."
+    ),
+    kind: str = FORMAT,
+    plain: str | None = typer.Option(
+        None, "--plain", help="The learner without words beside it: train, or a saved run."
+    ),
+    resamples: int = typer.Option(
+        5, "--resamples", help="How often to choose words again for other shots; 0: never."
+    ),
+    images: int = IMAGES,
+    words_file: Path | None = typer.Option(
+        None, "--words-file", help="The list of words that the run chose from, if it had its own."
+    ),
+    backbone: str | None = typer.Option(
+        None, help="Where the backbone's weights are now (default: as saved)."
+    ),
+    device: str = common.DEVICE,
+    overwrite: bool = OVERWRITE,
+    no_cache: bool = common.NO_CACHE,
+    strict: bool = common.STRICT,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
+) -> None:
+    """Write down what a saved prompt has learnt: its words, what they do, whether to believe it."""
+    target = target_of(save_to or default_target(run, kind), kind, overwrite)
+
+    from ipl.analysis import Settings, analyse
+    from ipl.progress import Reporter
+    from ipl.reports.account import report_document, report_values
+
+    reporter = Reporter(quiet=quiet)
+    settings = Settings(resamples, images, plain, strict)
+    with stopping(lambda: "nothing was written."):
+        analysis = analyse(
+            run, data, settings, backbone, device, words_file, not no_cache, reporter
+        )
+        for note in analysis.pictures.notes if analysis.pictures else ():
+            reporter.warn(note)
+        values = report_values(analysis)
+        if not as_json:
+            write_page(target, kind, report_document(analysis), values)
+    if as_json:
+        print_json(values)
+        return
+    console = out()
+    for missing in analysis.missing:
+        console.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
+    console.print(f"Written:  {target}", markup=False, soft_wrap=True)
+
+
+def default_target(run: Path, kind: str) -> Path:
+    """Returns RUN-report.KIND beside the run: a saved run holds nothing but its own files."""
+    here = run.resolve()
+    return run.parent / f"{here.name}-report.{kind}"
+
+
+def target_of(path: Path, kind: str, overwrite: bool) -> Path:
+    """Returns the file to write, having checked that nothing is lost by writing it."""
+    from ipl.files import check_writable, is_folder, is_there
+
+    if kind not in FORMATS:
+        raise ConfigError(f"format is {kind!r}; allowed are {', '.join(FORMATS)}.")
+    check_writable(path)
+    if is_folder(path):
+        raise ConfigError(f"{path} is a folder; --out names a file.")
+    if is_there(path) and not overwrite:
+        raise ConfigError(
+            f"{path} is there already; choose another file with --out, or replace it with "
+            "--overwrite."
+        )
+    return path
+
+
+def write_page(target: Path, kind: str, document: Document, values: object) -> None:
+    """Writes a report in one of its formats."""
+    from ipl.files import write_json, write_text
+    from ipl.reports.html import as_html
+    from ipl.reports.markdown import as_markdown
+
+    if kind == "json":
+        write_json(target, values)
+    else:
+        write_text(target, as_html(document) if kind == "html" else as_markdown(document))

@@ -1,0 +1,82 @@
+"""The report on one learnt prompt, as a document."""
+
+from __future__ import annotations
+
+from ipl._version import __version__
+from ipl.analysis import PROMPT, ZERO_SHOT, Analysis, place_among
+from ipl.reports.account.belief import belief_section
+from ipl.reports.account.inside import vectors_section
+from ipl.reports.account.made import made_section
+from ipl.reports.account.outcomes import outcomes_section
+from ipl.reports.account.shown import listed, ordinal, percent, pieces, several
+from ipl.reports.account.values import report_values
+from ipl.reports.account.words import effects_section, words_section
+from ipl.reports.document import Document, Section, Text
+
+__all__ = ["report_document", "report_values"]
+
+FOOT = (
+    f"Written by ipl {__version__}. The words lower the loss of one backbone on a few pictures; "
+    "they are no explanation of a single decision. What each part means and how it is computed: "
+    "docs/report.md in ipl's repository."
+)
+
+
+def report_document(analysis: Analysis) -> Document:
+    """Returns the whole report."""
+    saved = analysis.subject.saved
+    sections = [words_section(analysis)]
+    if analysis.effects:
+        sections.append(effects_section(analysis))
+    if analysis.chance is not None or analysis.stability is not None:
+        sections.append(belief_section(analysis))
+    if analysis.outcomes is not None:
+        sections.append(outcomes_section(analysis))
+    sections.append(vectors_section(analysis))
+    sections.append(made_section(analysis))
+    if analysis.missing:
+        told = tuple(Text(f"{m.part[0].upper()}{m.part[1:]}: {m.why}") for m in analysis.missing)
+        sections.append(Section("missing", "What this report does not have", told))
+    name = analysis.subject.folder.resolve().name
+    return Document(
+        title=f"What {name} has learnt",
+        subtitle=f"{saved.learner} on {saved.backbone['name']}, {saved.training.get('data')}",
+        prompt=pieces(saved.prompt),
+        lead=tuple(_lead(analysis)),
+        warnings=analysis.pictures.notes if analysis.pictures else (),
+        sections=tuple(sections),
+        foot=FOOT,
+    )
+
+
+def _lead(analysis: Analysis) -> list[str]:
+    """Returns what a reader in a hurry should know."""
+    words, found = analysis.subject.words, analysis.outcomes
+    told = "[V] is a trained vector that no one can read; the class name stands at the end."
+    if words:
+        quoted = listed([f"“{word}”" for word in words])
+        told = f"{several(len(words), 'word')}: {quoted}. {told}"
+    lead = [told]
+    if found is not None:
+        frozen, after = found.of(ZERO_SHOT), found.of(PROMPT)
+        assert frozen is not None
+        assert after is not None
+        lead.append(
+            f"On {several(found.images, 'held-out picture')} it is right for "
+            f"{percent(after.test.accuracy)}; the same CLIP without it for "
+            f"{percent(frozen.test.accuracy)}."
+        )
+    else:
+        then = analysis.subject.saved.results.get("held_out_accuracy")
+        if isinstance(then, float):
+            lead.append(f"When it was trained, its held-out accuracy was {percent(then)}.")
+    if (chance := analysis.chance) is not None and chance.draws:
+        draws = chance.draws
+        before = place_among(chance.chosen.test_loss, [d.test_loss for d in draws])
+        trained = place_among(chance.chosen.prompt.loss, [d.prompt.loss for d in draws])
+        lead.append(
+            f"Beside {len(draws)} draws of random words these have {ordinal(before)} place of "
+            f"{len(draws) + 1} by loss on held-out pictures before training, and "
+            f"{ordinal(trained)} in the finished prompt."
+        )
+    return lead

@@ -1,0 +1,44 @@
+"""How a run was made, and how it is made again."""
+
+from __future__ import annotations
+
+from ipl.analysis import Analysis
+from ipl.reports.account.shown import number
+from ipl.reports.document import Block, Code, Figure, Heading, Section, Text
+from ipl.reports.document import table as make
+from ipl.reports.svg import Series, lines
+
+
+def made_section(analysis: Analysis) -> Section:
+    """Returns the command, settings, times, versions and the training's losses."""
+    made, pictures = analysis.made, analysis.pictures
+    blocks: list[Block] = [
+        Text("This command makes the run again:"),
+        Code(made.command),
+        *(Text(sentence, "note") for sentence in made.unsaid),
+    ]
+    if pictures is not None:
+        left = f" ({pictures.left_out:,} more were left out)" if pictures.left_out else ""
+        blocks.append(
+            Text(
+                f"This report drew the shots again from {pictures.source} and looked at "
+                f"{len(pictures.test.items):,} held-out pictures{left}."
+            )
+        )
+    blocks.append(make("Settings", ("setting", "value"), made.settings))
+    if made.losses:
+        svg = lines(
+            [Series("loss", tuple((float(epoch), loss) for epoch, loss, _ in made.losses))],
+            f"Training loss from {made.losses[0][1]:.3f} in the first epoch to "
+            f"{made.losses[-1][1]:.3f} in the last.",
+            "epoch",
+            "training loss",
+        )
+        rows = [[str(epoch), number(loss), word or ""] for epoch, loss, word in made.losses]
+        numbers = make("Training", ("epoch", "loss", "word that entered"), rows)
+        blocks += [Heading("Training"), Figure("The loss while training", svg, numbers)]
+    if made.times:
+        rows = [[name, f"{seconds:.1f}"] for name, seconds in made.times]
+        blocks.append(make("Times", ("what", "seconds"), rows))
+    blocks.append(make("Versions", ("what", "version"), made.versions))
+    return Section("made", "How it was made", tuple(blocks))

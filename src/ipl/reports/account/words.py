@@ -1,0 +1,228 @@
+"""The words: what each brought when it was chosen, and what it does now."""
+
+from __future__ import annotations
+
+from ipl.analysis import Analysis, ClassEffect, ImageEffect, Score, WordEffect, WordFacts
+from ipl.reports.account.shown import (
+    file_name,
+    number,
+    ordinal,
+    percent,
+    points,
+    several,
+    signed,
+    thumbnail,
+)
+from ipl.reports.document import Block, Figure, Figures, Gallery, Heading, Section, Text, Thumb
+from ipl.reports.document import table as make
+from ipl.reports.svg import Bar, Series, bars, lines
+
+
+def words_section(analysis: Analysis) -> Section:
+    """Returns the words in the order they were chosen, with the curve of diminishing returns."""
+    selection = analysis.subject.selection
+    if selection is None or not analysis.words:
+        text = "This prompt has no words: it is the plain learner."
+        return Section("words", "The words", (Text(text),))
+    proved = "no other word of the pool has a higher gain at its step (proved)"
+    guess = f"approximate ({selection.search}): another word may be better"
+    blocks: list[Block] = [
+        Text(
+            f"The words were chosen one after the other from {selection.pool_size:,}, before any "
+            f"training, in the sentence “{selection.template}”. Gain is utility (how much the word "
+            f"lowers the cross-entropy on the training pictures) minus {selection.lambda_:g} times "
+            f"redundancy (how much it repeats the words before it); "
+            f"{proved if selection.certified else guess}."
+        )
+    ]
+    blocks += [Text(note, "warning") for note in selection.notes]
+    blocks.append(_overview(analysis.words, selection.loss_without_words))
+    blocks.append(_curve(analysis.words, selection.loss_without_words))
+    for step, word in enumerate(analysis.words, start=1):
+        blocks += [Heading(f"{word.word}: word {step}"), *_word(word, step)]
+    return Section("words", "The words", tuple(blocks))
+
+
+def _overview(words: tuple[WordFacts, ...], loss: float) -> Block:
+    rows = [["(none)", "", "", "", number(loss)]]
+    rows += [
+        [w.word, signed(w.gain), signed(w.utility), number(w.redundancy), number(w.loss)]
+        for w in words
+    ]
+    columns = ("word", "gain", "utility", "redundancy", "loss after")
+    return make("The words in the order they were chosen", columns, rows)
+
+
+def _curve(words: tuple[WordFacts, ...], loss: float) -> Block:
+    names = ["none", *(w.word for w in words)]
+    losses = [loss, *(w.loss for w in words)]
+    told = ", ".join(f"{n} {v:.3f}" for n, v in zip(names, losses, strict=True))
+    svg = lines(
+        [Series("loss", tuple((float(i), v) for i, v in enumerate(losses)))],
+        f"Cross-entropy after each word: {told}.",
+        "words in the sentence, in order",
+        "cross-entropy",
+        x_range=(-0.3, len(words) + 0.3),
+        x_ticks=[(float(i), name) for i, name in enumerate(names)],
+    )
+    gains = bars(
+        [Bar(w.word, w.gain, signed(w.gain), 1 if w.gain >= 0 else 2) for w in words],
+        "Gain of each word: " + ", ".join(f"{w.word} {w.gain:+.3f}" for w in words) + ".",
+    )
+    first = make(
+        "Cross-entropy on the training pictures after each word",
+        ("after", "cross-entropy"),
+        [[n, number(v)] for n, v in zip(names, losses, strict=True)],
+    )
+    second = make("Gain of each word", ("word", "gain"), [[w.word, signed(w.gain)] for w in words])
+    return Figures(
+        (
+            Figure("Diminishing returns: the loss after each word", svg, first),
+            Figure("What each word gained", gains, second),
+        )
+    )
+
+
+def _word(word: WordFacts, step: int) -> list[Block]:
+    sense = word.sense
+    if sense.from_wordnet and sense.part:
+        more = f" WordNet has {several(sense.others, 'more sense')} of it." if sense.others else ""
+        meaning = f"WordNet, most frequent sense: ({sense.part}) {sense.definition}.{more}"
+    else:
+        meaning = f"Sense: {sense.definition}"
+    place = f"It has {ordinal(word.place)} place among the best {len(word.best)} of step {step}"
+    if word.lead is not None:
+        place += f", {abs(word.lead):.4f} {'ahead of' if word.lead >= 0 else 'behind'} the next"
+    before = [
+        f"{ordinal(place)} at step {number}" if place else f"not among them at step {number}"
+        for number, place in enumerate(word.earlier, start=1)
+    ]
+    if before:
+        place += f"; before that it was {', '.join(before)}"
+    best = [
+        Bar(
+            f"{i}. {other.word}",
+            other.gain,
+            signed(other.gain),
+            1 if other.word == word.word else 0,
+        )
+        for i, other in enumerate(word.best, start=1)
+    ]
+    shown = bars(
+        best[:8], f"The best words of step {step}, with their gains; {word.word} is marked."
+    )
+    rows = [[str(i), other.word, signed(other.gain)] for i, other in enumerate(word.best, start=1)]
+    numbers = make(
+        f"The best {len(word.best)} words of step {step}", ("place", "word", "gain"), rows
+    )
+    title = f"The best words of step {step}" + (" (eight of them)" if len(best) > 8 else "")
+    return [Text(meaning), Text(place + "."), Figure(title, shown, numbers)]
+
+
+def effects_section(analysis: Analysis) -> Section:
+    """Returns what each word does in the finished prompt."""
+    assert analysis.effects is not None
+    assert analysis.test is not None
+    assert analysis.pictures is not None
+    count, test = len(analysis.pictures.test.items), analysis.test
+    blocks: list[Block] = [
+        Text(
+            f"On {several(count, 'held-out picture')}, with the trained vectors as they are: each "
+            "word taken out of the sentence, and a middling word put in its place. The vectors "
+            "were trained around these words, so a prompt trained without the word would do better "
+            "than this one without it."
+        ),
+        *_scores(analysis.effects, test),
+    ]
+    for effect in analysis.effects:
+        blocks.append(Heading(f"What “{effect.word}” does"))
+        blocks += _effect(effect, test)
+    return Section("effects", "What each word does", tuple(blocks))
+
+
+def _scores(effects: tuple[WordEffect, ...], test: Score) -> list[Block]:
+    rows, found = [], [("all words as they are", test)]
+    for effect in effects:
+        found.append((f"without {effect.word}", effect.without))
+        if effect.with_median is not None and effect.sample is not None:
+            found.append((f"{effect.sample.median_word} for {effect.word}", effect.with_median))
+    for name, one in found:
+        change = "" if one is test else points(one.accuracy - test.accuracy)
+        more = "" if one is test else signed(one.loss - test.loss)
+        rows.append([name, percent(one.accuracy), change, number(one.loss), more])
+    columns = ("prompt", "accuracy", "change, points", "loss", "change")
+    numbers = make("With words taken out and replaced", columns, rows)
+    tone = [1, *(0 if name.startswith("without ") else 2 for name, _ in found[1:])]
+    accuracy = [
+        Bar(name, one.accuracy, percent(one.accuracy), t)
+        for (name, one), t in zip(found, tone, strict=True)
+    ]
+    loss = [
+        Bar(name, one.loss - test.loss, signed(one.loss - test.loss), t)
+        for (name, one), t in zip(found[1:], tone[1:], strict=True)
+    ]
+    told = "; ".join(f"{row[0]}: {row[1]}, loss {row[3]}" for row in rows)
+    change = "Change of the loss (more than 0 is worse)"
+    return [
+        Figures(
+            (
+                Figure("Accuracy", bars(accuracy, f"Accuracy. {told}."), None),
+                Figure(change, bars(loss, f"{change}. {told}."), None),
+            ),
+            numbers,
+        )
+    ]
+
+
+def _effect(effect: WordEffect, test: Score) -> list[Block]:
+    lost = test.accuracy - effect.without.accuracy
+    verb = "costs" if lost > 0 else "gains"
+    told = f"Taking “{effect.word}” out {verb} {abs(100 * lost):.1f} points of accuracy"
+    if not lost:
+        told = f"Taking “{effect.word}” out leaves the accuracy as it is"
+    rise = effect.without.loss - test.loss
+    told += f" and {'raises' if rise > 0 else 'lowers'} the loss by {abs(rise):.4f}."
+    blocks: list[Block] = [Text(told)]
+    sample = effect.sample
+    if sample is not None:
+        share = "all" if sample.sampled == sample.pool else f"{sample.sampled:,} drawn at random of"
+        blocks.append(
+            Text(
+                f"The middling word is “{sample.median_word}”: it has the median gain of {share} "
+                f"{sample.pool:,} other words at this step. Their gains go from "
+                f"{signed(sample.quantiles[0])} over {signed(sample.quantiles[2])} (median) to "
+                f"{signed(sample.quantiles[4])}; that of “{effect.word}” is {signed(sample.gain)}, "
+                f"and {sample.better} of them are above it."
+            )
+        )
+    kinds = (("helps", effect.classes_helped), ("hurts", effect.classes_hurt))
+    rows = [_class_row(kind, one) for kind, some in kinds for one in some]
+    if rows:
+        columns = ("it", "class", "pictures", "accuracy", "without it", "loss", "without it")
+        blocks.append(make(f"Classes that “{effect.word}” helps and hurts most", columns, rows))
+    for title, images in (
+        (f"Pictures that “{effect.word}” helps most", effect.images_helped),
+        (f"Pictures that “{effect.word}” hurts most", effect.images_hurt),
+    ):
+        thumbs = [thumb for one in images if (thumb := _thumb(one)) is not None]
+        if thumbs:
+            blocks.append(Gallery(title, tuple(thumbs)))
+    return blocks
+
+
+def _class_row(kind: str, one: ClassEffect) -> list[str]:
+    scores = [percent(one.accuracy), percent(one.accuracy_without)]
+    scores += [number(one.loss, 3), number(one.loss_without, 3)]
+    return [kind, one.name, str(one.images), *scores]
+
+
+def _thumb(one: ImageEffect) -> Thumb | None:
+    uri = thumbnail(one.item)
+    if uri is None:
+        return None
+    told = (
+        f"{one.true}: {percent(one.probability_without)} without the word, "
+        f"{percent(one.probability)} with it"
+    )
+    taken = "" if one.predicted == one.true else f"; taken for {one.predicted}"
+    return Thumb(uri, f"A picture of the class {one.true}, {file_name(one.item)}", told + taken)

@@ -1,0 +1,172 @@
+"""Several runs on one page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipl._version import __version__
+from ipl.analysis import Compared, Comparison
+from ipl.reports.account.shown import number, percent, signed
+from ipl.reports.document import Block, Document, Figure, Section, Text
+from ipl.reports.document import table as make
+from ipl.reports.svg import Bar, Series, bars, lines
+
+
+def comparison_document(found: Comparison) -> Document:
+    """Returns the runs side by side: words, accuracies, settings that differ, shared words."""
+    count = len(found.runs)
+    sections = (_words(found), _accuracy(found), _settings(found), _vectors(found))
+    return Document(
+        title=f"{count} prompts side by side",
+        subtitle=", ".join(run.name for run in found.runs),
+        prompt=(),
+        lead=(_lead(found),),
+        warnings=found.notes,
+        sections=sections,
+        foot=f"Written by ipl {__version__}. What the numbers mean: docs/report.md in ipl's "
+        "repository.",
+    )
+
+
+def _lead(found: Comparison) -> str:
+    what = ", ".join(key for key, _ in found.differ) or "nothing that is kept in a run"
+    return f"The runs differ in: {what}."
+
+
+def _words(found: Comparison) -> Section:
+    rows = [
+        [run.name, run.saved.prompt, ", ".join(run.saved.words) or "none"] for run in found.runs
+    ]
+    blocks: list[Block] = [make("The prompts", ("run", "prompt", "words"), rows)]
+    chosen = [(run, run.selection) for run in found.runs if run.selection is not None]
+    steps = [
+        [
+            run.name,
+            step.word,
+            signed(step.gain),
+            signed(step.utility),
+            number(step.redundancy),
+            number(step.loss),
+        ]
+        for run, selection in chosen
+        for step in selection.steps
+    ]
+    if steps:
+        columns = ("run", "word", "gain", "utility", "redundancy", "loss after")
+        series = [
+            Series(
+                run.name,
+                tuple(
+                    (float(i), loss)
+                    for i, loss in enumerate(
+                        [selection.loss_without_words, *(s.loss for s in selection.steps)]
+                    )
+                ),
+                1 + place % 4,
+            )
+            for place, (run, selection) in enumerate(chosen)
+        ]
+        told = "; ".join(f"{s.name} ends at {s.points[-1][1]:.3f}" for s in series)
+        most = max(len(s.points) for s in series)
+        svg = lines(
+            series,
+            f"Cross-entropy after each word: {told}.",
+            "words",
+            "cross-entropy",
+            x_ticks=[(float(i), str(i)) for i in range(most)],
+        )
+        numbers = make("Each word when it was chosen", columns, steps)
+        blocks.append(Figure("The loss after each word", svg, numbers))
+    if found.shared:
+        rows = [
+            [word, *(f"word {p}" if p else "" for p in places)] for word, places in found.shared
+        ]
+        names = ("word", *(run.name for run in found.runs))
+        blocks.append(make("Words that two or more runs share", names, rows))
+    else:
+        blocks.append(Text("No two of these runs share a word."))
+    return Section("words", "The words", tuple(blocks))
+
+
+def _accuracy(found: Comparison) -> Section:
+    fresh = any(run.test is not None for run in found.runs)
+    columns = ["run", "training", "held out, when trained"]
+    columns += ["held out, now", "loss, now", "zero-shot, now", "pictures"] if fresh else []
+    rows = []
+    for run in found.runs:
+        results = run.saved.results
+        row = [
+            run.name,
+            percent(results.get("train_accuracy")),
+            percent(results.get("held_out_accuracy")),
+        ]
+        if run.test is not None and run.zero_shot is not None:
+            row += [percent(run.test.accuracy), number(run.test.loss)]
+            row += [percent(run.zero_shot.accuracy), f"{run.images:,}"]
+        rows.append(row)
+    shown = [
+        Bar(run.name, value, percent(value), 1)
+        for run in found.runs
+        if (value := run.accuracy()) is not None
+    ]
+    told = ", ".join(f"{bar.label} {bar.shown}" for bar in shown)
+    numbers = make("Accuracy of each run", columns, rows)
+    how = (
+        "All were scored now on the pictures given."
+        if fresh
+        else "As saved when each was trained, on its own held-out pictures; these need not be the "
+        "same. With --data all are scored on the same pictures."
+    )
+    figure = Figure("Held-out accuracy", bars(shown, f"Held-out accuracy: {told}."), numbers)
+    return Section("accuracy", "Accuracy", (Text(how), figure if shown else numbers))
+
+
+def _settings(found: Comparison) -> Section:
+    columns = ("setting", *(run.name for run in found.runs))
+    blocks: list[Block] = [
+        make("Settings that differ", columns, [[key, *values] for key, values in found.differ])
+        if found.differ
+        else Text("All settings that are kept in a run are the same."),
+        make("Settings that are the same", ("setting", "value"), found.same),
+    ]
+    return Section("settings", "What sets them apart", tuple(blocks))
+
+
+def _vectors(found: Comparison) -> Section:
+    known = [(run, run.moved) for run in found.runs if run.moved is not None]
+    if not known:
+        return Section("vectors", "The soft vectors", (Text("Their starts are not known."),))
+    shown = [Bar(run.name, moved, number(moved, 3)) for run, moved in known]
+    rows = [[run.name, number(moved)] for run, moved in known]
+    title = "Mean distance of the soft vectors from their start"
+    told = ", ".join(f"{bar.label} {bar.shown}" for bar in shown)
+    figure = Figure(title, bars(shown, f"{title}: {told}."), make(title, ("run", "moved"), rows))
+    return Section("vectors", "The soft vectors", (figure,))
+
+
+def comparison_values(found: Comparison) -> dict[str, Any]:
+    """Returns the comparison as plain values for JSON."""
+    return {
+        "runs": [_values(run) for run in found.runs],
+        "same": dict(found.same),
+        "differ": {key: list(values) for key, values in found.differ},
+        "shared_words": {word: list(places) for word, places in found.shared},
+        "notes": list(found.notes),
+    }
+
+
+def _values(run: Compared) -> dict[str, Any]:
+    score = None if run.test is None else vars(run.test)
+    frozen = None if run.zero_shot is None else vars(run.zero_shot)
+    return {
+        "name": run.name,
+        "run": run.folder,
+        "prompt": run.saved.prompt,
+        "words": list(run.saved.words),
+        "selection": run.selection.as_dict() if run.selection else None,
+        "results_when_trained": run.saved.results,
+        "held_out": score,
+        "zero_shot": frozen,
+        "images": run.images,
+        "moved": run.moved,
+    }

@@ -1,0 +1,75 @@
+"""Whole reports: every learner, with and without words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from page_check import check_page
+
+from ipl.analysis import Settings, analyse, compare_runs
+from ipl.backbone import Backbone
+from ipl.reports.account import report_document, report_values
+from ipl.reports.comparison import comparison_document, comparison_values
+from ipl.reports.html import as_html
+from ipl.reports.markdown import as_markdown
+
+MakeRun = Callable[..., Path]
+LEARNERS = ("coop", "cocoop", "kgcoop", "maple", "promptsrc")
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("words", [0, 2])
+def test_every_learner_has_a_report(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, pool_file: Path, learner: str, words: int
+) -> None:
+    run = make_run(learner, words)
+    file = pool_file if words else None
+    settings = Settings(1, images=8)
+    found = analyse(run, six_scenes, settings, pocket, words_file=file, cache=False)
+    document = report_document(found)
+    page = check_page(as_html(document))
+    text = "".join(page.text)
+    for word in found.subject.words:
+        assert f"What “{word}” does" in text
+    assert ("Whether to believe it" in text) == bool(words)
+    assert bool(page.of("img")) == bool(words)
+    assert "nan" not in text.lower().split()
+    markdown = as_markdown(document)
+    for section in document.sections:
+        assert f"## {section.title}" in markdown
+    values = json.loads(json.dumps(report_values(found), allow_nan=False))
+    assert values["words"] == list(found.subject.words)
+    assert found.test is not None
+    assert values["held_out"]["accuracy"] == found.test.accuracy
+    assert len(values["vectors"]["vectors"]) == found.subject.learner.layout.soft_count
+    accuracy = f"{100 * found.test.accuracy:.1f}\N{NO-BREAK SPACE}%"
+    assert accuracy in text
+    assert accuracy.replace("\N{NO-BREAK SPACE}", " ") in markdown
+
+
+def test_a_report_without_pictures(pocket: Backbone, make_run: MakeRun) -> None:
+    found = analyse(make_run("coop", 2), backbone=pocket)
+    page = check_page(as_html(report_document(found)))
+    text = "".join(page.text)
+    assert "What this report does not have" in text
+    assert "give --data" in text
+    assert "Whether to believe it" not in text
+    assert not page.of("img")
+    assert report_values(found)["effects"] is None
+
+
+def test_a_comparison_page(make_run: MakeRun) -> None:
+    found = compare_runs([make_run("coop", 2), make_run("coop", 0)], device="cpu")
+    document = comparison_document(found)
+    text = "".join(check_page(as_html(document)).text)
+    for run in found.runs:
+        assert run.name in text
+        assert run.saved.prompt in text
+    assert "Settings that differ" in text
+    assert "The runs differ in: words" in text
+    assert "## Accuracy" in as_markdown(document)
+    values = json.loads(json.dumps(comparison_values(found), allow_nan=False))
+    assert values["differ"]["words"] == ["2", "0"]

@@ -1,0 +1,102 @@
+"""`ipl report` and `ipl compare`, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_check import check_page
+
+CPU = ("--device", "cpu", "--quiet")
+Ipl = Callable[..., Any]
+
+
+@pytest.fixture
+def run(saved_run: Path, home: Path) -> Path:
+    """Returns a copy of a run of one word, with its data in data/ beside it."""
+    shutil.copytree(saved_run.parent / "data", home / "data")
+    return Path(shutil.copytree(saved_run, home / "run"))
+
+
+def test_a_page_beside_the_run(ipl: Ipl, run: Path, home: Path, words_file: Path) -> None:
+    before = sorted(path.name for path in run.iterdir())
+    more = ("--words-file", words_file, "--resamples", "1")
+    result = ipl("report", "run", "--data", "data", *more, *CPU)
+    assert result.code == 0, result.err
+    assert "Written:  run-report.html" in result.out
+    page = check_page((home / "run-report.html").read_text())
+    word = json.loads((run / "config.json").read_text())["words"][0]
+    assert f"What “{word}” does" in "".join(page.text)
+    assert sorted(path.name for path in run.iterdir()) == before
+    assert "is there already" in ipl("report", "run", *CPU).error
+    assert ipl("report", "run", "--overwrite", *CPU).code == 0
+    assert "What this report does not have" in (home / "run-report.html").read_text()
+
+
+def test_other_formats_and_the_command_that_repeats_it(
+    ipl: Ipl, run: Path, home: Path, words_file: Path
+) -> None:
+    options = ("--data", "data", "--words-file", words_file, "--resamples", "0", *CPU)
+    result = ipl("report", "run", "--json", *options)
+    assert result.code == 0, result.err
+    values = result.json
+    assert not (home / "run-report.html").exists()
+    command = shlex.split(values["made"]["command"])
+    again = ipl(*command[1:], "--out", home / "again", *CPU)
+    assert again.code == 0, again.err
+    file = "prompt.safetensors"
+    assert (home / "again" / file).read_bytes() == (run / file).read_bytes()
+    assert ipl("report", "run", "--format", "md", "--out", "r.md", *options).code == 0
+    assert (home / "r.md").read_text().startswith("# What run has learnt\n")
+    assert ipl("report", "run", "--format", "json", "--out", "r.json", *options).code == 0
+    assert json.loads((home / "r.json").read_text())["words"] == values["words"]
+
+
+def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], pictures: Any, home: Path) -> None:
+    data = pictures({"<script>bad": 3, "castle": 3})
+    assert fit(data, "--out", home / "run").code == 0
+    result = ipl("report", "run", "--data", data, *CPU)
+    assert result.code == 0, result.err
+    page = check_page((home / "run-report.html").read_text())
+    assert "<script>bad" in "".join(page.text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("nowhere",), "No saved run at nowhere"),
+        (("run", "--data", "nowhere"), "No such file or folder: nowhere."),
+        (("run", "--format", "pdf"), "format is 'pdf'; allowed are html, md, json."),
+        (("run", "--out", "data"), "data is a folder"),
+        (("run", "--resamples", "-1"), "resamples is -1"),
+        (("run", "--images", "0"), "images is 0"),
+        (("run", "--plain", "train"), "give --data"),
+        (("run", "--plain", "run"), "has words"),
+        (("run", "--words-file", "nowhere"), "There is no word list nowhere."),
+    ],
+)
+def test_bad_input_gets_one_sentence(
+    ipl: Ipl, run: Path, home: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    before = sorted(home.iterdir())
+    assert told in ipl("report", *arguments, *CPU).error
+    assert sorted(home.iterdir()) == before
+
+
+def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
+    shutil.copytree(run, home / "other")
+    result = ipl("compare", "run", "other", "--data", "data", *CPU)
+    assert result.code == 0, result.err
+    text = "".join(check_page((home / "ipl-comparison.html").read_text()).text)
+    assert "2 prompts side by side" in text
+    assert "All settings that are kept in a run are the same." in text
+    values = ipl("compare", "run", "other", "--json", "--overwrite", *CPU).json
+    assert [one["name"] for one in values["runs"]] == ["run", "other"]
+    assert "at least two" in ipl("compare", "run", "--overwrite", *CPU).error
+    assert "is there already" in ipl("compare", "run", "other", *CPU).error
+    assert "No saved run" in ipl("compare", "run", "gone", "--overwrite", *CPU).error
