@@ -166,7 +166,8 @@ def heat(counts: Sequence[Sequence[int]], names: Sequence[str], alt: str) -> str
         parts.append(_name(x, label - 4, name, font, turned=True))
     edge = WIDTH - label
     parts.append(
-        f'<rect class="frame" x="{label:.1f}" y="{label:.1f}" width="{edge:.1f}" height="{edge:.1f}"/>'
+        f'<rect class="frame" x="{label:.1f}" y="{label:.1f}" '
+        f'width="{edge:.1f}" height="{edge:.1f}"/>'
     )
     return _svg(parts, WIDTH + 2, alt)
 
