@@ -141,7 +141,7 @@ def strips(groups: Sequence[Strip], alt: str, name: str) -> str:
 
 
 def heat(counts: Sequence[Sequence[int]], names: Sequence[str], alt: str) -> str:
-    """Returns a square of cells, stronger the larger their share of the row; rows are true classes."""
+    """Returns a square of cells, stronger the larger their share; rows are true classes."""
     size = len(names)
     label = min(104.0, 16 + 6.5 * max((len(name) for name in names), default=0))
     cell = (WIDTH - label) / size
