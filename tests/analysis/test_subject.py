@@ -116,3 +116,11 @@ def test_compared_runs(pocket: Backbone, make_run: MakeRun, six_scenes: Path) ->
 def test_one_run_is_no_comparison(pocket: Backbone, make_run: MakeRun) -> None:
     with pytest.raises(ConfigError, match="at least two"):
         compare_runs([make_run("coop", 0)])
+
+
+def test_nothing_held_out_is_told(pocket: Backbone, make_run: MakeRun, tmp_path: Path) -> None:
+    for name in open_run(make_run("coop", 0), pocket).saved.classes:
+        (tmp_path / name).mkdir()
+        draw(name, 0).save(tmp_path / name / "0.png")
+    with pytest.raises(DataError, match="no readable picture that training did not see"):
+        analyse(make_run("coop", 0), tmp_path, backbone=pocket, cache=False)

@@ -41,9 +41,20 @@ def test_no_more_than_twenty_are_ranked() -> None:
     assert facts.best[1].word == "w29"
 
 
+class _Lemma:
+    def __init__(self, name: str, times: int) -> None:
+        self._name, self._times = name, times
+
+    def name(self) -> str:
+        return self._name
+
+    def count(self) -> int:
+        return self._times
+
+
 class _Synset:
-    def __init__(self, part: str, text: str) -> None:
-        self.part, self.text = part, text
+    def __init__(self, part: str, text: str, times: int) -> None:
+        self.part, self.text, self.times = part, text, times
 
     def pos(self) -> str:
         return self.part
@@ -51,12 +62,17 @@ class _Synset:
     def definition(self) -> str:
         return self.text
 
+    def lemmas(self) -> list[_Lemma]:
+        return [_Lemma("far", 99), _Lemma("Remote", self.times)]
 
-def test_the_first_sense_of_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = [_Synset("s", "not far"), _Synset("n", "a device")]
+
+def test_the_sense_that_is_used_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [_Synset("n", "a device", 1), _Synset("s", "not near", 7), _Synset("v", "away", 7)]
     monkeypatch.setattr("ipl.lexicon.senses.look_up", lambda word: known)
     sense = sense_of("remote")
-    assert (sense.part, sense.definition, sense.others) == ("adjective", "not far", 1)
+    assert (sense.part, sense.definition, sense.others) == ("adjective", "not near", 2)
+    monkeypatch.setattr("ipl.lexicon.senses.look_up", lambda word: known[:1])
+    assert sense_of("remote").definition == "a device"
     monkeypatch.setattr("ipl.lexicon.senses.look_up", lambda word: [])
     assert sense_of("remote").definition == "WordNet has no meaning for it."
 

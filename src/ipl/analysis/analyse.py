@@ -17,8 +17,10 @@ from ipl.analysis.subject import Pictures, Subject, look_at, open_run
 from ipl.analysis.vectors import Vectors, describe
 from ipl.analysis.words import WordFacts, word_facts
 from ipl.backbone import Backbone
-from ipl.errors import ConfigError
+from ipl.errors import ConfigError, DataError
+from ipl.files import is_there
 from ipl.progress import SILENT, Reporter
+from ipl.saving import read_run
 
 IMAGES = 2000  # held-out pictures that a report looks at
 
@@ -82,12 +84,15 @@ def analyse(
 ) -> Analysis:
     """Returns what can be told of a saved run; without its data, what the run itself carries."""
     settings = settings or Settings()
+    read_run(run)  # RUN comes first, and all that is given is looked for before anything is loaded
+    if data is not None and not is_there(data):
+        raise DataError(f"No such file or folder: {data}.")
+    if settings.plain == TRAIN and data is None:
+        raise ConfigError("plain is 'train'; that needs the run's pictures: give --data.")
     subject = open_run(run, backbone, device, words_file, cache, reporter)
     plain = None
     if settings.plain not in (None, TRAIN):
         plain = read_plain(subject, Path(settings.plain))  # before anything long is done
-    if settings.plain == TRAIN and data is None:
-        raise ConfigError("plain is 'train'; that needs the run's pictures: give --data.")
     if data is not None:
         subject = replace(
             subject,

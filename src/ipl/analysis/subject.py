@@ -123,7 +123,10 @@ def look_at(
         kept = tuple(items[place] for place in places)
     test = look(kept, "held-out", store, strict, reporter)
     if not test.items:
-        raise DataError(f"{whole.name} has no readable picture that training did not see.")
+        raise DataError(
+            f"{whole.name} has no readable picture that training did not see; a report without "
+            "--data tells what the run itself carries."
+        )
     features = features_for(subject.learner, test)
     notes = (*whole.notes, *drawn.notes, *test.notes, *_same_shots(subject, drawn))
     return Pictures(str(data), dataset, novel, drawn, test, features, len(items) - len(kept), notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ipl.lexicon.filters import FilterUnavailable, look_up
 from ipl.lexicon.pool import Pool, proper_names
@@ -21,16 +22,21 @@ class Sense:
 
 
 def sense_of(word: str) -> Sense:
-    """Returns a word's first sense in WordNet, which is its most frequent one."""
+    """Returns the sense that WordNet has counted most often in texts, the first if it has none."""
     try:
         synsets = look_up(word)
     except FilterUnavailable as error:
         return Sense(None, f"{_remembered(word)} {error}", from_wordnet=False)
     if not synsets:
         return Sense(None, "WordNet has no meaning for it.")
-    first = synsets[0]
-    part = PARTS.get(first.pos(), first.pos())
-    return Sense(part, f"{first.definition()}", len(synsets) - 1)
+    # WordNet lists nouns before verbs before adjectives, so its first is not its most frequent.
+    best = max(synsets, key=lambda synset: _times(synset, word))
+    return Sense(PARTS.get(best.pos(), best.pos()), best.definition(), len(synsets) - 1)
+
+
+def _times(synset: Any, word: str) -> int:
+    """Returns how often the word was counted in this sense."""
+    return max((one.count() for one in synset.lemmas() if one.name().lower() == word), default=0)
 
 
 def _remembered(word: str) -> str:

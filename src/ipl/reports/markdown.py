@@ -25,7 +25,8 @@ def as_markdown(document: Document) -> str:
     """Returns the document as a Markdown text."""
     parts = [f"# {_plain(document.title)}", _plain(document.subtitle)]
     if document.prompt:
-        parts.append("> " + " ".join(map(_piece, document.prompt)))
+        said = "".join(f" {_piece(piece)}" for piece in document.prompt)
+        parts.append(f">{said}".replace(" .", "."))
     parts += [_plain(line) for line in document.lead]
     parts += [f"> {_plain(line)}" for line in document.warnings]
     for section in document.sections:

@@ -141,8 +141,9 @@ def strips(groups: Sequence[Strip], alt: str, name: str) -> str:
 
 
 def heat(counts: Sequence[Sequence[int]], names: Sequence[str], alt: str) -> str:
-    """Returns a square of cells, darker the larger the share of its row; rows are true classes."""
-    size, label = len(names), 104
+    """Returns a square of cells, stronger the larger their share; rows are true classes."""
+    size = len(names)
+    label = min(104.0, 16 + 6.5 * max((len(name) for name in names), default=0))
     cell = (WIDTH - label) / size
     font = min(12.0, max(6.0, cell * 0.8))
     parts = []
@@ -164,7 +165,10 @@ def heat(counts: Sequence[Sequence[int]], names: Sequence[str], alt: str) -> str
         x = label + j * cell + cell / 2 + font / 3
         parts.append(_name(x, label - 4, name, font, turned=True))
     edge = WIDTH - label
-    parts.append(f'<rect class="frame" x="{label}" y="{label}" width="{edge}" height="{edge}"/>')
+    parts.append(
+        f'<rect class="frame" x="{label:.1f}" y="{label:.1f}" '
+        f'width="{edge:.1f}" height="{edge:.1f}"/>'
+    )
     return _svg(parts, WIDTH + 2, alt)
 
 

@@ -47,7 +47,7 @@ def _chance(chance: Chance) -> list[Block]:
         ),
         _strips(chance),
     ]
-    columns = ("word replaced", "place by loss", "accuracy with random words, mean", "best")
+    columns = ("word", "place by loss", "mean accuracy of random words", "best of them")
     rows = []
     for word, scores in zip(chosen.words, chance.singles, strict=True):
         place = place_among(chosen.prompt.loss, [one.loss for one in scores])

@@ -57,7 +57,7 @@ def _confusion(found: Outcomes) -> list[Block]:
         Heading("Which classes are taken for which"),
         Text(
             "Rows are the true classes, columns what they were taken for: blue is right, orange "
-            "wrong, and darker is a larger share of the row."
+            "wrong, and a stronger colour is a larger share of the row."
             if before.counts
             else "There are too many classes to draw all of them."
         ),

@@ -92,7 +92,8 @@ def _word(word: WordFacts, step: int) -> list[Block]:
         meaning = f"Sense: {sense.definition}"
     place = f"It has {ordinal(word.place)} place among the best {len(word.best)} of step {step}"
     if word.lead is not None:
-        place += f", {abs(word.lead):.4f} {'ahead of' if word.lead >= 0 else 'behind'} the next"
+        far = f"{abs(word.lead):.4f}" if abs(word.lead) >= 1e-4 else "less than 0.0001"
+        place += f", {far} {'ahead of' if word.lead >= 0 else 'behind'} the next"
     before = [
         f"{ordinal(place)} at step {number}" if place else f"not among them at step {number}"
         for number, place in enumerate(word.earlier, start=1)
