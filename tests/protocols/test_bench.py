@@ -14,6 +14,7 @@ from ipl.backbone import Backbone, FeatureStore
 from ipl.classifier import PromptClassifier
 from ipl.datasets import read_benchmark, split_base_novel
 from ipl.errors import BackboneError
+from ipl.learners import Batch, CoOp
 from ipl.lexicon import Pool
 from ipl.protocols import Bench, Place, Run, zero_shot_accuracy
 from ipl.protocols.tasks import base_shots
@@ -61,6 +62,22 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
     assert plain["data"]["train_images"] == 6
     assert plain["peak_memory"] > 0
     assert plain["profile"] is None
+
+
+def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
+    place: Place, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = CoOp.loss
+
+    def breaks(self: CoOp, batch: Batch) -> torch.Tensor:
+        broken = self.backbone.precision == "fp16"
+        return loss(self, batch) * (float("inf") if broken else 1.0)
+
+    (plain,) = done(place, *runs(words=0))
+    monkeypatch.setattr(CoOp, "loss", breaks)
+    (wide,) = done(place, *runs(words=0, precision="fp16"))
+    assert "It overflowed in fp16 and was learnt in fp32." in wide["notes"]
+    assert wide["accuracy"] == plain["accuracy"]
 
 
 def test_hashes_tell_splits_and_shots_apart(place: Place, runs: Runs) -> None:

@@ -166,6 +166,10 @@ class Bench:
             classifier.fit(task.learn, features=store)
         fitted = time.perf_counter()
         notes = [*classifier.notes_, *watch.notes]
+        used = classifier.learner_.backbone
+        if used is not store.backbone:  # what overflows is trained again in a wider precision
+            notes.append(f"It overflowed in {run.precision} and was learnt in {used.precision}.")
+            store = FeatureStore(used)
         accuracy = {
             name: classifier.with_classes(test.dataset).score(test.dataset, features=store)
             for name, test in tests.items()
