@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
 from ipl.errors import ConfigError, did_you_mean
@@ -10,7 +11,7 @@ from ipl.errors import ConfigError, did_you_mean
 E = TypeVar("E", bound="Estimator")
 
 
-class Estimator:
+class Estimator(ABC):
     """Parameters that can be read, set, checked and copied, as `clone` and `GridSearchCV` ask."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -35,13 +36,13 @@ class Estimator:
             raise
         return self
 
+    @abstractmethod
     def check_params(self) -> None:
         """Raises ConfigError for parameters out of range or at odds with each other."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fitted(self) -> bool:
         """Returns whether something has been learnt."""
-        raise NotImplementedError
 
     # -- what scikit-learn calls by name ----------------------------------------------------------
 
