@@ -35,6 +35,10 @@ class Reporter:
         self.warned.append(message)
         self.console.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
 
+    def tell(self, news: object) -> None:
+        """Takes in a word or an epoch as it comes; a terminal is told enough by the rest."""
+        del news
+
     @contextmanager
     def task(self, title: str, total: int | None) -> Iterator[Advance]:
         """Yields advance(steps, note) for a piece of work; a `total` of None is unknown."""

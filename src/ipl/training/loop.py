@@ -55,6 +55,8 @@ def train(
             if epoch in arrivals:
                 learner.place_word(arrivals[epoch])
         reporter.say(f"Going on after epoch {len(epochs)} of {recipe.epochs}.")
+        for done in epochs:
+            reporter.tell(done)
     started = time.perf_counter() - spent
     step: Step | None = None
     with _threads(learner), reporter.task("Training", recipe.epochs) as advance:
@@ -78,6 +80,7 @@ def train(
                 tensors = everything(learner, optimiser, average) if bookmark.cache else {}
                 bookmark.turn_to(State(tensors, tuple(epochs), time.perf_counter() - started))
                 advance(note=f"loss {mean:.3f}")
+                reporter.tell(epochs[-1])
         except NotFiniteError:
             bookmark.remove()
             raise

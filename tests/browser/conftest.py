@@ -1,0 +1,84 @@
+"""A browser that is installed on the machine, driven by Playwright, with an eye on its console."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+LOCAL = ("http://127.0.0.1:", "file://", "data:", "blob:", "about:")
+
+
+@dataclass
+class Watch:
+    """What a page complained of, and what it asked for elsewhere."""
+
+    errors: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Yields the installed Chromium, without a window."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        missing = f"no browser is installed (one of {', '.join(NAMES)})"
+        if os.environ.get("IPL_BROWSER") == "required":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """Returns what the pages of this test complained of so far."""
+    return Watch()
+
+
+@pytest.fixture
+def open_page(browser: Browser, watch: Watch) -> Iterator[Callable[..., Page]]:
+    """Yields open_page(address, **context): a page of its own, as of another person.
+
+    At the end no page may have had an error in its console or asked for anything elsewhere.
+    """
+    contexts = []
+
+    def look_at(page: Page) -> None:
+        page.on("pageerror", lambda error: watch.errors.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and watch.errors.append(line.text))
+
+    def guard(route: Any) -> None:
+        if route.request.url.startswith(LOCAL):
+            route.continue_()
+        else:
+            watch.elsewhere.append(route.request.url)
+            route.abort()
+
+    def open_one(address: str, **context: Any) -> Page:
+        own = browser.new_context(**context)
+        contexts.append(own)
+        own.set_default_timeout(30_000)
+        own.route("**/*", guard)
+        page = own.new_page()
+        look_at(page)
+        page.goto(address)
+        return page
+
+    yield open_one
+    for own in contexts:
+        own.close()
+    assert watch.elsewhere == []
+    assert watch.errors == []
