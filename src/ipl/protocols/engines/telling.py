@@ -14,9 +14,9 @@ SECONDS_BETWEEN_NOTES = 1.0
 class Telling(Reporter):
     """Tells in short notes; warnings are kept, because a record holds them."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__(quiet=True)
-        self.tell = tell
+        self._note = note
         self._told = 0.0
 
     def say(self, message: str) -> None:
@@ -36,6 +36,6 @@ class Telling(Reporter):
             done += steps
             if time.monotonic() - self._told >= SECONDS_BETWEEN_NOTES:
                 self._told = time.monotonic()
-                self.tell(f"{title.lower()} {done} of {total} {note}".rstrip())
+                self._note(f"{title.lower()} {done} of {total} {note}".rstrip())
 
         yield advance
