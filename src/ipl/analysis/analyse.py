@@ -99,7 +99,7 @@ def analyse(
             pictures=look_at(subject, data, settings.images, settings.strict, reporter),
         )
     if settings.plain == TRAIN and subject.pictures is not None and subject.words:
-        plain = train_plain(subject, subject.pictures, reporter)
+        plain = train_plain(subject, subject.pictures.shots, reporter)
     parts = _on_pictures(subject, settings, plain, reporter)
     vectors = describe(subject.learner, subject.saved.training, subject.candidates)
     beside = None if plain is None else describe(plain.learner, plain.training, subject.candidates)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ipl.analysis.subject import Pictures, Subject
+from ipl.analysis.subject import Subject
 from ipl.errors import ConfigError
 from ipl.learners import Learner, Recipe
 from ipl.progress import SILENT, Reporter
 from ipl.saving import find_backbone, read_run, restore
+from ipl.selection import Seen
 from ipl.training import fit_learner
 
 TRAIN = "train"  # in place of a folder
@@ -42,7 +43,7 @@ def read_plain(subject: Subject, folder: Path) -> Plain:
     return Plain(learner, saved.training, f"{saved.learner} without words, the run {folder}")
 
 
-def train_plain(subject: Subject, pictures: Pictures, reporter: Reporter = SILENT) -> Plain:
+def train_plain(subject: Subject, shots: Seen, reporter: Reporter = SILENT) -> Plain:
     """Returns the run's learner trained without words, on the same shots with the same seed.
 
     What the run set other than its published numbers is set so again; the rest is what is
@@ -60,12 +61,12 @@ def train_plain(subject: Subject, pictures: Pictures, reporter: Reporter = SILEN
         return kind(subject.learner.backbone, layout, names, *how)
 
     cache = subject.store.cache
-    fitted = fit_learner(make, (0,), (), pictures.shots, views, recipe, seed, reporter, cache)
+    fitted = fit_learner(make, (0,), (), shots, views, recipe, seed, reporter, cache)
     training = {**vars(recipe), "seed": seed}
     return Plain(
         fitted.learner,
         training,
-        f"{kind.name} without words, trained for this report: {recipe.epochs} epochs, seed {seed}, "
+        f"{kind.name} without words, trained for comparison: {recipe.epochs} epochs, seed {seed}, "
         "the same shots",
     )
 

@@ -12,7 +12,7 @@ from ipl.analysis.metrics import log_probabilities, score
 from ipl.analysis.scoring import scorer
 from ipl.backbone import Backbone, FeatureStore
 from ipl.cache import Cache
-from ipl.datasets import Dataset, read_dataset
+from ipl.datasets import Dataset, Item, read_dataset
 from ipl.errors import DataError, SavedRunError
 from ipl.learners import Learner
 from ipl.lexicon import Pool
@@ -22,6 +22,18 @@ from ipl.selection import Objective, Search, Seen, Selection, Template, WordChoi
 from ipl.training import features_for
 
 SAME_LOSS = 1e-3  # two computations of one loss on different machines differ by far less
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The run's data, with the shots as training drew them."""
+
+    source: str
+    dataset: Dataset  # the run's classes
+    novel: Dataset | None  # the data's other classes, if there are two or more
+    shots: Seen
+    rest: tuple[Item, ...]  # training pictures that were not drawn
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -107,29 +119,44 @@ def _pool(learner: Learner, selection: Selection | None, words_file: Path | None
     )
 
 
+def draw_again(
+    subject: Subject, data: Path, strict: bool = False, reporter: Reporter = SILENT
+) -> Drawn:
+    """Returns the run's data with its shots drawn again, and a note if they are not its own."""
+    saved, whole = subject.saved, read_dataset(data, strict)
+    dataset, novel = _halves(whole, saved, subject.folder)
+    count, seed = int(saved.training.get("shots", 16)), int(saved.training.get("seed", 1))
+    shots, rest = draw_shots(dataset, count, seed, subject.store, strict, reporter)
+    notes = (*whole.notes, *shots.notes, *_same_shots(subject, shots))
+    return Drawn(str(data), dataset, novel, shots, rest, notes)
+
+
 def look_at(
     subject: Subject, data: Path, most: int, strict: bool = False, reporter: Reporter = SILENT
 ) -> Pictures:
     """Returns the run's pictures: its shots drawn again, and up to `most` of those held out."""
-    saved, whole = subject.saved, read_dataset(data, strict)
-    dataset, novel = _halves(whole, saved, subject.folder)
-    store, training = subject.store, saved.training
-    shots, seed = int(training.get("shots", 16)), int(training.get("seed", 1))
-    drawn, rest = draw_shots(dataset, shots, seed, store, strict, reporter)
-    items = dataset.test or rest
+    drawn = draw_again(subject, data, strict, reporter)
+    items = drawn.dataset.test or drawn.rest
     kept = items
     if len(items) > most:
         places = sorted(random.Random(0).sample(range(len(items)), most))
         kept = tuple(items[place] for place in places)
-    test = look(kept, "held-out", store, strict, reporter)
+    test = look(kept, "held-out", subject.store, strict, reporter)
     if not test.items:
         raise DataError(
-            f"{whole.name} has no readable picture that training did not see; a report without "
-            "--data tells what the run itself carries."
+            f"{drawn.dataset.name} has no readable picture that training did not see; a report "
+            "without --data tells what the run itself carries."
         )
-    features = features_for(subject.learner, test)
-    notes = (*whole.notes, *drawn.notes, *test.notes, *_same_shots(subject, drawn))
-    return Pictures(str(data), dataset, novel, drawn, test, features, len(items) - len(kept), notes)
+    return Pictures(
+        source=drawn.source,
+        dataset=drawn.dataset,
+        novel=drawn.novel,
+        shots=drawn.shots,
+        test=test,
+        features=features_for(subject.learner, test),
+        left_out=len(items) - len(kept),
+        notes=(*drawn.notes, *test.notes),
+    )
 
 
 def _halves(whole: Dataset, saved: SavedPrompt, folder: Path) -> tuple[Dataset, Dataset | None]:

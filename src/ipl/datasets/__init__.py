@@ -19,7 +19,7 @@ from ipl.datasets.dataset import (
 )
 from ipl.datasets.domains import check_same_classes
 from ipl.datasets.fewshot import check_draw, sample_shots, split_base_novel
-from ipl.datasets.images import Picture, UnreadableImageError, open_image
+from ipl.datasets.images import Picture, UnreadableImageError, open_image, small_jpeg
 from ipl.datasets.pairs import read_labels, read_pairs
 from ipl.datasets.presence import check_files, missing_files
 from ipl.datasets.published import check_name, read_benchmark
@@ -54,6 +54,7 @@ __all__ = [
     "read_table",
     "sample_shots",
     "scenes_dataset",
+    "small_jpeg",
     "split_base_novel",
     "teacher_template_of",
     "template_of",

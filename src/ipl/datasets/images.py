@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,15 @@ def open_image(path: Path | Picture) -> Image.Image:
         truncated = "truncated" in str(error).lower() or isinstance(error, EOFError)
         reason = "the file is truncated" if truncated else "the image is damaged"
         raise UnreadableImageError(f"{path}: {reason}") from None
+
+
+def small_jpeg(path: Path | Picture, side: int) -> bytes:
+    """Returns the picture as a JPEG file, at most `side` pixels wide and high."""
+    image = open_image(path)
+    image.thumbnail((side, side), Image.Resampling.LANCZOS)
+    file = BytesIO()
+    image.save(file, "JPEG", quality=80)
+    return file.getvalue()
 
 
 def _taken(picture: Picture) -> Image.Image:

@@ -13,16 +13,21 @@ except ModuleNotFoundError as error:
 
 from ipl.serving.app import create_app
 from ipl.serving.batcher import Batcher
-from ipl.serving.limits import Limits, Refusal
+from ipl.serving.limits import Gate, Limits, Refusal
+from ipl.serving.problems import say_errors_in_json
 from ipl.serving.server import address_of, is_loopback, listen, run_server
+from ipl.serving.uploads import read_object
 
 __all__ = [
     "Batcher",
+    "Gate",
     "Limits",
     "Refusal",
     "address_of",
     "create_app",
     "is_loopback",
     "listen",
+    "read_object",
     "run_server",
+    "say_errors_in_json",
 ]

@@ -10,17 +10,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
-from starlette.exceptions import HTTPException
+from fastapi.responses import HTMLResponse
 
 from ipl._version import __version__
 from ipl.classifier import PromptClassifier
-from ipl.errors import IplError
 from ipl.serving.batcher import Batcher
 from ipl.serving.limits import Gate, Limits, Refusal
 from ipl.serving.model import Model, Question, Ranked
 from ipl.serving.page import PAGE_HEADERS, page
 from ipl.serving.pictures import read_picture
+from ipl.serving.problems import say_errors_in_json
 from ipl.serving.schema import RESPONSES, Health, Prediction, PromptInfo, request_body
 from ipl.serving.uploads import read_request
 
@@ -113,30 +112,5 @@ def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> Fa
     async def docs() -> HTMLResponse:
         return HTMLResponse(page(app.openapi(), service.model.about(), limits), 200, PAGE_HEADERS)
 
-    _say_errors_in_json(app)
+    say_errors_in_json(app)
     return app
-
-
-def _say_errors_in_json(app: FastAPI) -> None:
-    """Makes every error one sentence; a bug's traceback goes to the log and nowhere else."""
-
-    @app.exception_handler(Refusal)
-    async def refusal(_: Request, error: Refusal) -> Response:
-        return problem(error.status, error.sentence, error.headers)
-
-    @app.exception_handler(IplError)
-    async def bad_input(_: Request, error: IplError) -> Response:
-        return problem(422, str(error))
-
-    @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, error.detail.rstrip(".") + ".", error.headers)
-
-    @app.exception_handler(Exception)
-    async def bug(_: Request, __: Exception) -> Response:
-        return problem(500, "The service made a mistake; its log says which.")
-
-
-def problem(status: int, sentence: str, headers: Any = None) -> JSONResponse:
-    """Returns an error as the client gets it."""
-    return JSONResponse({"error": sentence}, status, headers)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
+from ipl.pages import render
 from ipl.serving.limits import Limits
 
 # Whatever gets into the page, a browser runs and loads nothing.
@@ -19,7 +18,4 @@ PAGE_HEADERS = {
 def page(openapi: dict[str, Any], about: dict[str, Any], limits: Limits) -> str:
     """Returns the page of an OpenAPI document, with the prompt and the limits."""
     source = (files("ipl.serving") / "page.html.jinja").read_text(encoding="utf-8")
-    environment = Environment(
-        undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(source).render(api=openapi, about=about, limits=limits)
+    return render(source, api=openapi, about=about, limits=limits)

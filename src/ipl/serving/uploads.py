@@ -40,8 +40,7 @@ async def read_request(request: Request, limits: Limits) -> Callable[[], Asked]:
         raise Refusal(
             415, f"Content-Type is {kind!r}; allowed are multipart/form-data and application/json."
         )
-    _check_announced(request.headers.get("content-length"), limits.max_bytes)
-    request = Request(request.scope, bounded(request.receive, limits))
+    request = within(request, limits)
     try:
         if kind == "application/json":
             body = await request.body()
@@ -55,7 +54,24 @@ async def read_request(request: Request, limits: Limits) -> Callable[[], Asked]:
             texts = [(name, value) for name, value in given if isinstance(value, str)]
         return lambda: _from_form(files, texts, limits)
     except ClientDisconnect:
-        raise Refusal(400, "The connection was closed before the whole request had come.") from None
+        raise _gone() from None
+
+
+async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
+    """Returns the JSON object in a request, read in time and within its limit."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(415, f"Content-Type is {kind!r}; it must be application/json.")
+    try:
+        return _object(await within(request, limits).body())
+    except ClientDisconnect:
+        raise _gone() from None
+
+
+def within(request: Request, limits: Limits) -> Request:
+    """Returns the request, whose body can be read no further than its limits."""
+    _check_announced(request.headers.get("content-length"), limits.max_bytes)
+    return Request(request.scope, bounded(request.receive, limits))
 
 
 def bounded(receive: Receive, limits: Limits) -> Receive:
@@ -89,13 +105,22 @@ def _too_large(most: int) -> Refusal:
     return Refusal(413, f"The request is larger than {most:,} bytes.")
 
 
-def _from_json(body: bytes, limits: Limits) -> Asked:
+def _gone() -> Refusal:
+    return Refusal(400, "The connection was closed before the whole request had come.")
+
+
+def _object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
         raise Refusal(400, "The request is not JSON.") from None
     if not isinstance(value, dict):
-        raise Refusal(422, "The request must be a JSON object with the field image.")
+        raise Refusal(422, "The request must be a JSON object.")
+    return value
+
+
+def _from_json(body: bytes, limits: Limits) -> Asked:
+    value = _object(body)
     _check_fields(value)
     text = value.get("image")
     if not isinstance(text, str):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
-from PIL import Image
-
-from ipl.datasets import Item, UnreadableImageError, open_image
+from ipl.datasets import Item, UnreadableImageError, small_jpeg
 from ipl.prompts import ClassName, PromptLayout, Soft, WordSlot
 from ipl.prompts.layout import Text as FixedText
 from ipl.reports.document import Piece
@@ -61,13 +58,10 @@ def file_name(item: Item) -> str:
 def thumbnail(item: Item) -> str | None:
     """Returns a small JPEG of a picture as a data URI; None if it can no longer be opened."""
     try:
-        image = open_image(item.path)
+        data = small_jpeg(item.path, SIDE)
     except UnreadableImageError:
         return None
-    image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
-    buffer = BytesIO()
-    image.save(buffer, "JPEG", quality=80)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return "data:image/jpeg;base64," + base64.b64encode(data).decode("ascii")
 
 
 def pieces(line: str) -> tuple[Piece, ...]:
