@@ -61,7 +61,7 @@ def compare_runs(
     if len(folders) < 2:
         raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
     every = [read_run(folder) for folder in folders]  # before anything is computed
-    names, runs, notes = _names(folders), [], list[str]()
+    names, runs, notes = run_names(folders), [], list[str]()
     loaded: dict[str, Backbone] = {}
     with reporter.task("Looking at runs", len(folders)) as advance:
         for name, folder, saved in zip(names, folders, every, strict=True):
@@ -108,7 +108,7 @@ def _look(
     )
 
 
-def _names(folders: Sequence[Path]) -> list[str]:
+def run_names(folders: Sequence[Path]) -> list[str]:
     """Returns the last part of each path, or the whole path where two end alike."""
     short = [folder.resolve().name for folder in folders]
     return short if len(set(short)) == len(short) else [str(folder) for folder in folders]

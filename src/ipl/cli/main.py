@@ -21,6 +21,7 @@ from ipl.cli import (
     learners,
     predict,
     push,
+    rate,
     recipe,
     report,
     select,
@@ -53,6 +54,7 @@ app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)
 app.command("predict")(predict.predict)
 app.command("push")(push.push)
+app.command("rate")(rate.rate)
 app.add_typer(recipe.app, name="recipe")
 app.command("report")(report.report)
 app.command("select")(select.select)

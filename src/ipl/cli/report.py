@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ import typer
 
 from ipl.cli import common
 from ipl.cli.common import out, print_json, stopping
-from ipl.errors import ConfigError
+from ipl.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from ipl.analysis import Missing
+    from ipl.rating import RunRating
     from ipl.reports.document import Document
 
 FORMATS = ("html", "md", "json")
@@ -31,6 +34,9 @@ def report(
     kind: str = FORMAT,
     plain: str | None = typer.Option(
         None, "--plain", help="The learner without words beside it: train, or a saved run."
+    ),
+    ratings: Path | None = typer.Option(
+        None, "--ratings", help="A study of `ipl rate` (default: RUN-ratings, if it is there)."
     ),
     resamples: int = typer.Option(
         5, "--resamples", help="How often to choose words again for other shots; 0: never."
@@ -58,15 +64,17 @@ def report(
 
     reporter = Reporter(quiet=quiet)
     settings = Settings(resamples, images, plain, strict)
+    rated, unrated = people_of(run, ratings)
     with stopping(lambda: "nothing was written."):
         analysis = analyse(
             run, data, settings, backbone, device, words_file, not no_cache, reporter
         )
         for note in analysis.pictures.notes if analysis.pictures else ():
             reporter.warn(note)
-        values = report_values(analysis)
+        analysis = replace(analysis, missing=(*analysis.missing, *unrated))
+        values = report_values(analysis, rated)
         if not as_json:
-            write_page(target, kind, report_document(analysis), values)
+            write_page(target, kind, report_document(analysis, rated), values)
     if as_json:
         print_json(values)
         return
@@ -74,6 +82,22 @@ def report(
     for missing in analysis.missing:
         console.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
     console.print(f"Written:  {target}", markup=False, soft_wrap=True)
+
+
+def people_of(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[Missing, ...]]:
+    """Returns the ratings of a run; a study that was not asked for may be of no use."""
+    from ipl.analysis import Missing
+    from ipl.rating import default_study, is_study, ratings_of
+
+    if study is not None:
+        return ratings_of(run, study), ()
+    beside = default_study(run)
+    if not is_study(beside):
+        return None, ()
+    try:
+        return ratings_of(run, beside), ()
+    except DataError as error:
+        return None, (Missing("what people say of the words", str(error)),)
 
 
 def default_target(run: Path, kind: str) -> Path:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ipl._version import __version__
 from ipl.analysis import PROMPT, ZERO_SHOT, Analysis, place_among
+from ipl.rating import RunRating
 from ipl.reports.account.belief import belief_section
 from ipl.reports.account.inside import vectors_section
 from ipl.reports.account.made import made_section
 from ipl.reports.account.outcomes import outcomes_section
+from ipl.reports.account.people import people_section
 from ipl.reports.account.shown import listed, ordinal, percent, pieces, several
 from ipl.reports.account.values import report_values
 from ipl.reports.account.words import effects_section, words_section
@@ -22,14 +24,16 @@ FOOT = (
 )
 
 
-def report_document(analysis: Analysis) -> Document:
-    """Returns the whole report."""
+def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Document:
+    """Returns the whole report, with what people say of the words if they were asked."""
     saved = analysis.subject.saved
     sections = [words_section(analysis)]
     if analysis.effects:
         sections.append(effects_section(analysis))
     if analysis.chance is not None or analysis.stability is not None:
         sections.append(belief_section(analysis))
+    if ratings is not None:
+        sections.append(people_section(ratings, {word.word: word.gain for word in analysis.words}))
     if analysis.outcomes is not None:
         sections.append(outcomes_section(analysis))
     sections.append(vectors_section(analysis))

@@ -7,11 +7,12 @@ from typing import Any
 
 from ipl.analysis import Analysis, place_among
 from ipl.datasets import Item
+from ipl.rating import RunRating
 from ipl.reports.account.shown import file_name
 
 
-def report_values(analysis: Analysis) -> dict[str, Any]:
-    """Returns everything a report tells, without its pictures."""
+def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[str, Any]:
+    """Returns everything a report tells, without its pictures; raters stay without names."""
     saved, pictures = analysis.subject.saved, analysis.pictures
     selection = analysis.subject.selection
     return {
@@ -35,6 +36,7 @@ def report_values(analysis: Analysis) -> dict[str, Any]:
         "effects": plain_values(analysis.effects),
         "chance": _chance(analysis),
         "stability": plain_values(analysis.stability),
+        "people": plain_values(ratings),
         "outcomes": plain_values(analysis.outcomes),
         "vectors": plain_values(analysis.vectors),
         "plain_learner": None

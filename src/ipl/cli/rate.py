@@ -1,0 +1,147 @@
+"""`ipl rate RUNS...`: people rate how relevant the words of saved prompts are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ipl.cli import common
+from ipl.cli.common import out, print_json, stopping, typed
+from ipl.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from ipl.progress import Reporter
+    from ipl.rating import Making
+
+
+def rate(
+    runs: list[Path] = typer.Argument(
+        metavar="RUN...", help="Folders that `ipl fit` saved; or one study, to go on with it."
+    ),
+    data: list[Path] | None = typer.Option(
+        None, "--data", help="The data of the runs: one for all, or given once for each."
+    ),
+    save_to: Path | None = typer.Option(
+        None, "--out", help="The folder of the study (default: RUN-ratings beside the first run)."
+    ),
+    plain: Path | None = typer.Option(
+        None, "--plain", help="A saved run without words (default: it is trained)."
+    ),
+    results: bool = typer.Option(
+        False, "--results", help="Serve nothing; tell what the ratings come to so far."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
+    port: int = typer.Option(8001, min=0, max=65535, help="Port; 0 takes a free one."),
+    words_file: Path | None = typer.Option(
+        None, "--words-file", help="The list of words that a run chose from, if it had its own."
+    ),
+    backbone: str | None = common.MOVED_BACKBONE,
+    device: str = common.DEVICE,
+    no_cache: bool = common.NO_CACHE,
+    strict: bool = common.STRICT,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
+) -> None:
+    """Serve a page on which people rate words from 1 to 5, blind; Ctrl-C ends it and sums up."""
+    from ipl.progress import Reporter
+    from ipl.rating import Making
+
+    reporter = Reporter(quiet=quiet)
+    folder, there = study_of(runs, save_to)
+    if results:
+        if not there:
+            raise DataError(f"There is no study at {folder} yet.")
+    else:
+        making = Making(plain, words_file, backbone, device, not no_cache, strict)
+        serve_study(folder, [] if there else runs, data or [], making, host, port, reporter)
+    sum_up(folder, as_json, reporter)
+
+
+def study_of(given: list[Path], save_to: Path | None) -> tuple[Path, bool]:
+    """Returns the folder of the study that is meant, and whether it is there already."""
+    from ipl.files import is_folder
+    from ipl.rating import default_study, fingerprint, is_study, read_runs, read_study
+    from ipl.rating.study import FILE, check_target
+    from ipl.saving.format import CONFIG
+
+    if is_study(given[0]):
+        if len(given) > 1 or save_to is not None:
+            raise ConfigError(f"{given[0]} is a study; give it alone, without runs and --out.")
+        return given[0], True
+    if is_folder(given[0]) and not (given[0] / CONFIG).exists():
+        raise DataError(f"{given[0]} is neither a saved run ({CONFIG}) nor a study ({FILE}).")
+    every = read_runs(given)
+    folder = save_to or default_study(given[0])
+    if not is_study(folder):
+        check_target(folder)
+        return folder, False
+    held = {run.fingerprint for run in read_study(folder).runs}
+    if held != {fingerprint(saved) for saved in every}:
+        raise ConfigError(
+            f"{folder} is a study of other runs, or of these before they were trained again; "
+            "choose another folder with --out."
+        )
+    return folder, True
+
+
+def serve_study(
+    folder: Path,
+    runs: list[Path],
+    data: list[Path],
+    making: Making,
+    host: str,
+    port: int,
+    reporter: Reporter,
+) -> None:
+    """Serves a study until Ctrl-C or SIGTERM; with `runs` it is made first."""
+    from ipl.files import check_writable
+    from ipl.protocols.claims import Claims
+    from ipl.rating import Raters, make_study, read_study, write_study
+    from ipl.rating.app import LIMITS, create_rating_app
+    from ipl.serving import address_of, is_loopback, listen, run_server
+
+    if runs and not data:
+        raise ConfigError("A new study shows pictures: give the data of the runs with --data.")
+    check_writable(folder)
+    kept = "no study was made." if runs else "nothing had been served."
+    with listen(host, port) as bound, stopping(lambda: kept):
+        if not is_loopback(bound):
+            reporter.warn(
+                f"{host} can be reached from other machines; there is no authentication and no "
+                "TLS: anyone there can rate, under any name."
+            )
+        if runs:
+            write_study(folder, *make_study(runs, data, making, reporter))
+            kept = f"the study is in {folder}."
+        study = read_study(folder)
+        with Claims(folder) as claims:
+            if not claims.take("study"):
+                raise ConfigError(f"{folder} is being served by another process already.")
+            names = {"127.0.0.1", "localhost", "[::1]", host.lower()}
+            hosts = frozenset(names) if is_loopback(bound) else None
+            raters = Raters(folder, study)
+            app = create_rating_app(folder, study, raters, hosts, reporter.warn)
+            bound.listen()
+            reporter.say(
+                f"{len(study.items)} words of {len(study.runs)} run(s) can be rated at "
+                f"{address_of(bound)} (Ctrl-C ends it and sums up)."
+            )
+            run_server(app, bound, LIMITS)
+
+
+def sum_up(folder: Path, as_json: bool, reporter: Reporter) -> None:
+    """Tells what the ratings come to, and writes ratings.csv."""
+    from ipl.rating import Raters, read_study, results, write_sheet
+    from ipl.reports.ratings import ratings_report, ratings_values
+
+    study = read_study(folder)
+    raters = Raters(folder, study).every()
+    found = results(folder.resolve().name, study, raters)
+    if as_json:
+        print_json(ratings_values(found))
+    else:
+        out().print(ratings_report(found))
+    path = write_sheet(folder, study, raters)
+    reporter.say(f"Every rating is in {path}; go on with: {typed('rate', folder)}")
