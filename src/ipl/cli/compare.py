@@ -20,6 +20,9 @@ def compare(
         None, "--out", help="The file to write (default: ipl-comparison.html, .md or .json)."
     ),
     kind: str = FORMAT,
+    ratings: Path | None = typer.Option(
+        None, "--ratings", help="A study of `ipl rate` with people's ratings of these runs."
+    ),
     images: int = IMAGES,
     device: str = common.DEVICE,
     overwrite: bool = OVERWRITE,
@@ -32,16 +35,18 @@ def compare(
 
     from ipl.analysis import compare_runs
     from ipl.progress import Reporter
+    from ipl.rating import read_results
     from ipl.reports.comparison import comparison_document, comparison_values
 
     reporter = Reporter(quiet=quiet)
+    study = None if ratings is None else read_results(ratings)
     with stopping(lambda: "nothing was written."):
         found = compare_runs(runs, data, images, device, not no_cache, reporter)
         for note in found.notes:
             reporter.warn(note)
-        values = comparison_values(found)
+        values = comparison_values(found, study)
         if not as_json:
-            write_page(target, kind, comparison_document(found), values)
+            write_page(target, kind, comparison_document(found, study), values)
     if as_json:
         print_json(values)
         return

@@ -115,7 +115,7 @@ def create_rating_app(
             asked = await read_object(request, LIMITS)
             name, item, rating = (asked.get(field) for field in ("name", "item", "rating"))
             try:
-                done = await asyncio.to_thread(raters.rate, clean_name(name), item, rating)
+                done = await asyncio.to_thread(raters.rate, name, item, rating)
             except (ConfigError, DataError):
                 raise
             except IplError as error:  # a disk that is full

@@ -33,7 +33,7 @@ class Making:
 
     plain: Path | None = None  # a saved run; None: it is trained
     words_file: Path | None = None
-    backbone: str | None = None
+    backbone: str | Backbone | None = None
     device: str = "auto"
     cache: bool = True
     strict: bool = False
@@ -46,7 +46,7 @@ def read_runs(folders: Sequence[Path]) -> list[SavedPrompt]:
         if not saved.words:
             raise ConfigError(f"The run {folder} has no words; there is nothing to rate.")
         if (mark := fingerprint(saved)) in seen:
-            raise ConfigError(f"The runs {seen[mark]} and {folder} are the same.")
+            raise ConfigError(f"The runs {seen[mark]} and {folder} are the same prompt; give one.")
         seen[mark] = folder
     return every
 

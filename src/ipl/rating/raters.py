@@ -28,7 +28,8 @@ class Answer:
     time: str
 
     def __post_init__(self) -> None:
-        if isinstance(self.rating, bool) or self.rating not in SCALE:
+        whole = isinstance(self.rating, int) and not isinstance(self.rating, bool)
+        if not whole or self.rating not in SCALE:
             raise DataError(f"rating is {str(self.rating)[:40]}; allowed are 1 to 5.")
 
 
@@ -80,11 +81,12 @@ class Raters:
         if key_of(name) not in self._raters and len(self._raters) >= self.most:
             raise ConfigError(f"{self.most} people have rated already; no more are taken.")
 
-    def rate(self, name: str, item: Any, rating: Any) -> int:
+    def rate(self, name: Any, item: Any, rating: Any) -> int:
         """Keeps an answer, in place of an earlier one to the same item; returns how many are kept.
 
         It is on disk when this returns.
         """
+        name = clean_name(name)
         if not isinstance(item, str) or item not in self.study.items:
             raise DataError("item is none of this study.")
         answer = Answer(rating, datetime.now(timezone.utc).isoformat(timespec="milliseconds"))

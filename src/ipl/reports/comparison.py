@@ -6,23 +6,31 @@ from typing import Any
 
 from ipl._version import __version__
 from ipl.analysis import Compared, Comparison
+from ipl.rating import CHOSEN, METHODS, Results, fingerprint
+from ipl.reports.account.people import MEANING, MOST, NAMES, mean_text
 from ipl.reports.account.shown import number, percent, signed
+from ipl.reports.account.values import plain_values
 from ipl.reports.document import Block, Document, Figure, Section, Text
 from ipl.reports.document import table as make
 from ipl.reports.svg import Bar, Series, bars, lines
 
 
-def comparison_document(found: Comparison) -> Document:
-    """Returns the runs side by side: words, accuracies, settings that differ, shared words."""
+def comparison_document(found: Comparison, study: Results | None = None) -> Document:
+    """Returns the runs side by side: words, accuracies, settings that differ, shared words.
+
+    With a study of `ipl rate`, what people say of their words as well.
+    """
     count = len(found.runs)
-    sections = (_words(found), _accuracy(found), _settings(found), _vectors(found))
+    sections = [_words(found), _accuracy(found), _settings(found), _vectors(found)]
+    if study is not None:
+        sections.insert(1, _people(found, study))
     return Document(
         title=f"{count} prompts side by side",
         subtitle=", ".join(run.name for run in found.runs),
         prompt=(),
         lead=(_lead(found),),
         warnings=found.notes,
-        sections=sections,
+        sections=tuple(sections),
         foot=f"Written by ipl {__version__}. What the numbers mean: docs/report.md in ipl's "
         "repository.",
     )
@@ -88,6 +96,27 @@ def _words(found: Comparison) -> Section:
     return Section("words", "The words", tuple(blocks))
 
 
+def _people(found: Comparison, study: Results) -> Section:
+    rated = {one.fingerprint: one for one in study.runs}
+    rows, shown = [], []
+    for run in found.runs:
+        one = rated.get(fingerprint(run.saved))
+        if one is None:
+            rows.append([run.name, "not in the study", "", "", ""])
+            continue
+        value = one.agreement.ordinal.value
+        means = [mean_text(part) for part in one.lists]
+        rows.append([run.name, *means, "" if value is None else number(value, 3)])
+        if (mean := one.of(CHOSEN).mean) is not None:
+            shown.append(Bar(run.name, mean, number(mean, 2)))
+    title = "Mean rating of the chosen words, from 1 to 5"
+    told = ", ".join(f"{bar.label} {bar.shown}" for bar in shown) or "none yet"
+    columns = ("run", *(NAMES[method] for method in METHODS), "alpha (ordinal)")
+    numbers = make("Mean rating ± deviation over words", columns, rows)
+    figure = Figure(title, bars(shown, f"{title}: {told}.", MOST), numbers)
+    return Section("people", "What people say", (figure, Text(MEANING)))
+
+
 def _accuracy(found: Comparison) -> Section:
     fresh = any(run.test is not None for run in found.runs)
     columns = ["run", "training", "held out, when trained"]
@@ -144,10 +173,14 @@ def _vectors(found: Comparison) -> Section:
     return Section("vectors", "The soft vectors", (figure,))
 
 
-def comparison_values(found: Comparison) -> dict[str, Any]:
-    """Returns the comparison as plain values for JSON."""
+def comparison_values(found: Comparison, study: Results | None = None) -> dict[str, Any]:
+    """Returns the comparison as plain values for JSON; raters stay without names."""
+    rated = {one.fingerprint: one for one in study.runs} if study else {}
     return {
-        "runs": [_values(run) for run in found.runs],
+        "runs": [
+            {**_values(run), "people": plain_values(rated.get(fingerprint(run.saved)))}
+            for run in found.runs
+        ],
         "same": dict(found.same),
         "differ": {key: list(values) for key, values in found.differ},
         "shared_words": {word: list(places) for word, places in found.shared},

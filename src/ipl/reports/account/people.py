@@ -14,8 +14,8 @@ NAMES = {
     "random": "random words, as frequent",
 }
 MEANING = (
-    "Krippendorff's alpha says whether raters agree: 1 is perfect agreement, 0 what chance would "
-    "give; from 0.8 on ratings are usually called reliable, below 0.667 not."
+    "Alpha says whether raters agree: 1 is perfect agreement, 0 what chance would give; from 0.8 "
+    "on ratings are usually called reliable, below 0.667 not."
 )
 SHORT = {"chosen": "", "plain": " (learner without words)", "random": " (random)"}
 TONES = {"chosen": 1, "plain": 2, "random": 0}
