@@ -57,8 +57,8 @@ class Guard:
         await app(scope, receive, answer)
 
     def _refusal(self, headers: Headers, method: str) -> str | None:
-        host = headers.get("host", "")
-        name = host.lower() if host.endswith("]") else host.lower().rpartition(":")[0] or host
+        host = headers.get("host", "").lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if self.hosts is not None and name not in self.hosts:
             return f"Host is {host[:60]!r}; this page is only for this machine."
         if method not in ("GET", "HEAD") and TOKEN not in headers:

@@ -116,7 +116,7 @@ function makeWord(item) {
       type: "radio", name: item, value: index + 1, checked: rater.answers[item] === index + 1,
     }),
     make("b", { textContent: index + 1 }),
-    make("span", { className: "hidden", textContent: meaning })));
+    make("span", { className: "hidden", textContent: ` ${meaning}` })));
   const word = make("fieldset", {}, make("legend", { textContent: rater.words[item] }),
     make("div", { className: "scale" }, ...scale));
   word.dataset.item = item;
