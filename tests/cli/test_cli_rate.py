@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from page_check import check_page
 
+import ipl as ipl_package
 from ipl.backbone import Backbone
 from ipl.protocols.claims import Claims
 from ipl.rating import Raters, read_study
@@ -176,3 +178,17 @@ def test_a_learner_without_words_can_be_given(
     assert rate("--plain", "bare", "--quiet").code == 0
     value = json.loads((home / "run-ratings" / "study.json").read_text())
     assert value["runs"][0]["plain"] == "coop without words, the run bare"
+
+
+def test_only_the_page_needs_the_extra(
+    ipl: Ipl, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    monkeypatch.delitem(sys.modules, "ipl.serving")
+    monkeypatch.delitem(sys.modules, "ipl.rating.app", raising=False)
+    message = ipl("rate", "run", "--data", "data").error
+    assert "fastapi" in message
+    assert "pip install 'ipl[serve]'" in message
+    room = Path(ipl_package.__file__).parent / "rating"
+    needing = {path.name for path in room.glob("*.py") if "serving" in path.read_text()}
+    assert needing == {"app.py"}

@@ -99,11 +99,12 @@ def serve_study(
     from ipl.files import check_writable
     from ipl.protocols.claims import Claims
     from ipl.rating import Raters, make_study, read_study, write_study
-    from ipl.rating.app import LIMITS, create_rating_app
     from ipl.serving import address_of, is_loopback, listen, run_server
 
     if runs and not data:
         raise ConfigError("A new study shows pictures: give the data of the runs with --data.")
+    from ipl.rating.app import LIMITS, create_rating_app  # after serving, which names its extra
+
     check_writable(folder)
     kept = "no study was made." if runs else "nothing had been served."
     with listen(host, port) as bound, stopping(lambda: kept):
