@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from ipl.datasets import UnreadableImageError, open_image
+from ipl.datasets import UnreadableImageError, open_image, small_jpeg
 from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.scenes import draw
 
@@ -196,3 +196,14 @@ def test_names_of_pictures(name: str, image: bool) -> None:
 )
 def test_names_of_litter(name: str, litter: bool) -> None:
     assert is_litter(Path("folder") / name) is litter
+
+
+def test_a_small_jpeg_keeps_its_shape(tmp_path: Path) -> None:
+    path = tmp_path / "wide.png"
+    draw("castle", 3).resize((90, 45)).save(path)
+    for side, size in ((30, (30, 15)), (200, (90, 45))):
+        small = Image.open(BytesIO(small_jpeg(path, side)))
+        assert (small.format, small.mode, small.size) == ("JPEG", "RGB", size)
+    path.write_bytes(b"x")
+    with pytest.raises(UnreadableImageError, match="not an image"):
+        small_jpeg(path, 30)

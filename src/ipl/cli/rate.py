@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,11 +126,12 @@ def serve_study(
             raters = Raters(folder, study)
             app = create_rating_app(folder, study, raters, hosts, reporter.warn)
             bound.listen()
-            reporter.say(
-                f"{len(study.items)} words of {len(study.runs)} run(s) can be rated at "
-                f"{address_of(bound)} (Ctrl-C ends it and sums up)."
-            )
-            run_server(app, bound, LIMITS)
+            with suppress(KeyboardInterrupt):  # one that comes before the server takes signals
+                reporter.say(
+                    f"{len(study.items)} words of {len(study.runs)} run(s) can be rated at "
+                    f"{address_of(bound)} (Ctrl-C ends it and sums up)."
+                )
+                run_server(app, bound, LIMITS)
 
 
 def sum_up(folder: Path, as_json: bool, reporter: Reporter) -> None:
