@@ -25,7 +25,7 @@ class Watch:
     elsewhere: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright's event loop must have ended before other tests
 def browser() -> Iterator[Browser]:
     """Yields the installed Chromium, without a window."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
