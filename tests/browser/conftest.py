@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -30,10 +29,7 @@ def browser() -> Iterator[Browser]:
     """Yields the installed Chromium, without a window."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        missing = f"no browser is installed (one of {', '.join(NAMES)})"
-        if os.environ.get("IPL_BROWSER") == "required":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        pytest.skip(f"no browser is installed (one of {', '.join(NAMES)})")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
