@@ -7,6 +7,7 @@ graph and played back as one launch.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -86,7 +87,9 @@ def make_step(
 def _waiting(mode: str) -> Iterator[None]:
     """Makes waiting for the GPU an error or not; a recording cannot hold it, and dies untidily."""
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode(mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls this mode a prototype
+        torch.cuda.set_sync_debug_mode(mode)
     try:
         yield
     finally:
