@@ -44,7 +44,6 @@ def scenes_dataset(
     return Dataset("drawn scenes", tuple(classes), tuple(parts["train"]), tuple(parts["test"]))
 
 
-def kept_scenes(classes: Sequence[str] = CLASSES) -> Dataset:
+def kept_scenes() -> Dataset:
     """Returns the drawn scenes in the cache's folder; what is missing there is drawn first."""
-    found = scenes_dataset(cache_folder() / "scenes", anew=False, classes=classes)
-    return replace(found, name="scenes")
+    return replace(scenes_dataset(cache_folder() / "scenes", anew=False), name="scenes")

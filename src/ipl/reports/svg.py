@@ -85,6 +85,8 @@ def lines(
     seen = [(x, y) for one in series for x, y in one.points if y is not None]
     x_low, x_high = x_range or _range([x for x, _ in seen], 0.0)
     y_low, y_high = y_range or _range([y for _, y in seen])
+    if arrivals:  # their names stand above the lines
+        y_high += 0.25 * (y_high - y_low)
     height = 260.0
     inner, floor = WIDTH - LEFT - RIGHT, height - BOTTOM
 

@@ -145,7 +145,11 @@ class UseForm:
             "Download the prompt", interactive=False, elem_id="download"
         )
         self.text = gr.Textbox(
-            label="The prompt as text", interactive=False, buttons=["copy"], elem_id="prompt-text"
+            label="The prompt as text",
+            lines=2,
+            interactive=False,
+            buttons=["copy"],
+            elem_id="prompt-text",
         )
 
 

@@ -76,6 +76,7 @@ class _Desk:
 
         page.load(self._open, None, everything, **quiet)
         page.unload(self._close)
+        on([first.files.upload], [first.files], [first.message], first.message, self.hand_over)
         add = [first.add.click, first.name.submit]
         on(add, [first.name, first.files], pictures, first.message, self.add_class)
         on([first.scenes.click], [], pictures, first.message, self.use_scenes)
@@ -117,6 +118,11 @@ class _Desk:
         return handle
 
     # -- what buttons do ------------------------------------------------------------------------
+
+    def hand_over(self, session: Session, files: list[str] | None) -> Changes:
+        """Remembers files that were dropped, so that they go with their session."""
+        session.handed_over.update(Path(file) for file in files or ())
+        return {}
 
     def add_class(self, session: Session, name: str, files: list[str] | None) -> Changes:
         """Takes the pictures of a class."""

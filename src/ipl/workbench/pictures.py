@@ -131,6 +131,10 @@ class Uploads:
             kept.append(path)
         return tuple(kept), tuple(refused)
 
+    def as_sent(self, text: str) -> str:
+        """Returns a text with the names that files were sent under, not where they lie here."""
+        return re.sub(rf"{re.escape(str(self.folder))}/\d{{4}}/", "", text)
+
 
 def read_upload(file: Path, limits: Limits) -> bytes:
     """Returns the bytes of a picture; raises DataError for what is none or is too large."""

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from ipl.backbone import FeatureStore
-from ipl.cache import Cache
+from ipl.cache import Cache, cache_folder
 from ipl.classifier import PromptClassifier
-from ipl.datasets import Dataset, Item, Picture, read_dataset
-from ipl.datasets.scenes_set import kept_scenes
+from ipl.datasets import Dataset, Item, Picture, read_dataset, scenes_dataset
 from ipl.errors import ConfigError, DataError
 from ipl.reports.account.shown import thumbnail
 from ipl.selection import Objective, Selection, Template, draw_shots
@@ -52,7 +51,7 @@ class Session:
         self.classifier: PromptClassifier | None = bench.classifier
         self.fit: Fit | None = None
         self.handed_over: set[Path] = set()  # files that the browser sent
-        self._uploads = Uploads(folder / "pictures", bench.limits)
+        self.uploads = Uploads(folder / "pictures", bench.limits)
         self._looked_at: tuple[str, str | None, Image.Image] | None = None
         self._weigher: tuple[object, Weigher] | None = None
         self._thumbs: dict[Path | Picture, str | None] = {}
@@ -68,7 +67,7 @@ class Session:
             self.pictures.with_class(wanted, ())  # a name that cannot be is said first
             if not files:
                 raise DataError(f"There are no pictures of {wanted!r} yet; drop some.")
-            kept, refused = self._uploads.take(files)
+            kept, refused = self.uploads.take(files)
             if not kept:
                 raise DataError(f"None of these files is a picture: {refused[0]}")
             self.pictures = self.pictures.with_class(wanted, kept)
@@ -90,7 +89,7 @@ class Session:
 
     def use_scenes(self) -> None:
         """Takes some of the drawn scenes, in place of all other pictures."""
-        self._take(kept_scenes(SCENES))
+        self._take(scenes_dataset(cache_folder() / "scenes", anew=False, classes=SCENES))
 
     def _take(self, dataset: Dataset) -> None:
         with self._lock:

@@ -73,7 +73,7 @@ def status(session: Session) -> str:
     if fit is None:
         return parts.box(parts.text("Nothing has been learnt here yet.", "quiet"))
     if fit.state == "failed":
-        return parts.box(parts.text(fit.error, "error"))
+        return parts.box(parts.text(session.uploads.as_sent(fit.error), "error"))
     if fit.state == "done":
         return parts.box(parts.text(f"Done in {fit.seconds:.1f} s.", "quiet"))
     if fit.state != "running":
@@ -99,7 +99,7 @@ def outcome(session: Session) -> str:
         return ""
     results, training = classifier.results_, classifier.training_
     told = _accuracy(results, training)
-    notes = list(fit.watcher.warned) if fit is not None else []
+    notes = [session.uploads.as_sent(note) for note in fit.watcher.warned] if fit else []
     epochs = [EpochRecord(**one) for one in training.get("history", {}).get("epochs", ())]
     return parts.box(
         parts.prompt(classifier.prompt_),

@@ -41,7 +41,7 @@ def theme() -> Any:
         "button_secondary_text_color": ("#1c2126", "#e8ebee"),
         "button_secondary_border_color": ("#8b949e", "#5d6873"),
     }
-    chosen = {}
+    chosen = {"input_border_width": "1px", "button_border_width": "1px"}
     for name, (light, dark) in colours.items():
         chosen[name], chosen[f"{name}_dark"] = light, dark
     return gr.themes.Base(primary_hue=gr.themes.Color(*BLUES), font=FONTS, font_mono=MONO).set(
