@@ -144,13 +144,7 @@ class UseForm:
         self.download = gr.DownloadButton(
             "Download the prompt", interactive=False, elem_id="download"
         )
-        self.text = gr.Textbox(
-            label="The prompt as text",
-            lines=2,
-            interactive=False,
-            buttons=["copy"],
-            elem_id="prompt-text",
-        )
+        self.text = html(elem_id="prompt-text")
 
 
 class Form:

@@ -231,7 +231,7 @@ class _Desk:
         if classifier is not None:
             file = str(session.download())
             changes[form.download] = gr.DownloadButton(value=file, interactive=True)
-            changes[form.text] = classifier.prompt_
+            changes[form.text] = parts.box(parts.code("The prompt as text", classifier.prompt_))
         return changes
 
 

@@ -15,8 +15,9 @@ def box(*inside: str) -> str:
 
 
 def text(sentence: str, kind: str = "plain") -> str:
-    """Returns a paragraph; `kind` is plain, quiet, note, warning or error."""
-    role = ' role="alert"' if kind == "error" else ""
+    """Returns a paragraph; `kind` is plain, quiet, done, warning or error."""
+    roles = {"error": "alert", "done": "status"}  # which are read out by themselves
+    role = f' role="{roles[kind]}"' if kind in roles else ""
     return f'<p class="{kind}"{role}>{escape(sentence)}</p>'
 
 
@@ -69,3 +70,11 @@ def beside(figures: Sequence[str]) -> str:
 def picture(uri: str, alt: str) -> str:
     """Returns a small picture."""
     return f'<img src="{uri}" alt="{escape(alt)}" loading="lazy">'
+
+
+def code(title: str, line: str) -> str:
+    """Returns a line of text as it stands."""
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f'<pre tabindex="0"><code>{escape(line)}</code></pre></figure>'
+    )

@@ -75,9 +75,9 @@ def status(session: Session) -> str:
     if fit.state == "failed":
         return parts.box(parts.text(session.uploads.as_sent(fit.error), "error"))
     if fit.state == "done":
-        return parts.box(parts.text(f"Done in {fit.seconds:.1f} s.", "quiet"))
+        return parts.box(parts.text(f"Done in {fit.seconds:.1f} s.", "done"))
     if fit.state != "running":
-        return parts.box(parts.text(STATES[fit.state], "quiet"))
+        return parts.box(parts.text(STATES[fit.state], "done"))
     now = fit.watcher.progress
     stopping = "Cancelling. " if fit.watcher.cancelled else ""
     title = now.title or "Getting ready"
