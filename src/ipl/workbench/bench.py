@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from collections import OrderedDict
@@ -19,7 +18,7 @@ from ipl.workbench.pictures import Pictures
 from ipl.workbench.session import Session
 from ipl.workbench.worker import Turns
 
-AT_ONCE = max(2, os.cpu_count() or 2)  # fits
+AT_ONCE = 2  # fits; each takes all processors it can get, and up to 2 GiB
 MOST_SESSIONS = 50
 UPLOAD_BYTES = 20_000_000  # of one picture
 

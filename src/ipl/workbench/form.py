@@ -97,8 +97,8 @@ class LearnForm:
 
     @staticmethod
     def _number(name: str, label: str, value: int) -> Any:
-        low, high = BOUNDS[name]
-        return gr.Number(value, label=label, precision=0, minimum=low, maximum=high, elem_id=name)
+        # Bounds are the settings' business: a sentence says what is allowed.
+        return gr.Number(value, label=label, precision=0, elem_id=name)
 
 
 class WordForm:
