@@ -24,9 +24,12 @@ class Watch:
     elsewhere: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Yields the installed Chromium, without a window."""
+    """Yields the installed Chromium, without a window.
+
+    While it is there Playwright's event loop runs in this thread, and no other can.
+    """
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip(f"no browser is installed (one of {', '.join(NAMES)})")

@@ -26,6 +26,7 @@ from ipl.cli import (
     select,
     serve,
     table,
+    ui,
     words,
 )
 from ipl.errors import IplError
@@ -58,6 +59,7 @@ app.command("report")(report.report)
 app.command("select")(select.select)
 app.command("serve")(serve.serve)
 app.command("table")(table.table)
+app.command("ui")(ui.ui)
 app.command("words")(words.words)
 
 
