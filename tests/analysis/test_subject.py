@@ -12,6 +12,8 @@ import pytest
 from ipl.analysis import Settings, analyse, compare_runs
 from ipl.analysis.subject import open_run
 from ipl.backbone import Backbone
+from ipl.classifier import PromptClassifier
+from ipl.datasets import Dataset, sample_shots, split_base_novel
 from ipl.datasets.scenes import draw
 from ipl.errors import ConfigError, DataError, SavedRunError
 
@@ -124,3 +126,19 @@ def test_nothing_held_out_is_told(pocket: Backbone, make_run: MakeRun, tmp_path:
         draw(name, 0).save(tmp_path / name / "0.png")
     with pytest.raises(DataError, match="no readable picture that training did not see"):
         analyse(make_run("coop", 0), tmp_path, backbone=pocket, cache=False)
+
+
+def test_classes_in_another_order_than_the_folders_draw_the_same_shots(
+    pocket: Backbone, scenes: Dataset, scenes_folder: Path, tmp_path: Path
+) -> None:
+    assert list(scenes.class_names) != sorted(scenes.class_names)  # folders are read in this order
+    half = split_base_novel(scenes)[0]
+    recipe = {"epochs": 1, "views": 0, "cache": False, "batch": 8}
+    run = tmp_path / "run"
+    PromptClassifier(pocket, words=0, shots=2, **recipe).fit(half).save_pretrained(run)
+    found = analyse(run, scenes_folder, Settings(0), pocket, cache=False)
+    assert found.pictures is not None
+    drawn = sample_shots(half.train, 2, seed=1)
+    again = found.pictures.shots.items
+    assert [item.path.resolve() for item in again] == [item.path.resolve() for item in drawn]
+    assert found.pictures.notes == ()

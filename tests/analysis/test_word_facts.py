@@ -1,11 +1,10 @@
-"""Places and leads from a trace written by hand, and senses."""
+"""Places and leads from a trace written by hand."""
 
 from __future__ import annotations
 
 import pytest
 
 from ipl.analysis.words import word_facts
-from ipl.lexicon import FilterUnavailable, sense_of
 from ipl.selection import RankedWord, Selection, SelectionStep
 
 
@@ -39,55 +38,3 @@ def test_no_more_than_twenty_are_ranked() -> None:
     (facts,) = word_facts(_selection(_step("sand", 9.0, {f"w{i}": i / 10 for i in range(30)})))
     assert len(facts.best) == 20
     assert facts.best[1].word == "w29"
-
-
-class _Lemma:
-    def __init__(self, name: str, times: int) -> None:
-        self._name, self._times = name, times
-
-    def name(self) -> str:
-        return self._name
-
-    def count(self) -> int:
-        return self._times
-
-
-class _Synset:
-    def __init__(self, part: str, text: str, times: int) -> None:
-        self.part, self.text, self.times = part, text, times
-
-    def pos(self) -> str:
-        return self.part
-
-    def definition(self) -> str:
-        return self.text
-
-    def lemmas(self) -> list[_Lemma]:
-        return [_Lemma("far", 99), _Lemma("Remote", self.times)]
-
-
-def test_the_sense_that_is_used_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = [_Synset("n", "a device", 1), _Synset("s", "not near", 7), _Synset("v", "away", 7)]
-    monkeypatch.setattr("ipl.lexicon.senses.look_up", lambda word: known)
-    sense = sense_of("remote")
-    assert (sense.part, sense.definition, sense.others) == ("adjective", "not near", 2)
-    monkeypatch.setattr("ipl.lexicon.senses.look_up", lambda word: known[:1])
-    assert sense_of("remote").definition == "a device"
-    monkeypatch.setattr("ipl.lexicon.senses.look_up", lambda word: [])
-    assert sense_of("remote").definition == "WordNet has no meaning for it."
-
-
-@pytest.mark.parametrize(
-    ("word", "known"), [("stone", "had a meaning"), ("aaron", "proper name"), ("xqx", "own list")]
-)
-def test_without_wordnet_it_says_what_it_knows(
-    monkeypatch: pytest.MonkeyPatch, word: str, known: str
-) -> None:
-    def missing(word: str) -> list[object]:
-        raise FilterUnavailable("NLTK does not find WordNet.")
-
-    monkeypatch.setattr("ipl.lexicon.senses.look_up", missing)
-    sense = sense_of(word)
-    assert not sense.from_wordnet
-    assert known in sense.definition
-    assert "NLTK does not find WordNet." in sense.definition

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -53,6 +55,25 @@ def test_a_step_returns_the_loss_before_it_and_lowers_it(pocket: Backbone) -> No
     assert type(step) is Step
     assert torch.equal(step(batch), before)
     assert one.loss(batch) < before
+
+
+def test_only_the_main_thread_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may use the GPU at the same time."""
+    on_gpu = SimpleNamespace(
+        backbone=SimpleNamespace(device=torch.device("cuda")), recordable=True, name="coop"
+    )
+    monkeypatch.setattr("ipl.training.step.RecordedStep", lambda *what: "recorded")
+    made: list[object] = []
+
+    def make() -> None:
+        made.append(make_step(on_gpu, None, None, Reporter(quiet=True)))  # type: ignore[arg-type]
+
+    make()
+    other = Thread(target=make)
+    other.start()
+    other.join()
+    assert made[0] == "recorded"
+    assert type(made[1]) is Step
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -173,7 +173,10 @@ def _halves(whole: Dataset, saved: SavedPrompt, folder: Path) -> tuple[Dataset, 
     base = [places[name] for name in saved.classes]
     other = [place for place in range(len(places)) if place not in set(base)]
     novel = whole.only(other, f"{whole.name} (novel)") if len(other) > 1 else None
-    return whole.only(base, whole.name), novel
+    own = whole.only(base, whole.name)
+    if base != sorted(base):  # shots are drawn class by class, in the order of the run's classes
+        own = replace(own, train=tuple(sorted(own.train, key=lambda item: item.label)))
+    return own, novel
 
 
 def _same_shots(subject: Subject, drawn: Seen) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from ipl.cli import (
     select,
     serve,
     table,
+    ui,
     words,
 )
 from ipl.errors import IplError
@@ -60,6 +61,7 @@ app.command("report")(report.report)
 app.command("select")(select.select)
 app.command("serve")(serve.serve)
 app.command("table")(table.table)
+app.command("ui")(ui.ui)
 app.command("words")(words.words)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -22,6 +22,7 @@ def scenes_dataset(
     style: str = "painted",
     progress: Callable[[], None] | None = None,
     anew: bool = True,
+    classes: Sequence[str] = CLASSES,
 ) -> Dataset:
     """Returns the drawn scenes, drawn into `root` as train/<class>/ and test/<class>/.
 
@@ -29,7 +30,7 @@ def scenes_dataset(
     the novel half. Unless drawn `anew`, pictures that are there are left as they are.
     """
     parts: dict[str, list[Item]] = {"train": [], "test": []}
-    for label, name in enumerate(CLASSES):
+    for label, name in enumerate(classes):
         for index in range(train + test):
             part = "train" if index < train else "test"
             path = root / part / name / f"{index:03d}.png"
@@ -40,7 +41,7 @@ def scenes_dataset(
             parts[part].append(Item(path, label))
             if progress is not None:
                 progress()
-    return Dataset("drawn scenes", CLASSES, tuple(parts["train"]), tuple(parts["test"]))
+    return Dataset("drawn scenes", tuple(classes), tuple(parts["train"]), tuple(parts["test"]))
 
 
 def kept_scenes() -> Dataset:

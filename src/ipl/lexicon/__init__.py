@@ -13,7 +13,7 @@ from ipl.lexicon.filters import (
 )
 from ipl.lexicon.pool import Dropped, Pool, proper_names
 from ipl.lexicon.rebuild import RebuildResult, raw_words_from_nltk, rebuild
-from ipl.lexicon.senses import Sense, sense_of
+from ipl.lexicon.senses import Sense, look_up_sense, sense_of, senses_file
 
 __all__ = [
     "Check",
@@ -30,9 +30,11 @@ __all__ = [
     "is_frequent",
     "is_one_token",
     "is_only_name",
+    "look_up_sense",
     "proper_names",
     "raw_words_from_nltk",
     "rebuild",
     "sense_of",
+    "senses_file",
     "zipf",
 ]

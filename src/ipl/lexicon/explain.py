@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,6 +19,7 @@ from ipl.lexicon.filters import (
     zipf,
 )
 from ipl.lexicon.pool import Pool, proper_names
+from ipl.lexicon.senses import Sense, sense_of
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Explanation:
     only_name: bool
     pool_has_names: bool
     checks: tuple[Check, ...]
+    meaning: Sense | None
     near: tuple[str, ...]
 
     @property
@@ -58,7 +60,8 @@ class Explanation:
         if self.in_pool:
             name = "; it is only a proper name" if self.only_name else ""
             why = _listed([check.reason for check in self.checks if check.passed])
-            return f"{self.word!r} is in the pool ({self.source}): it {why}{name}."
+            first = f"{self.word!r} is in the pool ({self.source}): it {why}{name}."
+            return first if self.meaning is None else f"{first} Most often: {self.meaning}."
         parts = [f"{self.word!r} is not in the pool ({self.source}): {self._why_out()}."]
         parts += [
             f"Not checked: {check.filter}. {check.reason}"
@@ -82,6 +85,7 @@ class Explanation:
             },
             "rejected_by": list(self.rejected_by),
             "unchecked": list(self.unchecked),
+            "meaning": None if self.meaning is None else asdict(self.meaning),
             "near": list(self.near),
             "sentence": self.sentence,
         }
@@ -111,6 +115,7 @@ def explain(word: str, pool: Pool, tokenizer: Tokenizer) -> Explanation:
         only_name=word in names,
         pool_has_names=any(name in pool for name in names),
         checks=_checks(word, tokenizer),
+        meaning=sense if in_pool and (sense := sense_of(word)).part else None,
         near=() if in_pool else tuple(get_close_matches(word, pool.words, n=3, cutoff=0.7)),
     )
 

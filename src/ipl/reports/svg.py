@@ -76,11 +76,17 @@ def lines(
     y_range: tuple[float, float] | None = None,
     diagonal: bool = False,
     x_ticks: Sequence[tuple[float, str]] | None = None,
+    arrivals: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """Returns lines with dots over two axes, and a legend if there are several."""
+    """Returns lines with dots over two axes, and a legend if there are several.
+
+    What arrives at a place of the x axis is marked there by a line with its name.
+    """
     seen = [(x, y) for one in series for x, y in one.points if y is not None]
     x_low, x_high = x_range or _range([x for x, _ in seen], 0.0)
     y_low, y_high = y_range or _range([y for _, y in seen])
+    if arrivals:  # their names stand above the lines
+        y_high += 0.25 * (y_high - y_low)
     height = 260.0
     inner, floor = WIDTH - LEFT - RIGHT, height - BOTTOM
 
@@ -104,6 +110,10 @@ def lines(
     if diagonal:
         (x1, y1), (x2, y2) = at(x_low, y_low), at(x_high, y_high)
         parts.append(f'<path class="guide" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>')
+    for number, (place, name) in enumerate(arrivals):
+        x = at(place, y_low)[0]
+        parts.append(f'<path class="guide" d="M{x:.1f} {TOP}V{floor}"/>')
+        parts.append(_text(x + 4, TOP + 10 + 15 * (number % 3), name, kind="strong"))
     for one in series:
         points = [at(x, y) for x, y in one.points if y is not None]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)

@@ -100,12 +100,12 @@ def run_server(app: FastAPI, bound: socket.socket, limits: Limits) -> None:
         "backlog": WAITING,
     }
     server = uvicorn.Server(uvicorn.Config(app, **how))
-    with _ending(server):
+    with ending(server):
         server.run([bound])
 
 
 @contextmanager
-def _ending(server: uvicorn.Server) -> Iterator[None]:
+def ending(server: uvicorn.Server) -> Iterator[None]:
     """Lets a signal end the server, and no more: uvicorn raises it again once all is done."""
 
     def end(number: int, frame: Any) -> None:

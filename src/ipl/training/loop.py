@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -166,20 +167,44 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tenso
     yield from order[:full].split(size)
 
 
-@contextmanager
-def _threads(learner: Learner) -> Iterator[None]:
-    """Trains small prompts on one thread of a CPU: two would mostly wait for each other."""
+class _OneThread:
+    """Trains small prompts on one thread of a CPU: two would mostly wait for each other.
+
+    The number is each thread's own, but new threads begin with the last one set. Of trainings at
+    the same time only the first to come can tell what the usual number is.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside, self._usual = 0, 1
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if not self._inside:
+                self._usual = torch.get_num_threads()
+            self._inside += 1
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                torch.set_num_threads(self._usual)
+
+
+_one_thread = _OneThread()
+
+
+def _threads(learner: Learner) -> AbstractContextManager[None]:
+    """Returns what sets the number of threads that a learner trains with, and sets it back."""
     classes, tokens, width = learner.prompts.embeddings.shape
     own = tokens - learner.prompts.shared
     small = (learner.prompts.shared + classes * own) * width**2 < SMALL_PRODUCT
     small = small and not learner.prompts_images  # the image tower has rows enough for all
-    before = torch.get_num_threads()
     if small and learner.backbone.device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        return _one_thread()
+    return nullcontext()
 
 
 def _mean(losses: Sequence[Tensor], epoch: int) -> float:

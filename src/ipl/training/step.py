@@ -7,6 +7,8 @@ graph and played back as one launch.
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -69,8 +71,13 @@ class RecordedStep(Step):
 def make_step(
     learner: Learner, optimiser: torch.optim.Optimizer, first: Batch, reporter: Reporter
 ) -> Step:
-    """Returns a step for batches like the first: recorded on a GPU, if the learner allows it."""
-    if learner.backbone.device.type == "cuda" and learner.recordable:
+    """Returns a step for batches like the first: recorded on a GPU, if the learner allows it.
+
+    Where a program trains in other threads than its main one, several may use the GPU at a time;
+    a recording would hold what they do, or die of it.
+    """
+    alone = threading.current_thread() is threading.main_thread()
+    if learner.backbone.device.type == "cuda" and learner.recordable and alone:
         try:
             return RecordedStep(learner, optimiser, first)
         except RuntimeError as error:  # what a loss of someone else's does may not be recordable
@@ -86,7 +93,9 @@ def make_step(
 def _waiting(mode: str) -> Iterator[None]:
     """Makes waiting for the GPU an error or not; a recording cannot hold it, and dies untidily."""
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode(mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls this mode a prototype
+        torch.cuda.set_sync_debug_mode(mode)
     try:
         yield
     finally:

@@ -85,11 +85,11 @@ def _curve(words: tuple[WordFacts, ...], loss: float) -> Block:
 
 def _word(word: WordFacts, step: int) -> list[Block]:
     sense = word.sense
-    if sense.from_wordnet and sense.part:
+    if sense.part:
         more = f" WordNet has {several(sense.others, 'more sense')} of it." if sense.others else ""
-        meaning = f"WordNet, most frequent sense: ({sense.part}) {sense.definition}.{more}"
+        meaning = f"WordNet, most frequent sense: {sense}.{more}"
     else:
-        meaning = f"Sense: {sense.definition}"
+        meaning = f"Sense: {sense}"
     place = f"It has {ordinal(word.place)} place among the best {len(word.best)} of step {step}"
     if word.lead is not None:
         far = f"{abs(word.lead):.4f}" if abs(word.lead) >= 1e-4 else "less than 0.0001"

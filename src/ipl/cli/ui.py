@@ -1,0 +1,67 @@
+"""`ipl ui [RUN]`: the workbench in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ipl.cli import common
+from ipl.cli.common import stopping
+
+
+def ui(
+    run: str | None = typer.Argument(
+        None, metavar="[RUN]", help="A saved prompt to begin with: a folder, or owner/name."
+    ),
+    data: Path | None = typer.Option(
+        None, help="Pictures to begin with: a folder with a sub-folder per class, or a CSV file."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
+    port: int = typer.Option(7860, min=0, max=65535, help="Port; 0 takes a free one."),
+    backbone: str | None = typer.Option(
+        None, help=f"{common.BACKBONE_HELP} With RUN: where its weights are now."
+    ),
+    device: str = common.DEVICE,
+    browser: bool = typer.Option(False, "--open", help="Open the page in the browser."),
+    quiet: bool = common.QUIET,
+) -> None:
+    """Try everything out on a page: pictures, words, training, predictions."""
+    from ipl import workbench  # first, so that a missing extra is named before anything is loaded
+    from ipl.backbone import load_backbone
+    from ipl.classifier import PromptClassifier
+    from ipl.datasets import read_dataset
+    from ipl.progress import Reporter
+    from ipl.saving import find_run, read_run
+    from ipl.serving import address_of, is_loopback, listen
+    from ipl.workbench.pictures import Pictures
+
+    reporter = Reporter(quiet=quiet)
+    folder = None if run is None else find_run(run)
+    if folder is not None:
+        read_run(folder)  # what is wrong with RUN is said before a port is taken
+    pictures = None if data is None else Pictures.of(read_dataset(data))
+    with listen(host, port) as bound, stopping(lambda: "nothing had been opened."):
+        local = is_loopback(bound)
+        if not local:
+            reporter.warn(
+                f"{host} can be reached from other machines; there is no authentication and no "
+                "TLS, so put a reverse proxy in front. Folders cannot be named from the page."
+            )
+        classifier = None
+        if folder is not None:
+            classifier = PromptClassifier.from_pretrained(folder, backbone, device)
+            clip = classifier.learner_.backbone
+        else:
+            clip = load_backbone(backbone or "pocket", device)
+
+        def ready() -> None:
+            reporter.say(f"The workbench is open at {address_of(bound)} (Ctrl-C ends it).")
+            if browser:
+                import webbrowser
+
+                webbrowser.open(address_of(bound))
+
+        bench = workbench.Workbench(clip, classifier, pictures, browse=local)
+        workbench.run_workbench(bench, bound, ready)
+        reporter.say("Ended.")

@@ -1,0 +1,239 @@
+"""The page: what its buttons do, and what they change on it."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from ipl.errors import IplError
+from ipl.workbench import parts, shown
+from ipl.workbench.bench import Workbench
+from ipl.workbench.form import Form
+from ipl.workbench.pictures import named
+from ipl.workbench.session import Session
+from ipl.workbench.settings import Settings, usual_epochs
+from ipl.workbench.worker import BUG
+
+Changes = dict[Any, Any]  # components and their new values
+SECONDS_BETWEEN_LOOKS = 0.3
+TITLE = "ipl workbench"
+
+
+def build_page(bench: Workbench) -> Any:
+    """Returns the page of a workbench; each browser that opens it has a session of its own."""
+    with gr.Blocks(analytics_enabled=False, title=TITLE, delete_cache=(600, 86_400)) as page:
+        form = Form(bench, _first_settings(bench))
+        _Desk(bench, form).wire(page)
+    page.queue(default_concurrency_limit=None, api_open=False)
+    return page
+
+
+def _first_settings(bench: Workbench) -> Settings:
+    """Returns what the form starts with: as the prompt was made, where there is one."""
+    if bench.classifier is None:
+        return Settings()
+    made = bench.classifier.training_
+    try:
+        return Settings(
+            bench.classifier.learner,
+            len(bench.classifier.words_),
+            int(made.get("shots", 16)),
+            seed=int(made.get("seed", 1)),
+        )
+    except IplError:
+        return Settings()
+
+
+class _Desk:
+    """Takes what a browser sends to its session, and the session's state to the browser."""
+
+    def __init__(self, bench: Workbench, form: Form) -> None:
+        self.bench, self.form = bench, form
+
+    def wire(self, page: Any) -> None:
+        """Connects every button."""
+        form, quiet = self.form, {"api_visibility": "private", "show_progress": "hidden"}
+        first, learn, word, use = form.pictures, form.learn, form.word, form.use
+        pictures = [first.classes, first.removing, first.which, first.message]
+        pictures += [first.name, first.files]
+        prompt = [use.which, use.ranking, use.download, use.text]
+        live = [learn.status, learn.outcome, learn.learn, learn.cancel, learn.message]
+        everything = [*pictures, *live, *prompt]
+
+        def on(
+            events: Sequence[Any],
+            inputs: Sequence[Any],
+            outputs: Sequence[Any],
+            message: Any,
+            act: Any,
+        ) -> None:
+            gr.on(events, self._answer(act, message), list(inputs), list(outputs), **quiet)
+
+        page.load(self._open, None, everything, **quiet)
+        page.unload(self._close)
+        on([first.files.upload], [first.files], [first.message], first.message, self.hand_over)
+        add = [first.add.click, first.name.submit]
+        on(add, [first.name, first.files], pictures, first.message, self.add_class)
+        on([first.scenes.click], [], pictures, first.message, self.use_scenes)
+        use_folder = [first.use.click, first.folder.submit]
+        on(use_folder, [first.folder], pictures, first.message, self.use_folder)
+        on([first.remove.click], [first.which], pictures, first.message, self.remove_class)
+        learn.learn.click(self.learn, learn.settings, [*live, *prompt], **quiet)
+        on([learn.cancel.click], [], [learn.cancel, learn.message], learn.message, self.cancel)
+        learn.learner.input(usual_epochs, [learn.learner, learn.words], learn.epochs, **quiet)
+        weigh = [word.weigh.click, word.word.submit]
+        inputs = [word.word, learn.shots, learn.seed]
+        on(weigh, inputs, [word.weighed, word.message], word.message, self.weigh)
+        using = [*prompt, use.message, use.file, use.name]
+        on([use.file.upload], [use.file], using, use.message, self.classify)
+        on([use.add.click, use.name.submit], [use.name], using, use.message, self.add_name)
+        on([use.remove.click], [use.which], using, use.message, self.remove_name)
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def _open(self, request: gr.Request) -> Changes:
+        session = self.bench.open(request.session_hash)
+        return {**self._pictures(session), **self._live(session), **self._prompt(session)}
+
+    def _close(self, request: gr.Request) -> None:
+        self.bench.close(request.session_hash)
+
+    def _answer(self, act: Callable[..., Changes], message: Any) -> Callable[..., Changes]:
+        """Returns a handler that says what is wrong on the page, next to what was asked."""
+
+        def handle(request: gr.Request, *values: Any) -> Changes:
+            try:
+                return {message: "", **act(self.bench.session(request.session_hash), *values)}
+            except IplError as error:
+                return {message: _error(str(error))}
+            except Exception:  # a bug
+                traceback.print_exc()
+                return {message: _error(BUG)}
+
+        return handle
+
+    # -- what buttons do ------------------------------------------------------------------------
+
+    def hand_over(self, session: Session, files: list[str] | None) -> Changes:
+        """Remembers files that were dropped, so that they go with their session."""
+        session.handed_over.update(Path(file) for file in files or ())
+        return {}
+
+    def add_class(self, session: Session, name: str, files: list[str] | None) -> Changes:
+        """Takes the pictures of a class."""
+        refused = session.add_class(name, [Path(file) for file in files or ()])
+        form, told = self.form.pictures, ""
+        if refused:
+            told = parts.box(parts.text(f"Left out: {named(refused)}", "warning"))
+        cleared = {form.name: "", form.files: None}
+        return {**self._pictures(session), **cleared, form.message: told}
+
+    def use_scenes(self, session: Session) -> Changes:
+        """Takes the drawn scenes."""
+        session.use_scenes()
+        return self._pictures(session)
+
+    def use_folder(self, session: Session, path: str) -> Changes:
+        """Takes a folder of this machine."""
+        session.use_folder(path)
+        return self._pictures(session)
+
+    def remove_class(self, session: Session, name: str | None) -> Changes:
+        """Takes a class away."""
+        session.remove_class(name)
+        return self._pictures(session)
+
+    async def learn(self, request: gr.Request, *values: Any) -> AsyncIterator[Changes]:
+        """Starts a fit and shows how it goes until it ends."""
+        form = self.form.learn
+        try:
+            session = self.bench.session(request.session_hash)
+            fit = session.learn(Settings.read(*values))
+        except IplError as error:
+            yield {form.message: _error(str(error))}
+            return
+        shown_last = None
+        while not fit.ended:
+            now = (fit.state, fit.watcher.progress.number)
+            if now != shown_last:
+                yield {form.message: "", **self._live(session)}
+                shown_last = now
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        last = await asyncio.to_thread(lambda: {**self._live(session), **self._prompt(session)})
+        yield {form.message: "", **last}
+
+    def cancel(self, session: Session) -> Changes:
+        """Stops the fit."""
+        session.cancel()
+        return {self.form.learn.cancel: gr.Button(interactive=False)}
+
+    def weigh(self, session: Session, word: str, shots: Any, seed: Any) -> Changes:
+        """Shows what a typed word would bring."""
+        wanted = Settings.read("coop", 0, shots, 1, seed)
+        found = session.weigh(word, wanted.shots, wanted.seed)
+        selection = session.selection
+        lambda_ = selection.lambda_ if selection is not None else 0.1
+        in_pool = found[-1].typed.word in self.bench.candidates
+        return {self.form.word.weighed: shown.weighed(found, lambda_, in_pool)}
+
+    def classify(self, session: Session, file: str | None) -> Changes:
+        """Shows what the prompt sees in a picture."""
+        form = self.form.use
+        if file is None:
+            return {}
+        try:
+            session.classify(Path(file))
+        except IplError as error:
+            return {form.message: _error(str(error)), form.file: None}
+        return {form.ranking: shown.ranking(session), form.file: None}
+
+    def add_name(self, session: Session, name: str) -> Changes:
+        """Lets the prompt tell one more class apart."""
+        session.add_name(name)
+        return {**self._prompt(session), self.form.use.name: ""}
+
+    def remove_name(self, session: Session, name: str | None) -> Changes:
+        """Lets the prompt tell one class fewer apart."""
+        session.remove_name(name)
+        return self._prompt(session)
+
+    # -- what the page shows --------------------------------------------------------------------
+
+    def _pictures(self, session: Session) -> Changes:
+        form, names = self.form.pictures, list(session.pictures.names)
+        return {
+            form.classes: shown.classes(session),
+            form.removing: gr.Row(visible=bool(names)),
+            form.which: gr.Dropdown(names, value=names[-1] if names else None),
+        }
+
+    def _live(self, session: Session) -> Changes:
+        form, busy = self.form.learn, session.learning
+        cancelling = session.fit is not None and session.fit.watcher.cancelled
+        return {
+            form.status: shown.status(session),
+            form.outcome: shown.outcome(session),
+            form.learn: gr.Button(interactive=not busy),
+            form.cancel: gr.Button(interactive=busy and not cancelling),
+        }
+
+    def _prompt(self, session: Session) -> Changes:
+        form, names, classifier = self.form.use, list(session.names), session.classifier
+        changes = {
+            form.which: gr.Dropdown(names, value=names[-1] if names else None),
+            form.ranking: shown.ranking(session),
+        }
+        if classifier is not None:
+            file = str(session.download())
+            changes[form.download] = gr.DownloadButton(value=file, interactive=True)
+            changes[form.text] = parts.box(parts.code("The prompt as text", classifier.prompt_))
+        return changes
+
+
+def _error(sentence: str) -> str:
+    return parts.box(parts.text(sentence, "error"))

@@ -1,0 +1,162 @@
+"""The pictures of one browser: classes that can be added and taken away, from several sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ipl.datasets import Dataset, Item, Picture, check_class_names, clean_class_name
+from ipl.errors import DataError
+from ipl.files import write_bytes
+from ipl.serving import Limits, Refusal
+from ipl.serving.pictures import check_header
+
+MOST_PICTURES = 2000  # that one browser may hand over
+MOST_BYTES = 500_000_000
+NAMED = 3  # files that a message names
+
+
+@dataclass(frozen=True)
+class ClassPictures:
+    """One class with its pictures."""
+
+    name: str
+    train: tuple[Path | Picture, ...]
+    test: tuple[Path | Picture, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Classes in order, as a person put them together."""
+
+    name: str = "pictures"
+    classes: tuple[ClassPictures, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Pictures:
+        """Returns the pictures of a data set."""
+        parts: list[tuple[list[Path | Picture], list[Path | Picture]]]
+        parts = [([], []) for _ in dataset.class_names]
+        for number, items in enumerate((dataset.train, dataset.test)):
+            for item in items:
+                parts[item.label][number].append(item.path)
+        classes = [
+            ClassPictures(name, tuple(train), tuple(test))
+            for name, (train, test) in zip(dataset.class_names, parts, strict=True)
+        ]
+        return cls(dataset.name, tuple(classes), dataset.notes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of the classes."""
+        return tuple(one.name for one in self.classes)
+
+    @property
+    def count(self) -> int:
+        """Returns the number of pictures."""
+        return sum(len(one.train) + len(one.test) for one in self.classes)
+
+    def with_class(self, name: str, paths: Sequence[Path]) -> Pictures:
+        """Returns these and a class more; pictures of a class that is there go to the others."""
+        name = class_name(name)
+        if name in self.names:
+            grown = [
+                replace(one, train=(*one.train, *paths)) if one.name == name else one
+                for one in self.classes
+            ]
+            return replace(self, classes=tuple(grown))
+        check_class_names([*self.names, name])
+        return replace(self, classes=(*self.classes, ClassPictures(name, tuple(paths))))
+
+    def without(self, name: str) -> Pictures:
+        """Returns these without a class."""
+        if name not in self.names:
+            raise DataError(f"There is no class {name!r} to remove.")
+        left = tuple(one for one in self.classes if one.name != name)
+        return replace(self, classes=left) if left else Pictures()
+
+    def dataset(self) -> Dataset:
+        """Returns them as a data set; raises DataError if they are none yet."""
+        if len(self.classes) < 2:
+            has = f"only the class {self.names[0]!r}" if self.classes else "none yet"
+            raise DataError(f"Pictures of two classes or more are needed; there is {has}.")
+        train, test = list[Item](), list[Item]()
+        for label, one in enumerate(self.classes):
+            train += [Item(path, label) for path in one.train]
+            test += [Item(path, label) for path in one.test]
+        return Dataset(self.name, self.names, tuple(train), tuple(test), self.notes)
+
+
+def class_name(raw: str | None) -> str:
+    """Returns a class name as a prompt says it; raises DataError if it cannot be one."""
+    name = clean_class_name(raw or "")
+    if not name:
+        raise DataError("The class has no name yet; type one.")
+    most = Limits().max_text
+    if len(name) > most:
+        raise DataError(f"The class name has {len(name)} letters; at most {most} are allowed.")
+    check_class_names([name])
+    return name
+
+
+class Uploads:
+    """Pictures that came through a browser, in a folder of their own."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self.folder, self.limits = folder, limits
+        self.count = self.bytes = 0
+
+    def take(self, files: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+        """Returns copies of the files that are pictures, and a sentence on each other file."""
+        kept, refused = [], []
+        for file in files:
+            try:
+                data = read_upload(file, self.limits)
+            except DataError as error:
+                refused.append(str(error))
+                continue
+            if self.count >= MOST_PICTURES or self.bytes + len(data) > MOST_BYTES:
+                raise DataError(
+                    f"No more than {MOST_PICTURES:,} pictures and {MOST_BYTES // 10**6} MB can be "
+                    "dropped here; point at a folder, or use `ipl fit`."
+                )
+            self.count, self.bytes = self.count + 1, self.bytes + len(data)
+            safe = re.sub(r"[^A-Za-z0-9._-]", "_", file.name)[-60:]
+            path = self.folder / f"{self.count:04d}" / safe
+            write_bytes(path, data)
+            kept.append(path)
+        return tuple(kept), tuple(refused)
+
+    def as_sent(self, text: str) -> str:
+        """Returns a text with the names that files were sent under, not where they lie here."""
+        return re.sub(rf"{re.escape(str(self.folder))}/\d{{4}}/", "", text)
+
+
+def read_upload(file: Path, limits: Limits) -> bytes:
+    """Returns the bytes of a picture; raises DataError for what is none or is too large."""
+    size = 0
+    with suppress(OSError):
+        size = file.stat().st_size
+    if size > limits.max_bytes:
+        raise DataError(
+            f"{file.name} has {size / 1e6:.1f} MB; at most {limits.max_bytes / 1e6:g} are allowed."
+        )
+    try:
+        data = file.read_bytes()
+        check_header(data, limits.max_pixels)
+    except OSError:
+        raise DataError(f"{file.name} is no longer there; drop it again.") from None
+    except Refusal as refusal:
+        raise DataError(refusal.sentence.replace("image", file.name, 1)) from None
+    return data
+
+
+def named(sentences: Sequence[str]) -> str:
+    """Returns the first few of many sentences, and how many more there are."""
+    more = len(sentences) - NAMED
+    told = list(sentences[:NAMED]) + ([f"And {more} more."] if more > 0 else [])
+    return " ".join(told)

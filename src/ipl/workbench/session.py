@@ -1,0 +1,234 @@
+"""What one browser has: its pictures, its fit, its classifier. Nothing here knows the page."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from ipl.backbone import FeatureStore
+from ipl.cache import Cache, cache_folder
+from ipl.classifier import PromptClassifier
+from ipl.datasets import Dataset, Item, Picture, read_dataset, scenes_dataset
+from ipl.errors import ConfigError, DataError
+from ipl.reports.account.shown import thumbnail
+from ipl.selection import Objective, Selection, Template, draw_shots
+from ipl.serving import Refusal
+from ipl.serving.pictures import read_picture
+from ipl.workbench.packing import pack
+from ipl.workbench.pictures import Pictures, Uploads, class_name, read_upload
+from ipl.workbench.settings import Settings
+from ipl.workbench.weighing import Weighed, Weigher, clean_word
+from ipl.workbench.worker import Fit
+
+if TYPE_CHECKING:
+    from ipl.workbench.bench import Workbench
+
+SCENES = ("volcano", "lake", "castle", "windmill")  # to begin with: a few, quick to learn
+SECONDS_TO_END = 10.0  # that a cancelled fit has before its pictures go
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A picture and how probable each class is, the most probable first."""
+
+    name: str
+    thumb: str | None  # a data URI
+    classes: tuple[tuple[str, float], ...]
+
+
+class Session:
+    """One browser at the workbench. Its methods may be called from any thread."""
+
+    def __init__(self, bench: Workbench, folder: Path) -> None:
+        self.bench, self.folder = bench, folder
+        self.pictures: Pictures = bench.pictures
+        self.classifier: PromptClassifier | None = bench.classifier
+        self.fit: Fit | None = None
+        self.handed_over: set[Path] = set()  # files that the browser sent
+        self.uploads = Uploads(folder / "pictures", bench.limits)
+        self._looked_at: tuple[str, str | None, Image.Image] | None = None
+        self._weigher: tuple[object, Weigher] | None = None
+        self._thumbs: dict[Path | Picture, str | None] = {}
+        self._lock = threading.RLock()
+
+    # -- pictures -------------------------------------------------------------------------------
+
+    def add_class(self, name: str | None, files: Sequence[Path]) -> tuple[str, ...]:
+        """Takes pictures of a class; returns a sentence on each file that is left out."""
+        with self._lock:
+            self.handed_over.update(files)
+            wanted = class_name(name)
+            self.pictures.with_class(wanted, ())  # a name that cannot be is said first
+            if not files:
+                raise DataError(f"There are no pictures of {wanted!r} yet; drop some.")
+            kept, refused = self.uploads.take(files)
+            if not kept:
+                raise DataError(f"None of these files is a picture: {refused[0]}")
+            self.pictures = self.pictures.with_class(wanted, kept)
+            return refused
+
+    def remove_class(self, name: str | None) -> None:
+        """Forgets the pictures of a class."""
+        with self._lock:
+            self.pictures = self.pictures.without(name or "")
+
+    def use_folder(self, path: str | None) -> None:
+        """Takes the pictures of a folder or a list on this machine, in place of all others."""
+        if not self.bench.browse:
+            raise ConfigError("Folders can be named from the workbench's own machine only.")
+        if not (path or "").strip():
+            raise DataError("There is no folder yet; type its path.")
+        dataset = read_dataset(Path((path or "").strip()).expanduser())
+        self._take(dataset)
+
+    def use_scenes(self) -> None:
+        """Takes some of the drawn scenes, in place of all other pictures."""
+        self._take(scenes_dataset(cache_folder() / "scenes", anew=False, classes=SCENES))
+
+    def _take(self, dataset: Dataset) -> None:
+        with self._lock:
+            self.pictures = Pictures.of(dataset)
+
+    def thumb(self, path: Path | Picture) -> str | None:
+        """Returns a small copy of a picture as a data URI; None if it cannot be opened."""
+        if path not in self._thumbs:
+            self._thumbs[path] = thumbnail(Item(path, 0))
+        return self._thumbs[path]
+
+    # -- learning -------------------------------------------------------------------------------
+
+    @property
+    def learning(self) -> bool:
+        """Returns whether a fit is under way."""
+        return self.fit is not None and not self.fit.ended
+
+    def learn(self, settings: Settings) -> Fit:
+        """Returns a fit that has been started; there is one at a time."""
+        with self._lock:
+            if self.learning:
+                raise ConfigError("A prompt is being learnt; cancel that first.")
+            dataset, bench = self.pictures.dataset(), self.bench
+            classifier = PromptClassifier(
+                bench.backbone,
+                settings.learner,
+                settings.words,
+                shots=settings.shots,
+                epochs=settings.epochs,
+                interval=settings.interval,
+                seed=settings.seed,
+                views=bench.views,
+                pool=bench.pool,
+            )
+            self.fit = Fit(classifier, dataset, bench.turns, self._learnt)
+            return self.fit
+
+    def _learnt(self, classifier: PromptClassifier) -> None:
+        with self._lock:
+            self.classifier = classifier
+
+    def cancel(self) -> None:
+        """Stops the fit under way, if there is one."""
+        if self.fit is not None:
+            self.fit.cancel()
+
+    @property
+    def selection(self) -> Selection | None:
+        """Returns the words of the fit under way, else those of the prompt there is."""
+        if self.fit is not None and self.learning:
+            return self.fit.watcher.progress.selection
+        return self.classifier.selection_ if self.classifier is not None else None
+
+    def weigh(self, word: str | None, shots: int, seed: int) -> tuple[Weighed, ...]:
+        """Returns what a typed word brings on the pictures here, at each step of the search."""
+        typed = clean_word(word, self.bench.backbone, self.bench.candidates)
+        selection = self.selection
+        words = selection.words if selection is not None else ()
+        return self._weigher_of(selection, shots, seed).weigh(typed, words)
+
+    def _weigher_of(self, selection: Selection | None, shots: int, seed: int) -> Weigher:
+        objective, template = Objective(), Template()
+        if selection is not None:
+            objective = Objective(selection.lambda_, selection.preset, selection.word_embedding)
+            template = Template(selection.template)
+        with self._lock:
+            key = (self.pictures, shots, seed, objective, template)
+            if self._weigher is None or self._weigher[0] != key:
+                dataset, backbone = self.pictures.dataset(), self.bench.backbone
+                store = FeatureStore(backbone, Cache())
+                seen, _ = draw_shots(dataset, shots, seed, store)
+                names = dataset.class_names
+                self._weigher = key, Weigher(backbone, names, seen, objective, template)
+            return self._weigher[1]
+
+    # -- using ----------------------------------------------------------------------------------
+
+    def classify(self, file: Path) -> Ranked:
+        """Returns what the prompt sees in a picture."""
+        self.handed_over.add(file)
+        self._prompt()
+        limits = self.bench.limits
+        data = read_upload(file, limits)
+        try:
+            image = read_picture(data, limits.max_pixels, self.bench.backbone.preprocessing)
+        except Refusal as refusal:
+            raise DataError(refusal.sentence.replace("image", file.name, 1)) from None
+        self._looked_at = file.name, thumbnail(Item(file, 0)), image
+        ranked = self.ranked()
+        assert ranked is not None
+        return ranked
+
+    def ranked(self) -> Ranked | None:
+        """Returns what the prompt sees in the last picture, if there was one."""
+        looked_at = self._looked_at
+        if looked_at is None or self.classifier is None:
+            return None
+        name, thumb, image = looked_at
+        classifier = self.classifier
+        shares = classifier.predict_proba([image])[0]
+        pairs = zip(map(str, classifier.classes_), map(float, shares), strict=True)
+        return Ranked(name, thumb, tuple(sorted(pairs, key=lambda pair: -pair[1])))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns the classes that the prompt tells apart."""
+        return tuple(map(str, self.classifier.classes_)) if self.classifier is not None else ()
+
+    def add_name(self, name: str | None) -> None:
+        """Lets the prompt tell one more class apart, which it need not have seen."""
+        with self._lock:
+            most = self.bench.limits.max_classes
+            if len(self.names) >= most:
+                raise DataError(f"There are {most} classes, which is the most allowed here.")
+            self.classifier = self._prompt().with_classes([*self.names, class_name(name)])
+
+    def remove_name(self, name: str | None) -> None:
+        """Takes a class out of those that the prompt tells apart."""
+        with self._lock:
+            if name not in self.names:
+                raise DataError(f"The prompt has no class {name!r} to remove.")
+            left = [other for other in self.names if other != name]
+            self.classifier = self._prompt().with_classes(left)
+
+    def download(self) -> Path:
+        """Returns a file with the saved form of the prompt."""
+        folder = self.folder / "download"
+        folder.mkdir(parents=True, exist_ok=True)
+        return pack(self._prompt(), folder)
+
+    def _prompt(self) -> PromptClassifier:
+        if self.classifier is None:
+            raise ConfigError("There is no prompt yet; learn one first.")
+        return self.classifier
+
+    def close(self) -> None:
+        """Ends the fit and removes the pictures that were dropped."""
+        if self.fit is not None:
+            self.fit.cancel()
+            self.fit.join(SECONDS_TO_END)
+        shutil.rmtree(self.folder, ignore_errors=True)

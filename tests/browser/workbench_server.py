@@ -1,0 +1,25 @@
+"""A workbench to open in a browser, with few words to choose from: python workbench_server.py"""
+
+from __future__ import annotations
+
+import sys
+
+from ipl.backbone import load_backbone
+from ipl.lexicon import Pool
+from ipl.serving import address_of, listen
+from ipl.workbench import Workbench, run_workbench
+
+WORDS = ("bright", "dark", "ocean", "sand", "stone", "tower", "wall", "water")
+
+
+def main() -> None:
+    """Prints the address once the page can be opened, and serves it until SIGTERM."""
+    pool = Pool.from_words(WORDS, "eight words")
+    bench = Workbench(load_backbone("pocket", "cpu"), pool=pool)
+    with listen("127.0.0.1", 0) as bound:
+        run_workbench(bench, bound, lambda: print(address_of(bound), flush=True))
+    sys.stdout.write("ended\n")
+
+
+if __name__ == "__main__":
+    main()
