@@ -98,6 +98,7 @@ def demo(
         f"  every number above  {folder / 'results.json'}\n\n"
         f"Next\n"
         f"  {typed('predict', run, str(picture), '--classes', 'castle,bridge,windmill')}\n"
+        f"  {typed('report', run, '--data', folder / 'scenes')}\n"
         f"  {typed('fit', folder / 'scenes')}\n"
         f"  {typed('fit', 'YOUR_FOLDER_OF_CLASS_FOLDERS')}\n\n"
         f"{report['seconds']:.0f} s in all.",
