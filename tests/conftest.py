@@ -38,6 +38,15 @@ def _own_cache(_no_cache_of_the_user: Iterator[Path], monkeypatch: pytest.Monkey
     monkeypatch.setenv("IPL_CACHE", str(next(_no_cache_of_the_user)))
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Keeps the many tiny products of a file's tests from waiting for each other's threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def pocket() -> Backbone:
     """Returns PocketCLIP on the CPU in fp32."""

@@ -99,14 +99,8 @@ def _load_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Keeps the many tiny products of these tests from waiting for each other's threads."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def _small_products(one_thread: None) -> None:
+    """Runs these tests on one thread."""
 
 
 @pytest.fixture(scope="session")
@@ -206,3 +200,10 @@ def saved_run(tmp_path_factory: pytest.TempPathFactory, fit: Callable[..., Resul
     result = fit(data, "--out", root / "run")
     assert result.code == 0, result.err
     return root / "run"
+
+
+@pytest.fixture
+def run(saved_run: Path, home: Path) -> Path:
+    """Returns a copy of a run of one word, with its data in data/ beside it."""
+    shutil.copytree(saved_run.parent / "data", home / "data")
+    return Path(shutil.copytree(saved_run, home / "run"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -22,13 +21,6 @@ from ipl.serving import listen
 
 CPU = ("--device", "cpu", "--quiet")
 Ipl = Callable[..., Any]
-
-
-@pytest.fixture
-def run(saved_run: Path, home: Path) -> Path:
-    """Returns a copy of a run of one word, with its data in data/ beside it."""
-    shutil.copytree(saved_run.parent / "data", home / "data")
-    return Path(shutil.copytree(saved_run, home / "run"))
 
 
 @pytest.fixture(autouse=True)

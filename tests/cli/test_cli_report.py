@@ -16,13 +16,6 @@ CPU = ("--device", "cpu", "--quiet")
 Ipl = Callable[..., Any]
 
 
-@pytest.fixture
-def run(saved_run: Path, home: Path) -> Path:
-    """Returns a copy of a run of one word, with its data in data/ beside it."""
-    shutil.copytree(saved_run.parent / "data", home / "data")
-    return Path(shutil.copytree(saved_run, home / "run"))
-
-
 def test_a_page_beside_the_run(ipl: Ipl, run: Path, home: Path, words_file: Path) -> None:
     before = sorted(path.name for path in run.iterdir())
     more = ("--words-file", words_file, "--resamples", "1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ipl.datasets import (
     read_benchmark,
     read_dataset,
     sample_shots,
+    scenes_dataset,
     teacher_template_of,
     template_of,
 )
@@ -192,9 +194,8 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_the_drawn_scenes_are_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "ipl.datasets.scenes_set.scenes_dataset.__defaults__", (1, 1, "painted", None, True)
-    )
+    few = partial(scenes_dataset, train=1, test=1)
+    monkeypatch.setattr("ipl.datasets.scenes_set.scenes_dataset", few)
     first = read_benchmark("scenes", tmp_path)
     assert first.name == "scenes"
     assert len(first.train) == len(first.test) == 20

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import ipl.protocols.bench
 from ipl.backbone import Backbone
@@ -93,7 +92,7 @@ def runs(quick: Mapping[str, Any]) -> Callable[..., tuple[Run, ...]]:
 
 
 @pytest.fixture(autouse=True)
-def _pocket_is_loaded(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _pocket_is_loaded(pocket: Backbone, monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     """Lets the runs of this process share a loaded backbone, on one thread."""
 
     def load(name: str, device: str, precision: str) -> Backbone:
@@ -103,7 +102,3 @@ def _pocket_is_loaded(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> Iter
 
     loaded = ipl.protocols.bench.load_backbone
     monkeypatch.setattr(ipl.protocols.bench, "load_backbone", load)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 
 from ipl.backbone import Backbone
 from ipl.classifier import PromptClassifier
@@ -18,12 +17,8 @@ WORDS = ("bright", "dark", "sand", "stone", "wall", "water", "cold", "warm", "gr
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Keeps the many tiny products of these tests from waiting for each other's threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def _small_products(one_thread: None) -> None:
+    """Runs these tests on one thread."""
 
 
 @pytest.fixture(scope="session")
