@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]  # for root, and for containers
 LOCAL = ("http://127.0.0.1:", "file://", "data:", "blob:", "about:")
 
 
@@ -33,10 +34,13 @@ def browser() -> Iterator[Browser]:
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip(f"no browser is installed (one of {', '.join(NAMES)})")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import Error, sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            started = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        except Error as error:  # it is there, but not for this user or in this container
+            pytest.skip(f"{found} does not start: {str(error).splitlines()[0]}")
         yield started
         started.close()
 
