@@ -290,11 +290,10 @@ class PromptClassifier(Estimator):
         try:
             classifier = cls(backbone, precision=precision, reporter=reporter, **saved.params())
             classifier._learner = saving.restore(saved, backbone)
-            chosen = Selection.from_dict(saved.selection) if saved.selection else None
-        except (IplError, LookupError, TypeError, ValueError, AttributeError) as error:
-            why = error if isinstance(error, IplError) else f"it does not fit together ({error!r})."
-            raise SavedRunError(f"{folder} is damaged: {why}") from error
-        classifier.selection_ = chosen
+        except IplError as error:
+            raise SavedRunError(f"{folder} is damaged: {error}") from error
+        chosen = saved.selection
+        classifier.selection_ = Selection.from_dict(chosen) if chosen else None
         classifier.classes_ = list(classifier._learner.prompts.class_names)
         classifier.training_, classifier.results_ = saved.training, saved.results
         return classifier

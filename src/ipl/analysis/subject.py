@@ -13,7 +13,7 @@ from ipl.analysis.scoring import scorer
 from ipl.backbone import Backbone, FeatureStore
 from ipl.cache import Cache
 from ipl.datasets import Dataset, read_dataset
-from ipl.errors import DataError, SavedRunError
+from ipl.errors import DataError
 from ipl.learners import Learner
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
@@ -80,10 +80,7 @@ def open_run(
     precision = str(saved.backbone.get("precision", "fp32"))
     model = find_backbone(folder, saved, backbone, device, precision)
     learner = restore(saved, model)
-    try:
-        selection = Selection.from_dict(saved.selection) if saved.selection else None
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise SavedRunError(f"{folder} is damaged: its selection is not one ({error!r}).") from None
+    selection = Selection.from_dict(saved.selection) if saved.selection else None
     pool = _pool(learner, selection, words_file)
     disk = Cache(reporter=reporter) if cache else None
     return Subject(folder, saved, learner, selection, pool, FeatureStore(model, disk))
