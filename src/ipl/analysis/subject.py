@@ -80,7 +80,7 @@ def open_run(
     precision = str(saved.backbone.get("precision", "fp32"))
     model = find_backbone(folder, saved, backbone, device, precision)
     learner = restore(saved, model)
-    selection = Selection.from_dict(saved.selection) if saved.selection else None
+    selection = saved.chosen
     pool = _pool(learner, selection, words_file)
     disk = Cache(reporter=reporter) if cache else None
     return Subject(folder, saved, learner, selection, pool, FeatureStore(model, disk))

@@ -18,6 +18,7 @@ from ipl.files import check_writable, is_folder, new_folder, write_bytes, write_
 from ipl.prompts import PromptLayout
 from ipl.saving.card import model_card
 from ipl.saving.fields import FIELDS, POSITIVE, Shape, faults
+from ipl.selection import Selection
 
 FORMAT_VERSION = 1
 CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
@@ -46,6 +47,11 @@ class SavedPrompt:
     def layout(self) -> PromptLayout:
         """Returns the layout that the line of text describes."""
         return PromptLayout.parse(self.prompt)[0]
+
+    @property
+    def chosen(self) -> Selection | None:
+        """Returns how the words were chosen; None without words."""
+        return Selection.from_dict(self.selection) if self.selection else None
 
     def params(self) -> dict[str, Any]:
         """Returns the parameters of the classifier that this was saved from, as far as told."""
