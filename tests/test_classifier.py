@@ -162,13 +162,16 @@ def test_any_class_list_works(fitted: PromptClassifier, base: Dataset) -> None:
 def test_a_card_keeps_accuracy_with_the_classes_it_was_measured_on(
     fitted: PromptClassifier, tmp_path: Path
 ) -> None:
-    fitted.with_classes(["castle", "bridge"]).save_pretrained(tmp_path / "other")
+    fitted.with_classes(["castle", "beach", "bridge"]).save_pretrained(tmp_path / "other")
     card = (tmp_path / "other" / "README.md").read_text()
     assert "15 training images of 5 classes" in card
-    assert f"Trained on: {', '.join(fitted.classes_)}." in card
-    assert "Classifies, untrained: castle, bridge." in card
+    assert f"\n- Trained on: {', '.join(fitted.classes_)}.\n" in card
+    assert "\n- Classifies: castle, beach, bridge. Not trained on: castle, bridge.\n- Wri" in card
+    fitted.with_classes(fitted.classes_[1:]).save_pretrained(tmp_path / "fewer")
+    card = (tmp_path / "fewer" / "README.md").read_text()
+    assert f"\n- Classifies: {', '.join(fitted.classes_[1:])}.\n- Written" in card
     fitted.save_pretrained(tmp_path / "same")
-    assert "untrained" not in (tmp_path / "same" / "README.md").read_text()
+    assert "Classifies" not in (tmp_path / "same" / "README.md").read_text()
 
 
 def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Dataset) -> None:

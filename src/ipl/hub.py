@@ -8,6 +8,10 @@ import socket
 from urllib.parse import urlsplit
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+ALLOWED = (
+    "owner/name, each of at most 96 letters (a to z), digits, '-', '_' and '.', the first a letter "
+    "or a digit"
+)
 
 
 def is_hub_name(name: str) -> bool:

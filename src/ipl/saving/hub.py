@@ -48,7 +48,7 @@ def push_run(
 ) -> str:
     """Returns the address of a prompt put onto the hub as owner/name; the owner is logged in."""
     if not hub.is_hub_name(name):
-        raise ConfigError(f"The name on the hub is {name!r}; it must be owner/name.")
+        raise ConfigError(f"The name on the hub is {name!r}; it must be {hub.ALLOWED}.")
     if not hub.reachable():
         raise SavedRunError(f"Cannot push {name}: the Hugging Face hub cannot be reached.")
     from huggingface_hub import create_repo, upload_folder
