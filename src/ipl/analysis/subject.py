@@ -31,6 +31,7 @@ class Pictures:
     source: str
     dataset: Dataset  # the run's classes
     novel: Dataset | None  # the data's other classes, if there are two or more
+    classes: tuple[str, ...]  # of the data, in its order
     shots: Seen
     test: Seen
     features: Tensor  # of the test pictures as the learner sees them
@@ -126,7 +127,17 @@ def look_at(
         )
     features = features_for(subject.learner, test)
     notes = (*whole.notes, *drawn.notes, *test.notes, *_same_shots(subject, drawn))
-    return Pictures(str(data), dataset, novel, drawn, test, features, len(items) - len(kept), notes)
+    return Pictures(
+        source=str(data),
+        dataset=dataset,
+        novel=novel,
+        classes=whole.class_names,
+        shots=drawn,
+        test=test,
+        features=features,
+        left_out=len(items) - len(kept),
+        notes=notes,
+    )
 
 
 def _halves(whole: Dataset, saved: SavedPrompt, folder: Path) -> tuple[Dataset, Dataset | None]:
