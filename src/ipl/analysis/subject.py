@@ -17,7 +17,7 @@ from ipl.errors import DataError
 from ipl.learners import Learner
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
-from ipl.saving import SavedPrompt, find_backbone, read_run, restore
+from ipl.saving import SavedPrompt, find_backbone, find_run, read_run, restore
 from ipl.selection import Objective, Search, Seen, Selection, Template, WordChoice, draw_shots, look
 from ipl.training import features_for
 
@@ -43,7 +43,7 @@ class Pictures:
 class Subject:
     """A saved run, its learner and, where they are known, its pictures and pool of words."""
 
-    folder: Path
+    folder: Path  # or owner/name on the hub
     saved: SavedPrompt
     learner: Learner
     selection: Selection | None
@@ -77,7 +77,7 @@ def open_run(
     reporter: Reporter = SILENT,
 ) -> Subject:
     """Returns a saved run, restored on its backbone, without pictures."""
-    saved = read_run(folder)
+    saved = read_run(find_run(folder))
     precision = str(saved.backbone.get("precision", "fp32"))
     model = find_backbone(folder, saved, backbone, device, precision)
     learner = restore(saved, model)

@@ -74,7 +74,7 @@ ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is star
 RETRY_FAILED = typer.Option(False, "--retry-failed", help="Do runs again that failed earlier.")
 DRY_RUN = typer.Option(False, "--dry-run", help="List the runs and do none.")
 
-# What works with a saved prompt: the same for `predict`, `export`, `push` and `serve`.
+# What works with a saved prompt: the same for `predict`, `export`, `report` and `serve`.
 RUN = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved, or owner/name on the hub.")
 CLASSES = typer.Option(None, help='Other classes: "a,b,c", or a file with a name per line.')
 MOVED_BACKBONE = typer.Option(

@@ -12,7 +12,9 @@ from ipl.cli.report import FORMAT, IMAGES, OVERWRITE, target_of, write_page
 
 
 def compare(
-    runs: list[Path] = typer.Argument(metavar="RUN...", help="Folders that `ipl fit` saved."),
+    runs: list[Path] = typer.Argument(
+        metavar="RUN...", help="Folders that `ipl fit` saved, or owner/name on the hub."
+    ),
     data: Path | None = typer.Option(
         None, "--data", help="Pictures to score all runs on (default: accuracies as saved)."
     ),

@@ -10,6 +10,7 @@ import typer
 from ipl.cli import common
 from ipl.cli.common import out, print_json, stopping
 from ipl.errors import ConfigError
+from ipl.hub import is_meant
 
 if TYPE_CHECKING:
     from ipl.reports.document import Document
@@ -21,7 +22,7 @@ OVERWRITE = typer.Option(False, "--overwrite", help="Replace the file in --out."
 
 
 def report(
-    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
+    run: Path = common.RUN,
     data: Path | None = typer.Option(
         None, "--data", help="The data it was trained on; without it, much is left out."
     ),
@@ -77,9 +78,13 @@ def report(
 
 
 def default_target(run: Path, kind: str) -> Path:
-    """Returns RUN-report.KIND beside the run: a saved run holds nothing but its own files."""
-    here = run.resolve()
-    return run.parent / f"{here.name}-report.{kind}"
+    """Returns RUN-report.KIND beside the run: a saved run holds nothing but its own files.
+
+    That of a run on the hub is owner-name-report.KIND here.
+    """
+    if is_meant(str(run)):
+        return Path(f"{run.parent.name}-{run.name}-report.{kind}")
+    return run.parent / f"{run.resolve().name}-report.{kind}"
 
 
 def target_of(path: Path, kind: str, overwrite: bool) -> Path:
