@@ -75,7 +75,7 @@ def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], pictures: Any, hom
         (("nowhere",), "No saved run at nowhere"),
         (("run", "--data", "nowhere"), "No such file or folder: nowhere."),
         (("run", "--format", "pdf"), "format is 'pdf'; allowed are html, md, json."),
-        (("run", "--out", "data"), "data is a folder"),
+        (("run", "--out", "data"), "Cannot write data: it is a folder."),
         (("run", "--resamples", "-1"), "resamples is -1"),
         (("run", "--images", "0"), "images is 0"),
         (("run", "--plain", "train"), "give --data"),

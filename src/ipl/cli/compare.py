@@ -8,7 +8,7 @@ import typer
 
 from ipl.cli import common
 from ipl.cli.common import out, print_json, stopping
-from ipl.cli.report import FORMAT, IMAGES, OVERWRITE, target_of, write_page
+from ipl.cli.report import FORMAT, IMAGES, target_of, write_page
 
 
 def compare(
@@ -24,7 +24,7 @@ def compare(
     kind: str = FORMAT,
     images: int = IMAGES,
     device: str = common.DEVICE,
-    overwrite: bool = OVERWRITE,
+    overwrite: bool = common.OVERWRITE,
     no_cache: bool = common.NO_CACHE,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,

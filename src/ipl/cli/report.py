@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ipl.cli import common
-from ipl.cli.common import out, print_json, stopping
+from ipl.cli.common import check_new, out, print_json, stopping
 from ipl.errors import ConfigError
 from ipl.hub import is_meant
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 FORMATS = ("html", "md", "json")
 FORMAT = typer.Option("html", "--format", help="html (one file), md or json.")
 IMAGES = typer.Option(2000, "--images", help="Held-out pictures to look at, at most.")
-OVERWRITE = typer.Option(False, "--overwrite", help="Replace the file in --out.")
 
 
 def report(
@@ -44,7 +43,7 @@ def report(
         None, help="Where the backbone's weights are now (default: as saved)."
     ),
     device: str = common.DEVICE,
-    overwrite: bool = OVERWRITE,
+    overwrite: bool = common.OVERWRITE,
     no_cache: bool = common.NO_CACHE,
     strict: bool = common.STRICT,
     quiet: bool = common.QUIET,
@@ -89,18 +88,9 @@ def default_target(run: Path, kind: str) -> Path:
 
 def target_of(path: Path, kind: str, overwrite: bool) -> Path:
     """Returns the file to write, having checked that nothing is lost by writing it."""
-    from ipl.files import check_writable, is_folder, is_there
-
     if kind not in FORMATS:
         raise ConfigError(f"format is {kind!r}; allowed are {', '.join(FORMATS)}.")
-    check_writable(path)
-    if is_folder(path):
-        raise ConfigError(f"{path} is a folder; --out names a file.")
-    if is_there(path) and not overwrite:
-        raise ConfigError(
-            f"{path} is there already; choose another file with --out, or replace it with "
-            "--overwrite."
-        )
+    check_new(path, overwrite)
     return path
 
 
