@@ -84,9 +84,8 @@ def analyse(
 ) -> Analysis:
     """Returns what can be told of a saved run; without its data, what the run itself carries."""
     settings = settings or Settings()
-    read_run(
-        find_run(run)
-    )  # RUN comes first, and all that is given is looked for before anything is loaded
+    # RUN comes first, and all that is given is looked for before anything is loaded.
+    read_run(find_run(run))
     if data is not None and not is_there(data):
         raise DataError(f"No such file or folder: {data}.")
     if settings.plain == TRAIN and data is None:

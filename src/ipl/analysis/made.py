@@ -26,7 +26,7 @@ CHOICE = {"lambda_": 0.1, "preset": "paper", "word_embedding": "text", "search":
 
 @dataclass(frozen=True)
 class Made:
-    """Plain rows of (what, value), and the command line, if there is one, with what it leaves."""
+    """Plain rows of (what, value); the command line, if there is one, and what it cannot say."""
 
     settings: tuple[tuple[str, str], ...]
     times: tuple[tuple[str, float], ...]  # seconds

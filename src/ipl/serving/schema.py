@@ -55,7 +55,7 @@ WHY = {
     408: "The request did not come whole in time.",
     413: "Too many bytes or pixels, or too many scans of a JPEG.",
     415: "Neither multipart nor JSON, or the image is not a picture.",
-    422: "A field is missing or out of its range, or the picture is damaged.",
+    422: "A field is missing, unknown or out of its range, or the picture is damaged.",
     503: "Too many requests at once, or the answer took too long; see Retry-After.",
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
