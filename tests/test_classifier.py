@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,18 +151,27 @@ def test_any_class_list_works(fitted: PromptClassifier, base: Dataset) -> None:
         fitted.with_classes(["castle"])
     with pytest.raises(DataError, match="same name"):
         fitted.with_classes(["castle", "Castle"])
+    with pytest.raises(DataError, match="classes is a single str; give a list of names"):
+        fitted.with_classes("castle,lake")
+    with pytest.raises(DataError, match=r"classes\[1\] is 5; a prompt needs the class's name"):
+        fitted.with_classes(["castle", 5])  # type: ignore[list-item]
+    array = fitted.with_classes(np.array(["castle", "lake"]))
+    assert array.classes_ == ["castle", "lake"]
 
 
 def test_a_card_keeps_accuracy_with_the_classes_it_was_measured_on(
     fitted: PromptClassifier, tmp_path: Path
 ) -> None:
-    fitted.with_classes(["castle", "bridge"]).save_pretrained(tmp_path / "other")
+    fitted.with_classes(["castle", "beach", "bridge"]).save_pretrained(tmp_path / "other")
     card = (tmp_path / "other" / "README.md").read_text()
     assert "15 training images of 5 classes" in card
-    assert f"Trained on: {', '.join(fitted.classes_)}." in card
-    assert "Classifies, untrained: castle, bridge." in card
+    assert f"\n- Trained on: {', '.join(fitted.classes_)}.\n" in card
+    assert "\n- Classifies: castle, beach, bridge. Not trained on: castle, bridge.\n- Wri" in card
+    fitted.with_classes(fitted.classes_[1:]).save_pretrained(tmp_path / "fewer")
+    card = (tmp_path / "fewer" / "README.md").read_text()
+    assert f"\n- Classifies: {', '.join(fitted.classes_[1:])}.\n- Written" in card
     fitted.save_pretrained(tmp_path / "same")
-    assert "untrained" not in (tmp_path / "same" / "README.md").read_text()
+    assert "Classifies" not in (tmp_path / "same" / "README.md").read_text()
 
 
 def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Dataset) -> None:
@@ -231,9 +241,21 @@ def test_nothing_works_before_fit() -> None:
             use()
 
 
-def test_a_single_path_is_not_a_list(fitted: PromptClassifier) -> None:
-    with pytest.raises(DataError, match="a list of paths"):
-        fitted.predict("x.png")
+@pytest.mark.parametrize(
+    ("images", "says"),
+    [
+        ("x.png", r"images is a single str; give a list of paths or pictures \(PIL.Image\)"),
+        (Image.new("RGB", (8, 8)), "images is a single Image; give a list of paths"),
+        (None, "images is a single NoneType; give a list of paths"),
+        (np.zeros((2, 8, 8, 3), np.uint8), r"images\[0\] is ndarray; it must be a path or a pict"),
+        ([torch.zeros(3, 8, 8)], r"images\[0\] is Tensor; it must be a path or a picture"),
+        (["a.png", b"x"], r"images\[1\] is bytes; it must be a path or a picture"),
+    ],
+)
+def test_only_lists_of_paths_or_pictures(fitted: PromptClassifier, images: Any, says: str) -> None:
+    for use in (fitted.predict, fitted.predict_proba, fitted.encode):
+        with pytest.raises(DataError, match=says):
+            use(images)
 
 
 def test_the_public_names() -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 import huggingface_hub
 import pytest
+from PIL import ExifTags, Image
 
 import ipl.backbone
 import ipl.classifier
 import ipl.saving.learner
 from ipl import PromptClassifier, hub
 from ipl.cli.main import main
-from ipl.datasets.scenes import draw
+from ipl.datasets.scenes import CLASSES, draw
 
 RECIPES = Path(__file__).parents[1] / "docs" / "recipes.md"
 # A fit as it is shown takes a minute; these words and epochs take seconds.
@@ -32,7 +33,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "pictures" / name).mkdir(parents=True)
         for index in range(4):
             draw(name, index).save(tmp_path / "pictures" / name / f"{index}.png")
-    draw("castle", 9).save(tmp_path / "photo.jpg")
+    lying = draw("castle", 9).crop((0, 8, 96, 88)).transpose(Image.Transpose.ROTATE_90)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6  # it has to be turned by a quarter, as a phone's
+    lying.save(tmp_path / "photo.jpg", exif=exif)
     (tmp_path / "words.txt").write_text("stone\nwater\nwall\ndark\n")
     away = tmp_path / "away"
 
@@ -75,12 +79,18 @@ def test_the_recipes(
                 _run(line, monkeypatch)
     classifier = PromptClassifier.from_pretrained("my-prompt", device="cpu")
     (ours,) = classifier.predict_proba(["photo.jpg"])
-    # ONNX, with the page's own way of preparing a picture
-    assert values["probabilities"][0] == pytest.approx(ours, abs=1e-3)
+    # ONNX, with the page's own way of preparing a picture; the matrix, with two kinds of features
+    for found in ("probabilities", "ours", "theirs"):
+        assert list(values[found][0]) == pytest.approx(list(ours), abs=1e-3), found
+    with Image.open("photo.jpg") as lying:
+        lying.getexif().clear()
+        (turned,) = classifier.predict_proba([lying])
+    assert turned != pytest.approx(ours, abs=1e-2)  # so that the page has to turn it
     # the pipeline of transformers
     scores = {one["label"]: one["score"] for one in values["answer"]}
     assert [scores[name] for name in classifier.classes_] == pytest.approx(list(ours), abs=1e-3)
-    assert values["more"].classes_ == ["castle", "lake", "lighthouse"]
+    assert values["more"].classes_ == ["castle", "lake", "harbour"]
+    assert not set(values["more"].classes_[2:]) & set(CLASSES)  # whoever tries it on the scenes
     assert values["same"].prompt_ == classifier.prompt_
     assert set(values["search"].best_estimator_.classes_) == {"castle", "lake"}
     assert len((place / "rows.jsonl").read_text().splitlines()) == 8

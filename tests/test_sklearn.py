@@ -137,6 +137,18 @@ def test_pairs_that_cannot_be(images: Any, names: Any, says: str, pocket: Backbo
         PromptClassifier(pocket, **FAST).fit(images, names)
 
 
+def test_pictures_without_names_are_told(
+    pocket: Backbone, pairs: tuple[list[Path], list[str]]
+) -> None:
+    fitted = PromptClassifier(pocket, **FAST).fit(*pairs)
+    for images in (pairs[0], tuple(pairs[0]), np.array([str(path) for path in pairs[0]])):
+        for use in (PromptClassifier(pocket, **FAST).fit, fitted.score):
+            with pytest.raises(DataError, match="y is missing; with a list of pictures give the c"):
+                use(images)
+    again = fitted.with_classes(fitted.classes_)  # an array, after fit(X, y)
+    assert again.predict(pairs[0]) == fitted.predict(pairs[0])
+
+
 def test_cross_validation(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:
     paths, names = pairs
     classifier = PromptClassifier(pocket, **FAST)

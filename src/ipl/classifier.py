@@ -14,8 +14,10 @@ from PIL import Image
 from torch import Tensor
 
 from ipl import saving
-from ipl.backbone import MEMORY, Backbone, FeatureStore, ImageFeatures, load_backbone, load_wider
-from ipl.datasets import Dataset, check_class_names, read_dataset, read_labels, read_pairs
+from ipl.backbone import MEMORY, Backbone, FeatureStore, load_backbone, load_wider
+from ipl.backbone.images import ImageFeatures, Source
+from ipl.datasets import Dataset, check_class_names
+from ipl.datasets.pairs import read_data, read_labels, read_names, read_sources
 from ipl.errors import DataError, IplError, NotFiniteError, NotFittedError, SavedRunError
 from ipl.estimator import Estimator
 from ipl.learners import CLASS_TEMPLATE, Learner, Recipe
@@ -103,7 +105,7 @@ class PromptClassifier(Estimator):
         for training, or the data's own test part, is held out and scored. Fits that share a store
         of `features` share the work of the towers.
         """
-        dataset = read_dataset(data, self.strict) if y is None else read_pairs(data, y)
+        dataset = read_data(data, y, self.strict)
         backbone = self.backbone
         if not isinstance(backbone, Backbone):
             backbone = load_backbone(backbone, self.device, self.precision)
@@ -121,10 +123,9 @@ class PromptClassifier(Estimator):
 
     def _fit(self, dataset: Dataset, backbone: Backbone, features: FeatureStore | None) -> None:
         learnt = learn(dataset, backbone, self.get_params(), features)
-        learner, self.record_ = learnt.fitted.learner, learnt.fitted.record
-        self._learner = learner
+        self._learner, self.record_ = learnt.fitted.learner, learnt.fitted.record
         self.selection_: Selection | None = learnt.selection
-        names = list(learner.prompts.class_names)
+        names = list(self._learner.prompts.class_names)
         self.classes_ = names
         rest = dataset.test or learnt.rest
         held_out = look(rest, "held-out", learnt.store, self.strict, self.reporter)
@@ -164,15 +165,13 @@ class PromptClassifier(Estimator):
 
     def encode(self, images: Images) -> Tensor:
         """Returns image features (images, dim); an unreadable picture is an error here."""
-        if isinstance(images, str | Path | Image.Image):
-            raise DataError("images is a single picture; give a list of paths or pictures.")
-        seen = self.look([i if isinstance(i, Image.Image) else Path(i) for i in images])
+        seen = self.look(read_sources(images, "images"))
         if seen.unreadable:
             raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
         return seen.features
 
     def look(
-        self, sources: Sequence[Path | Image.Image], advance: Callable[..., None] | None = None
+        self, sources: Sequence[Source], advance: Callable[..., None] | None = None
     ) -> ImageFeatures:
         """Returns the features of those pictures that can be read, and why others cannot."""
         return self._fitted().look(sources, advance)
@@ -190,7 +189,7 @@ class PromptClassifier(Estimator):
         if y is not None:
             pairs = zip(self.predict(data), read_labels(y, len(data)), strict=True)
             return float(np.mean([predicted == name for predicted, name in pairs]))
-        dataset = read_dataset(data, self.strict)
+        dataset = read_data(data, strict=self.strict)
         learner = self._fitted()
         known = list(self.classes_)
         unknown = [name for name in dataset.class_names if name not in known]
@@ -212,10 +211,13 @@ class PromptClassifier(Estimator):
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
         """Returns a classifier with the same words and vectors for other classes."""
-        names = classes.class_names if isinstance(classes, Dataset) else classes
+        if isinstance(classes, Dataset):
+            names, alike = list(classes.class_names), classes.alike
+        else:
+            names, alike = read_names(classes, "classes"), False
         if len(names) < 2:
             raise DataError(f"{len(names)} class(es) given; at least two are needed.")
-        check_class_names(names, alike=isinstance(classes, Dataset) and classes.alike)
+        check_class_names(names, alike)
         other = copy.copy(self)
         other._learner = self._fitted().for_classes(names)
         other.classes_ = list(other._learner.prompts.class_names)
@@ -290,11 +292,9 @@ class PromptClassifier(Estimator):
         try:
             classifier = cls(backbone, precision=precision, reporter=reporter, **saved.params())
             classifier._learner = saving.restore(saved, backbone)
-            chosen = Selection.from_dict(saved.selection) if saved.selection else None
-        except (IplError, LookupError, TypeError, ValueError, AttributeError) as error:
-            why = error if isinstance(error, IplError) else f"it does not fit together ({error!r})."
-            raise SavedRunError(f"{folder} is damaged: {why}") from error
-        classifier.selection_ = chosen
+        except IplError as error:
+            raise SavedRunError(f"{folder} is damaged: {error}") from error
+        classifier.selection_ = saved.chosen
         classifier.classes_ = list(classifier._learner.prompts.class_names)
         classifier.training_, classifier.results_ = saved.training, saved.results
         return classifier

@@ -5,14 +5,26 @@ from __future__ import annotations
 import os
 import re
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from ipl.files import is_there
+
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+ALLOWED = (
+    "owner/name, each of at most 96 letters (a to z), digits, '-', '_' and '.', the first a letter "
+    "or a digit"
+)
 
 
 def is_hub_name(name: str) -> bool:
     """Returns whether a text has the form owner/name; a folder may have it as well."""
     return _NAME.fullmatch(name) is not None
+
+
+def is_meant(name: str) -> bool:
+    """Returns whether a text means owner/name on the hub: nothing of that name is here."""
+    return is_hub_name(name) and not is_there(Path(name))
 
 
 def reachable() -> bool:

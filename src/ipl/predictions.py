@@ -25,6 +25,11 @@ class Prediction:
     classes: tuple[tuple[str, float], ...] = ()
     error: str | None = None
 
+    @property
+    def shown(self) -> str:
+        """Returns the picture's name for one line of text: control characters are escaped."""
+        return printable(self.image)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON: image and classes, or image and error."""
         if self.error is not None:
@@ -90,6 +95,11 @@ def _predict(
             why = next(reasons).removeprefix(f"{source}: ")
             predictions.append(Prediction(name, error=why))
     return predictions
+
+
+def printable(text: str) -> str:
+    """Returns a text for people, with what would move the cursor or break a line escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _text(path: Path) -> str:

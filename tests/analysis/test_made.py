@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+from ipl import PromptClassifier
+from ipl.analysis import Settings, analyse
 from ipl.analysis.made import fit_command
+from ipl.backbone import Backbone
+from ipl.datasets import Dataset
 from ipl.lexicon import Pool
+from ipl.reports.account import report_document
+from ipl.reports.markdown import as_markdown
 from ipl.saving import SavedPrompt
 
 CHOICE = {
@@ -78,7 +87,7 @@ def test_everything_else_is() -> None:
     told = " ".join(unsaid)
     assert "shortlist" in told
     assert "--words-file" in told
-    assert "'my data'" in told
+    assert "'my data', with the 2 classes of the run and no others." in told
 
 
 def test_auto_and_pools() -> None:
@@ -91,3 +100,38 @@ def test_auto_and_pools() -> None:
     assert "--words-file 'my words.txt'" in command
     assert "--no-names" not in command
     assert unsaid == ()
+
+
+def test_data_with_more_classes_than_the_run_has_no_command(
+    pocket: Backbone, make_run: Callable[..., Path], six_scenes: Path, tmp_path: Path
+) -> None:
+    run, five = make_run("coop", 0), Path(shutil.copytree(six_scenes, tmp_path / "five"))
+    for part in ("train", "test"):
+        shutil.move(five / part / "volcano", tmp_path / f"{part} volcano")
+    for data, classes in ((six_scenes, 6), (five, 5)):
+        found = analyse(run, data, Settings(0, images=8), pocket, cache=False)
+        assert found.made.command is None
+        assert found.made.unsaid == (
+            f"No command makes the run again: ipl fit would learn all {classes} classes of {data}, "
+            "and the run had 4 of them.",
+        )
+        text = as_markdown(report_document(found))
+        assert text.count("makes the run again") == 1
+        assert f"learn all {classes} classes" in text
+
+
+def test_data_in_another_order_draws_other_shots(
+    pocket: Backbone, scenes: Dataset, tmp_path: Path
+) -> None:
+    two = scenes.only([1, 0], "two")
+    for item in two.test:
+        copy = tmp_path / "data" / two.class_names[item.label] / item.path.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(item.path, copy)
+    quick = {"words": 0, "epochs": 1, "shots": 2, "views": 0, "cache": False}
+    PromptClassifier(pocket, **quick).fit(two).save_pretrained(tmp_path / "run")
+    made = analyse(tmp_path / "run", tmp_path / "data", Settings(0), pocket, cache=False).made
+    assert made.command is not None
+    assert made.unsaid == (
+        "This data has the classes in another order than the run: other shots are drawn.",
+    )

@@ -19,8 +19,27 @@ def test_text_goes_to_the_screen_or_a_file(ipl: Call, saved_run: Path, home: Pat
     assert shown.code == 0
     (word,) = (line for line in shown.out.splitlines() if "  +" in line or "  -" in line)
     assert f"*{word.split()[0]}*" in shown.out.splitlines()[0]
-    assert ipl("export", saved_run, "--to", "text", "--out", home / "prompt.txt").out == ""
-    assert (home / "prompt.txt").read_text() == shown.out
+    target = home / "prompt.txt"
+    saved = ipl("export", saved_run, "--to", "text", "--out", target)
+    assert saved.out == f"Saved:  {target}\n"
+    assert target.read_text() == shown.out
+    target.write_text("mine")
+    options = ("export", saved_run, "--to", "text", "--out", target)
+    assert "is there already; choose another file with --out, or rep" in ipl(*options).error
+    assert target.read_text() == "mine"
+    assert ipl(*options, "--overwrite").code == 0
+    assert target.read_text() == shown.out
+
+
+def test_text_as_json(ipl: Call, saved_run: Path, home: Path) -> None:
+    shown = ipl("export", saved_run, "--to", "text").out
+    told = ipl("export", saved_run, "--to", "text", "--json").json
+    assert (told["out"], told["text"]) == (None, shown)
+    assert told["prompt"] == shown.splitlines()[0]
+    assert f"{told['words'][0]}  {told['gains'][0]:+.4f}" in shown
+    told = ipl("export", saved_run, "--to", "text", "--out", home / "a.txt", "--json").json
+    assert told["out"] == str(home / "a.txt")
+    assert (home / "a.txt").read_text() == told["text"] == shown
 
 
 def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> None:
@@ -44,6 +63,7 @@ def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> N
         (["--to", "onnx", "--check", "nowhere"], "No such file or folder: nowhere."),
         (["--to", "text", "--classes", "one"], "at least two"),
         (["--to", "text", "--out", "."], "it is a folder"),
+        (["--to", "onnx", "--overwrite"], "--overwrite goes with --to text only"),
     ],
 )
 def test_options_that_cannot_be(

@@ -76,7 +76,8 @@ def test_other_classes_from_a_list_and_from_a_file(
     predict: Call, beach: Path, home: Path, saved_run: Path
 ) -> None:
     names = ["lake", "starry night", "volcano"]
-    (home / "names.txt").write_text("\ufefflake\n\n  starry_night \nvolcano\n", encoding="utf-8")
+    text = "\ufefflake\n\n # by night\n  starry_night \n#island\nvolcano\n"
+    (home / "names.txt").write_text(text, encoding="utf-8")
     listed = predict(beach, "--classes", "lake, starry night ,volcano", "--json").json
     filed = predict(beach, "--classes", home / "names.txt", "--json").json
     assert filed == listed
@@ -87,9 +88,17 @@ def test_other_classes_from_a_list_and_from_a_file(
     assert found == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_class_in_quotes_may_hold_a_comma(predict: Call, beach: Path) -> None:
+    told = predict(beach, "--classes", '"castle, old", "castle, new",5" pipe', "--json").json
+    (prediction,) = told["predictions"]
+    names = {ranked["name"] for ranked in prediction["classes"]}
+    assert names == {"castle, old", "castle, new", '5" pipe'}
+
+
 @pytest.mark.parametrize(
     ("classes", "said"),
     [
+        ('lake,"castle', "cannot be read as names: unexpected end of data"),
         ("", "at least two"),
         ("lake", "at least two"),
         ("lake,,volcano", "empty name"),

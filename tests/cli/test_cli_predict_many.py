@@ -6,9 +6,10 @@ import csv
 import gc
 import io
 import json
+import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,12 @@ def album(home: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Returns what puts bytes onto standard input."""
+    return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
 def _images(text: str) -> list[str]:
     return [json.loads(line)["image"] for line in text.splitlines()]
 
@@ -59,19 +66,53 @@ def test_patterns_that_no_shell_has_replaced(predict: Call, album: Path, home: P
 
 
 def test_paths_from_standard_input(
-    predict: Call, album: Path, monkeypatch: pytest.MonkeyPatch
+    predict: Call, album: Path, stdin: Callable[[bytes], None]
 ) -> None:
     lines = f"{album / 'a.png'}\n\n{album / 'nowhere.png'}\r\n{album}\n{album / 'b.jpg'}"
-    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    stdin(lines.encode())
     result = predict("-", "--format", "jsonl")
     rows = [json.loads(line) for line in result.out.splitlines()]
     assert [Path(row["image"]).name for row in rows] == ["a.png", "nowhere.png", "album", "b.jpg"]
     assert [row.get("error") for row in rows] == [None, "no such file", "is a directory", None]
     assert result.code == 0
     assert len(result.err.splitlines()) == 2
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    stdin(b"")
     assert predict("-").error == "No image was given."
     assert "stdin or as arguments" in predict("-", album).error
+
+
+def test_paths_between_nuls_from_standard_input(
+    predict: Call, album: Path, stdin: Callable[[bytes], None]
+) -> None:
+    """As `find -print0` writes them, whatever their names hold."""
+    names = [b"two\nlines.png", b"not \xff utf-8.png", b"carriage return\r"]
+    for name in names:
+        (album / os.fsdecode(name)).write_bytes((album / "a.png").read_bytes())
+    stdin(b"".join(os.fsencode(album) + b"/" + name + b"\0" for name in names))
+    result = predict("-", "--format", "jsonl")
+    assert result.code == 0, result.err
+    told = ["two\nlines.png", "not \\udcff utf-8.png", "carriage return\r"]
+    assert [Path(image).name for image in _images(result.out)] == told
+
+
+def test_a_name_with_a_line_break_is_one_line_of_a_table(predict: Call, album: Path) -> None:
+    (album / "a.png").rename(album / "two\nlines\x1b[31m.png")
+    (album / "broken.png").rename(album / "bro\nken.png")
+    result = predict(album)
+    assert "two\\nlines\\x1b[31m.png " in result.out
+    assert len(result.out.splitlines()) == 4
+    assert "\x1b" not in result.out
+    assert result.err == f"warning: skipped {album}/bro\\nken.png: not an image\n"
+    assert predict(album / "bro\nken.png").error.endswith("bro\\nken.png: not an image.")
+    told = predict(album, "--json").json
+    assert str(album / "two\nlines\x1b[31m.png") in [row["image"] for row in told["predictions"]]
+
+
+def test_urls_are_not_opened(predict: Call, home: Path) -> None:
+    for url in ("https://example.org/cat.jpg", "http://example.org/x?size=[1]", "file:///a.png"):
+        assert predict(url).error == (
+            f"URLs are not opened; fetch {url} first and give the file's path."
+        )
 
 
 def test_every_format_tells_the_same(predict: Call, album: Path, home: Path) -> None:
@@ -115,14 +156,35 @@ def test_out_is_a_file_that_appears_whole(
     before = target.read_text()
     assert before == predict(album, "--format", "csv").out
     assert "is a folder" in predict(album, "--format", "csv", "--out", home).error
+    assert predict(album, "--out", target).error == (
+        f"{target} is there already; choose another file with --out, or replace it with "
+        "--overwrite."
+    )
+    assert target.read_text() == before
+    assert predict(album / "b.jpg", "--out", target, "--overwrite").code == 0
+    assert target.read_text() != before
 
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
+    before = target.read_text()
     monkeypatch.setattr("ipl.learners.base.encode_files", interrupt)
-    assert predict(album, "--format", "csv", "--out", target).code == 130
+    assert predict(album, "--out", target, "--overwrite").code == 130
     assert target.read_text() == before
     assert [p.name for p in target.parent.iterdir()] == ["rows.csv"]
+
+
+def test_the_ending_of_out_is_the_format(predict: Call, album: Path, home: Path) -> None:
+    import pyarrow.parquet
+
+    for name, form in (("a.csv", "csv"), ("b.JSONL", "jsonl"), ("c.txt", "table"), ("d", "table")):
+        assert predict(album / "a.png", "--out", home / name).code == 0
+        shown = predict(album / "a.png", "--format", form).out
+        assert (home / name).read_text().split() == shown.split()
+    assert predict(album / "a.png", "--out", home / "e.parquet").code == 0
+    assert pyarrow.parquet.read_table(home / "e.parquet").num_rows == 3
+    assert predict(album / "a.png", "--out", home / "f.csv", "--format", "jsonl").code == 0
+    assert json.loads((home / "f.csv").read_text())["image"] == str(album / "a.png")
 
 
 def test_a_threshold_leaves_out_what_is_less_probable(predict: Call, album: Path) -> None:
@@ -200,15 +262,15 @@ def test_rows_come_while_paths_still_do(
     monkeypatch.setattr("ipl.predictions.BATCH", 2)
     asked: list[int] = []
 
-    def lines() -> Iterator[str]:
-        for number in range(100):
-            asked.append(number)
-            yield f"{album / 'a.png'}\n"
+    class Lines(io.BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            asked.append(len(asked))
+            return f"{album / 'a.png'}\n".encode()
 
     def closed(*_: Any) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(sys, "stdin", lines())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Lines()))
     monkeypatch.setattr("ipl.reports.JsonLinesWriter.write", closed)
     result = predict("-", "--format", "jsonl")
     assert (result.code, result.err) == (1, "")

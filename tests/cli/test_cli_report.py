@@ -9,8 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 from page_check import check_page
+
+from ipl import hub
 
 CPU = ("--device", "cpu", "--quiet")
 Ipl = Callable[..., Any]
@@ -65,7 +68,7 @@ def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], pictures: Any, hom
         (("nowhere",), "No saved run at nowhere"),
         (("run", "--data", "nowhere"), "No such file or folder: nowhere."),
         (("run", "--format", "pdf"), "format is 'pdf'; allowed are html, md, json."),
-        (("run", "--out", "data"), "data is a folder"),
+        (("run", "--out", "data"), "Cannot write data: it is a folder."),
         (("run", "--resamples", "-1"), "resamples is -1"),
         (("run", "--images", "0"), "images is 0"),
         (("run", "--plain", "train"), "give --data"),
@@ -93,3 +96,25 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     assert "at least two" in ipl("compare", "run", "--overwrite", *CPU).error
     assert "is there already" in ipl("compare", "run", "other", *CPU).error
     assert "No saved run" in ipl("compare", "run", "gone", "--overwrite", *CPU).error
+
+
+def test_runs_on_the_hub(ipl: Ipl, run: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(run))
+    before = {path.name for path in home.iterdir()}
+    result = ipl("report", "ada/scenes", *CPU)
+    assert result.code == 0, result.err
+    assert "Written:  ada-scenes-report.html" in result.out
+    assert {path.name for path in home.iterdir()} - before == {"ada-scenes-report.html"}
+    assert "What scenes has learnt" in (home / "ada-scenes-report.html").read_text()
+    values = ipl("compare", "run", "ada/scenes", "--json", *CPU).json
+    assert [one["run"] for one in values["runs"]] == ["run", "ada/scenes"]
+    assert [one["name"] for one in values["runs"]] == ["run", "scenes"]
+
+
+def test_runs_on_a_hub_that_is_not_there(
+    ipl: Ipl, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "reachable", lambda: False)
+    assert "cannot be reached" in ipl("report", "ada/none", *CPU).error
+    assert "cannot be reached" in ipl("compare", "run", "ada/none", *CPU).error

@@ -46,6 +46,23 @@ def test_it_says_where_it_answers_and_who_can_reach_it(
     assert "warning: 0.0.0.0 can be reached from other machines; there is no auth" in told.err
 
 
+def test_other_classes(
+    ipl: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr("ipl.serving.run_server", lambda app, *_: seen.append(app))
+    (home / "names.txt").write_text("lake\n# by night\nisland\n")
+    for given, names in (
+        ('"lake, deep",island', ["lake, deep", "island"]),
+        ("names.txt", ["lake", "island"]),
+    ):
+        assert ipl("serve", saved_run, "--port", 0, "--classes", given).code == 0
+        assert seen.pop().state.service.model.about()["classes"] == names
+    assert "at least two" in ipl("serve", saved_run, "--port", 0, "--classes", "lake").error
+    assert "not ASCII" in ipl("serve", saved_run, "--port", 0, "--classes", "lake,café").error
+    assert seen == []
+
+
 def test_what_is_wrong_is_said(ipl: Call, saved_run: Path, home: Path, served: list[Any]) -> None:
     assert "nowhere" in ipl("serve", home / "nowhere").error
     assert "max_pixels is 0" in ipl("serve", saved_run, "--max-pixels", 0).error

@@ -27,7 +27,9 @@ def _make_saved(**changes: Any) -> SavedPrompt:
         words=("stone",),
         placeholder="token",
         backbone={"name": "pocket", "weights_sha256": "ab" * 32, "precision": "fp32"},
-        preprocessing={"resize": 64, "crop": 64},
+        preprocessing={
+            "resize": 64, "crop": 64, "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "resample": 3
+        },
         classes=("beach", "starry night"),
         training={
             "data": "scenes", "shots": 16, "images": 20, "seed": 1, "views": 0,

@@ -48,6 +48,11 @@ def test_without_words_and_without_held_out_images(card: Call, make_saved: Make)
     assert "no words" in text
     assert "| word |" not in text
     assert "not measured" in text
+    assert text.count("word") == 1  # and no other speaks of words
+    assert "interpretable" not in _head(text)["tags"]
+    assert "interpretable" in _head(card())["tags"]
+    assert "*word*" in card()
+    assert "The words lower the loss" in card()
 
 
 def test_the_head_is_yaml(card: Call) -> None:

@@ -110,9 +110,13 @@ def test_a_push_that_fails_says_why(
         raise huggingface_hub.errors.HFValidationError("401 Unauthorized")
 
     classifier = PromptClassifier.from_pretrained(VERSION_1, pocket)
-    for name in ("nobody", "a/b/c", "../up", "a/.hidden"):
-        with pytest.raises(ConfigError, match="it must be owner/name"):
+    for name in ("nobody", "a/b/c", "../up", "a/.hidden", "ada/my prompt", "ada/größe"):
+        with pytest.raises(ConfigError) as caught:
             classifier.push_to_hub(name)
+        assert str(caught.value) == (
+            f"The name on the hub is {name!r}; it must be owner/name, each of at most 96 letters "
+            "(a to z), digits, '-', '_' and '.', the first a letter or a digit."
+        )
     monkeypatch.setattr(huggingface_hub, "create_repo", refuse)
     with pytest.raises(SavedRunError, match="401 Unauthorized.*hf auth login"):
         classifier.push_to_hub("ada/scenes")

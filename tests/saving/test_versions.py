@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from ipl import PromptClassifier
 from ipl.backbone import Backbone
 from ipl.errors import BackboneError, SavedRunError
+from ipl.saving.fields import FIELDS, OrNull
 
 # A folder for each version of the format, never written again: later versions must read it.
 VERSIONS = {1: Path(__file__).parent / "version-1"}
@@ -48,17 +50,23 @@ def test_version_1(pocket: Backbone, picture: Image.Image) -> None:
     assert [step.word for step in loaded.selection_.steps] == loaded.words_
 
 
-def test_every_field_of_a_config_is_documented() -> None:
+def _names(value: Any) -> set[str]:
+    """Returns every name in plain values, or in the table of fields."""
+    if isinstance(value, dict):
+        return {key.removesuffix("?") for key in value}.union(*map(_names, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(_names, value))
+    return _names(value.shape) if isinstance(value, OrNull) else set()
+
+
+def test_every_field_that_is_written_is_checked_and_documented(
+    make_run: Callable[..., Path],
+) -> None:
     text = DOCS.read_text(encoding="utf-8")
-    config = json.loads((VERSIONS[1] / "config.json").read_text())
-
-    def names(value: Any) -> set[str]:
-        if isinstance(value, dict):
-            return set(value).union(*map(names, value.values()))
-        return set().union(*map(names, value)) if isinstance(value, list) else set()
-
-    missing = sorted(name for name in names(config) if f"`{name}`" not in text)
-    assert missing == []
+    written = _names(json.loads((make_run("coop", 2) / "config.json").read_text()))
+    assert _names(json.loads((VERSIONS[1] / "config.json").read_text())) <= written
+    assert written - {"format", "format_version"} == _names(FIELDS) - {"alike", "squash"}
+    assert [name for name in sorted(written | _names(FIELDS)) if f"`{name}`" not in text] == []
 
 
 def _edit(run: Path, **changes: Any) -> None:

@@ -144,10 +144,16 @@ def test_from_dict_leaves_its_argument_alone(three: Selection) -> None:
     assert values == three.as_dict()
 
 
-@pytest.mark.parametrize("damage", [{"steps": [{}]}, {"steps": None}, {"unknown": 1}])
+@pytest.mark.parametrize("damage", [{"steps": [{}]}, {"steps": None}])
 def test_what_is_no_trace(three: Selection, damage: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError)):
         Selection.from_dict({**three.as_dict(), **damage})
+
+
+def test_what_a_later_version_adds_is_passed_over(three: Selection) -> None:
+    values = {**three.as_dict(), "later": 1}
+    values["steps"] = [{**one, "later": 1} for one in values["steps"]]
+    assert Selection.from_dict(values) == three
 
 
 def test_recall_and_certified_are_over_all_steps(three: Selection) -> None:

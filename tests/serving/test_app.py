@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -86,14 +87,18 @@ def test_health_is_that_of_the_model(start: Callable[..., TestClient]) -> None:
     assert client.get("/healthz").json()["status"] == "ok"
     client.app.state.service.batcher.close()  # type: ignore[attr-defined]
     assert "does not answer" in sentence(client.get("/healthz"), 503)
+    assert client.head("/healthz").status_code == 503
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
 def test_the_page_tells_everything_and_fetches_nothing(path: str, client: TestClient) -> None:
     response = client.get(path)
     assert response.status_code == 200
-    for said in ("POST /predict", "GET /prompt", "GET /healthz", "25,000,000", "beach", "413"):
+    for said in ("POST /predict", "GET /prompt", "GET /healthz", "25,000,000", "beach"):
         assert said in response.text
+    text = html.unescape(response.text)
+    assert "The picture's bytes in base64." in text
+    assert "<td>413</td><td>Too many bytes or pixels, or too many scans of a JPEG.</td>" in text
     assert not re.search(r"<script|<link|<img|@import|url\(|https?://", response.text)
     assert "default-src 'none'" in response.headers["content-security-policy"]
 
@@ -129,9 +134,11 @@ def test_openapi_names_the_addresses_and_their_limits(client: TestClient) -> Non
         ({"image": ""}, 422, "image is empty"),
         ({"image": 7}, 422, "image is missing"),
         ({}, 422, "image is missing"),
-        ({"top": 0}, 422, "top is '0'"),
-        ({"top": True}, 422, "top is 'True'"),
-        ({"top": 1.5}, 422, "top is '1.5'"),
+        ({"top": 0}, 422, "top is 0; it must be a whole number from 1."),
+        ({"top": True}, 422, "top is true; it must be"),
+        ({"top": 1.5}, 422, "top is 1.5; it must be"),
+        ({"top": "3"}, 422, "top is the text '3'; it must be a whole number from 1."),
+        ({"top": [3]}, 422, "top is [3]; it must be"),
         ({"classes": "cat"}, 422, "must be a list of names"),
         ({"classes": ["cat", 3]}, 422, "must be a list of names"),
         ({"classes": []}, 422, "holds 0 names"),

@@ -75,6 +75,11 @@ def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_p
                 classifier.predict_proba([Image.open(BytesIO(beach))])[0].argmax()
             ]
             assert ask(f"{address}/predict", body)["classes"][0]["name"] == best
+            with closing(connect(address)) as asking, asking.makefile("rb") as answer:
+                asking.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                told, _, rest = answer.read().partition(b"\r\n\r\n")
+                assert told.startswith(b"HTTP/1.1 200 ")
+                assert rest == b""  # as GET, without the body
             # A request that has come half when the signal comes is still answered.
             with closing(connect(address)) as slow, closing(connect(address)) as idle:
                 slow.sendall(head(len(body)) + body[:100])

@@ -20,7 +20,7 @@ from ipl.backbone import Backbone
 from ipl.errors import ConfigError, DataError
 from ipl.files import is_there
 from ipl.progress import SILENT, Reporter
-from ipl.saving import read_run
+from ipl.saving import find_run, read_run
 
 IMAGES = 2000  # held-out pictures that a report looks at
 
@@ -84,7 +84,8 @@ def analyse(
 ) -> Analysis:
     """Returns what can be told of a saved run; without its data, what the run itself carries."""
     settings = settings or Settings()
-    read_run(run)  # RUN comes first, and all that is given is looked for before anything is loaded
+    # RUN comes first, and all that is given is looked for before anything is loaded.
+    read_run(find_run(run))
     if data is not None and not is_there(data):
         raise DataError(f"No such file or folder: {data}.")
     if settings.plain == TRAIN and data is None:

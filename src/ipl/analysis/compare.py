@@ -15,7 +15,7 @@ from ipl.analysis.vectors import describe
 from ipl.backbone import Backbone
 from ipl.errors import ConfigError
 from ipl.progress import SILENT, Reporter
-from ipl.saving import SavedPrompt, read_run
+from ipl.saving import SavedPrompt, find_run, read_run
 from ipl.selection import Selection
 
 
@@ -60,7 +60,7 @@ def compare_runs(
     """Returns saved runs side by side; with `data`, all are scored anew on its pictures."""
     if len(folders) < 2:
         raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
-    every = [read_run(folder) for folder in folders]  # before anything is computed
+    every = [read_run(find_run(folder)) for folder in folders]  # before anything is computed
     names, runs, notes = run_names(folders), [], list[str]()
     loaded: dict[str, Backbone] = {}
     with reporter.task("Looking at runs", len(folders)) as advance:

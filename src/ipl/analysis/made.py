@@ -26,13 +26,13 @@ CHOICE = {"lambda_": 0.1, "preset": "paper", "word_embedding": "text", "search":
 
 @dataclass(frozen=True)
 class Made:
-    """Plain rows of (what, value), and the command line with what it cannot say."""
+    """Plain rows of (what, value); the command line, if there is one, and what it cannot say."""
 
     settings: tuple[tuple[str, str], ...]
     times: tuple[tuple[str, float], ...]  # seconds
     versions: tuple[tuple[str, str], ...]
     losses: tuple[tuple[int, float, str | None], ...]  # epoch, training loss, word that entered
-    command: str
+    command: str | None
     unsaid: tuple[str, ...]
 
 
@@ -45,7 +45,7 @@ def how_made(subject: Subject, data: str | None, words_file: str | None = None) 
     if subject.selection is not None:
         spent = sum(step.seconds for step in subject.selection.steps)
         times.insert(0, ("choosing the words", spent))
-    command, unsaid = fit_command(saved, subject.pool, data, words_file)
+    command, unsaid = _command(subject, data, words_file)
     return Made(
         settings=tuple(_settings(subject)),
         times=tuple(times),
@@ -97,6 +97,24 @@ def _versions() -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def _command(
+    subject: Subject, data: str | None, words_file: str | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """Returns the command that makes the run again, if its data has no other classes."""
+    command, unsaid = fit_command(subject.saved, subject.pool, data, words_file)
+    pictures = subject.pictures
+    if pictures is None or pictures.classes == pictures.dataset.class_names:
+        return command, unsaid
+    own, every = len(pictures.dataset.class_names), len(pictures.classes)
+    if own == every:
+        order = "This data has the classes in another order than the run: other shots are drawn."
+        return command, (*unsaid, order)
+    return None, (
+        f"No command makes the run again: ipl fit would learn all {every} classes of "
+        f"{pictures.source}, and the run had {own} of them.",
+    )
+
+
 def fit_command(
     saved: SavedPrompt, pool: Pool | None, data: str | None, words_file: str | None = None
 ) -> tuple[str, tuple[str, ...]]:
@@ -132,7 +150,10 @@ def fit_command(
         parts += ["--precision", precision]
     parts += ["--seed", training.get("seed", 1)]
     if data is None:
-        unsaid.append(f"DATA is the folder or file of {training.get('data')!r}.")
+        unsaid.append(
+            f"DATA is the folder or file of {training.get('data')!r}, with the "
+            f"{len(training.get('classes', saved.classes))} classes of the run and no others."
+        )
     return " ".join(shlex.quote(str(part)) for part in parts), tuple(unsaid)
 
 

@@ -11,7 +11,7 @@ from ipl.analysis.subject import Subject
 from ipl.errors import ConfigError
 from ipl.learners import Learner, Recipe
 from ipl.progress import SILENT, Reporter
-from ipl.saving import find_backbone, read_run, restore
+from ipl.saving import find_backbone, find_run, read_run, restore
 from ipl.selection import Seen
 from ipl.training import fit_learner
 
@@ -30,7 +30,7 @@ class Plain:
 
 def read_plain(subject: Subject, folder: Path) -> Plain:
     """Returns a saved run without words, which must be of the same classes and backbone."""
-    saved = read_run(folder)
+    saved = read_run(find_run(folder))
     if saved.words:
         raise ConfigError(
             f"The run {folder} has words ({', '.join(saved.words)}); the plain learner has none."

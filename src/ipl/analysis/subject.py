@@ -13,11 +13,11 @@ from ipl.analysis.scoring import scorer
 from ipl.backbone import Backbone, FeatureStore
 from ipl.cache import Cache
 from ipl.datasets import Dataset, Item, read_dataset
-from ipl.errors import DataError, SavedRunError
+from ipl.errors import DataError
 from ipl.learners import Learner
 from ipl.lexicon import Pool
 from ipl.progress import SILENT, Reporter
-from ipl.saving import SavedPrompt, find_backbone, read_run, restore
+from ipl.saving import SavedPrompt, find_backbone, find_run, read_run, restore
 from ipl.selection import Objective, Search, Seen, Selection, Template, WordChoice, draw_shots, look
 from ipl.training import features_for
 
@@ -31,30 +31,26 @@ class Drawn:
     source: str
     dataset: Dataset  # the run's classes
     novel: Dataset | None  # the data's other classes, if there are two or more
+    classes: tuple[str, ...]  # of the data, in its order
     shots: Seen
     rest: tuple[Item, ...]  # training pictures that were not drawn
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """The shots as training drew them, and the pictures that were held out."""
+class Pictures(Drawn):
+    """The same with pictures that were held out."""
 
-    source: str
-    dataset: Dataset  # the run's classes
-    novel: Dataset | None  # the data's other classes, if there are two or more
-    shots: Seen
     test: Seen
     features: Tensor  # of the test pictures as the learner sees them
     left_out: int  # test pictures over the limit
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Subject:
     """A saved run, its learner and, where they are known, its pictures and pool of words."""
 
-    folder: Path
+    folder: Path  # or owner/name on the hub
     saved: SavedPrompt
     learner: Learner
     selection: Selection | None
@@ -88,14 +84,11 @@ def open_run(
     reporter: Reporter = SILENT,
 ) -> Subject:
     """Returns a saved run, restored on its backbone, without pictures."""
-    saved = read_run(folder)
+    saved = read_run(find_run(folder))
     precision = str(saved.backbone.get("precision", "fp32"))
     model = find_backbone(folder, saved, backbone, device, precision)
     learner = restore(saved, model)
-    try:
-        selection = Selection.from_dict(saved.selection) if saved.selection else None
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise SavedRunError(f"{folder} is damaged: its selection is not one ({error!r}).") from None
+    selection = saved.chosen
     pool = _pool(learner, selection, words_file)
     disk = Cache(reporter=reporter) if cache else None
     return Subject(folder, saved, learner, selection, pool, FeatureStore(model, disk))
@@ -128,7 +121,7 @@ def draw_again(
     count, seed = int(saved.training.get("shots", 16)), int(saved.training.get("seed", 1))
     shots, rest = draw_shots(dataset, count, seed, subject.store, strict, reporter)
     notes = (*whole.notes, *shots.notes, *_same_shots(subject, shots))
-    return Drawn(str(data), dataset, novel, shots, rest, notes)
+    return Drawn(str(data), dataset, novel, whole.class_names, shots, rest, notes)
 
 
 def look_at(
@@ -148,14 +141,10 @@ def look_at(
             "without --data tells what the run itself carries."
         )
     return Pictures(
-        source=drawn.source,
-        dataset=drawn.dataset,
-        novel=drawn.novel,
-        shots=drawn.shots,
+        **{**vars(drawn), "notes": (*drawn.notes, *test.notes)},
         test=test,
         features=features_for(subject.learner, test),
         left_out=len(items) - len(kept),
-        notes=(*drawn.notes, *test.notes),
     )
 
 

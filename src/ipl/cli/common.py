@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import shutil
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from ipl.errors import DataError
+from ipl.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from ipl.lexicon import Pool
@@ -74,9 +75,10 @@ ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is star
 RETRY_FAILED = typer.Option(False, "--retry-failed", help="Do runs again that failed earlier.")
 DRY_RUN = typer.Option(False, "--dry-run", help="List the runs and do none.")
 
-# What works with a saved prompt: the same for `predict`, `export`, `push` and `serve`.
+# What works with a saved prompt: the same for `predict`, `export`, `report` and `serve`.
 RUN = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved, or owner/name on the hub.")
 CLASSES = typer.Option(None, help='Other classes: "a,b,c", or a file with a name per line.')
+OVERWRITE = typer.Option(False, "--overwrite", help="Replace the file in --out.")
 MOVED_BACKBONE = typer.Option(
     None, "--backbone", help="Where the backbone's weights are now (default: as saved)."
 )
@@ -86,7 +88,10 @@ ANY_BACKBONE = typer.Option(
 
 
 def read_class_names(text: str) -> list[str]:
-    """Returns the class names in a file, a line each, or between the commas of a text."""
+    """Returns the class names in a file, a line each, or in a text, with commas between them.
+
+    Lines of a file that begin with # are comments; in a text a name in quotes may hold a comma.
+    """
     from ipl.files import is_there
 
     path = Path(text)
@@ -96,13 +101,30 @@ def read_class_names(text: str) -> list[str]:
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"The class list {path} cannot be read: {error}.") from None
         names = [line.strip() for line in lines if line.strip()]
+        names = [name for name in names if not name.startswith("#")]
         given = f"The class list {path}"
     else:
-        names = [name.strip() for name in text.split(",")]
         given = f"--classes {text!r} is no file, and"
+        try:
+            rows = list(csv.reader(text.splitlines(), skipinitialspace=True, strict=True))
+        except csv.Error as error:
+            raise DataError(f"{given} cannot be read as names: {error}.") from None
+        names = [name.strip() for row in rows for name in row]
     if len(names) < 2:
         raise DataError(f"{given} gives {len(names)} class(es); at least two are needed.")
     return names
+
+
+def check_new(path: Path, overwrite: bool) -> None:
+    """Raises IplError if no file can be written at `path`, or one would be lost by it."""
+    from ipl.files import check_file, is_there
+
+    check_file(path)
+    if is_there(path) and not overwrite:
+        raise ConfigError(
+            f"{path} is there already; choose another file with --out, or replace it with "
+            "--overwrite."
+        )
 
 
 def own_pool(

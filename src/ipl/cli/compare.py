@@ -8,11 +8,13 @@ import typer
 
 from ipl.cli import common
 from ipl.cli.common import out, print_json, stopping
-from ipl.cli.report import FORMAT, IMAGES, OVERWRITE, target_of, write_page
+from ipl.cli.report import FORMAT, IMAGES, target_of, write_page
 
 
 def compare(
-    runs: list[Path] = typer.Argument(metavar="RUN...", help="Folders that `ipl fit` saved."),
+    runs: list[Path] = typer.Argument(
+        metavar="RUN...", help="Folders that `ipl fit` saved, or owner/name on the hub."
+    ),
     data: Path | None = typer.Option(
         None, "--data", help="Pictures to score all runs on (default: accuracies as saved)."
     ),
@@ -25,7 +27,7 @@ def compare(
     ),
     images: int = IMAGES,
     device: str = common.DEVICE,
-    overwrite: bool = OVERWRITE,
+    overwrite: bool = common.OVERWRITE,
     no_cache: bool = common.NO_CACHE,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,

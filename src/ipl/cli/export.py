@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from ipl.cli import common
-from ipl.cli.common import print_json, read_class_names, stopping
+from ipl.cli.common import check_new, print_json, read_class_names, stopping
 from ipl.errors import ConfigError
 
 KINDS = ("classifier", "onnx", "transformers", "text")
@@ -24,6 +24,7 @@ def export(
     check: Path | None = typer.Option(
         None, help="onnx: pictures in class folders, to measure accuracy (default: drawn ones)."
     ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="text: replace the file in --out."),
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
     quiet: bool = common.QUIET,
@@ -33,7 +34,6 @@ def export(
     from ipl import exports
     from ipl.classifier import PromptClassifier
     from ipl.datasets import read_dataset
-    from ipl.files import check_file, write_text
     from ipl.progress import Reporter
     from ipl.saving import find_run, read_run
 
@@ -41,14 +41,15 @@ def export(
         raise ConfigError(f"--to is {to!r}; allowed are {', '.join(KINDS)}.")
     if check is not None and to != "onnx":
         raise ConfigError("--check goes with --to onnx only.")
+    if overwrite and to != "text":
+        raise ConfigError("--overwrite goes with --to text only; other exports need a new folder.")
     folder = find_run(run)
     read_run(folder)
     target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
-    if to == "text":
-        if save_to is not None:
-            check_file(save_to)
-    else:
+    if to != "text":
         exports.check_folder(target)
+    elif save_to is not None:
+        check_new(save_to, overwrite)
     names = read_class_names(classes) if classes is not None else None
     pictures = read_dataset(check) if check is not None else None
     with stopping(lambda: "nothing was written."):
@@ -57,24 +58,23 @@ def export(
         )
         if names is not None:
             classifier = classifier.with_classes(names)
+        if to != "text":
+            Reporter(quiet=quiet).say(f"Writing {target} ...")
         if to == "text":
-            text = exports.plain_text(classifier)
-            if save_to is None:
-                print(text, end="")
-            else:
-                write_text(save_to, text)
-            return
-        Reporter(quiet=quiet).say(f"Writing {target} ...")
-        if to == "classifier":
+            told = exports.export_text(classifier, save_to)
+        elif to == "classifier":
             told = exports.export_classifier(classifier, target)
         elif to == "onnx":
             told = exports.export_onnx(classifier, target, pictures)
         else:
             told = exports.export_transformers(classifier, target)
+    shown = to == "text" and save_to is None
     if as_json:
-        print_json({"out": str(target), **told})
-        return
-    print("\n".join([*_lines(to, told), f"Saved:  {target}"]))
+        print_json({"out": None if shown else str(target), **told})
+    elif shown:
+        print(told["text"], end="")
+    else:
+        print("\n".join([*_lines(to, told), f"Saved:  {target}"]))
 
 
 def _lines(to: str, told: dict[str, Any]) -> list[str]:
@@ -87,6 +87,8 @@ def _lines(to: str, told: dict[str, Any]) -> list[str]:
             f"hypothesis_template: {told['hypothesis_template']}",
             f"Text features differ from ours by {told['largest_difference']:.1e} at most.",
         ]
+    if to == "text":
+        return []
     checked = told["checked"]
     lines = [f"Compared with our own predictions on {checked['pictures']} {checked['of']}:"]
     for name in ("fp32", "int8"):

@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
 from ipl.cli import common
-from ipl.cli.common import out, print_json, read_class_names, stopping
+from ipl.cli.common import check_new, out, print_json, read_class_names, stopping
 from ipl.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ipl.reports import Writer
 
 FORMATS = ("table", "csv", "jsonl", "parquet")
+CHUNK = 65_536  # bytes of standard input that are taken at a time
 
 
 def predict(
@@ -34,10 +36,13 @@ def predict(
     threshold: float = typer.Option(
         0.0, min=0.0, max=1.0, help="Leave out classes less probable than this."
     ),
-    form: str = typer.Option("table", "--format", help="table, csv, jsonl or parquet."),
+    style: str | None = typer.Option(
+        None, "--format", help="table, csv, jsonl or parquet (default: as --out ends, else table)."
+    ),
     save_to: Path | None = typer.Option(
         None, "--out", help="Write to this file (parquet needs one)."
     ),
+    overwrite: bool = common.OVERWRITE,
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
     device: str = common.DEVICE,
@@ -47,21 +52,19 @@ def predict(
 ) -> None:
     """Classify pictures with a saved prompt, into its classes or any others."""
     from ipl.classifier import PromptClassifier
-    from ipl.files import check_file
     from ipl.predictions import Ranking
     from ipl.progress import Reporter
     from ipl.saving import find_run, read_run
 
     reporter = Reporter(quiet=quiet)
     ranking = Ranking(top, threshold)
-    if form not in FORMATS:
-        raise ConfigError(f"--format is {form!r}; allowed are {', '.join(FORMATS)}.")
+    form = _format(style, save_to)
     if form == "parquet" and save_to is None:
         raise ConfigError("--format parquet needs a file to write to: --out FILE.")
     if as_json and (form != "table" or save_to is not None):
         raise ConfigError("--json prints one object; it does not go with --format or --out.")
     if save_to is not None:
-        check_file(save_to)
+        check_new(save_to, overwrite)
     folder = find_run(run)
     read_run(folder)  # before the pictures are looked for: RUN comes first
     names = read_class_names(classes) if classes is not None else None
@@ -93,6 +96,16 @@ def predict(
         print_json({**head, "predictions": good, "skipped": skipped})
 
 
+def _format(style: str | None, save_to: Path | None) -> str:
+    """Returns the format that is asked for, else the one that the file's name ends in."""
+    if style is None:
+        ending = "" if save_to is None else save_to.suffix.lower().removeprefix(".")
+        return ending if ending in FORMATS else "table"
+    if style not in FORMATS:
+        raise ConfigError(f"--format is {style!r}; allowed are {', '.join(FORMATS)}.")
+    return style
+
+
 class _Done:
     """What became of the pictures so far."""
 
@@ -108,10 +121,10 @@ class _Done:
             if row.error is None:
                 self.good += 1
                 continue
-            self.first_error = self.first_error or f"{row.image}: {row.error}"
+            self.first_error = self.first_error or f"{row.shown}: {row.error}"
             if self.strict:
                 raise DataError(f"Unreadable image: {self.first_error}.")
-            self.waiting.append(f"skipped {row.image}: {row.error}")
+            self.waiting.append(f"skipped {row.shown}: {row.error}")
         if self.good or len(self.waiting) > 1:
             for message in self.waiting:
                 self.reporter.warn(message)
@@ -148,13 +161,14 @@ def _run(
 
 
 def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
-    """Returns the pictures, and how many they are unless they come line by line."""
-    from ipl.datasets.finding import find_images, paths_of_lines
+    """Returns the pictures, and how many they are unless they come one after the other."""
+    from ipl.datasets.finding import find_images, paths_in
 
     if "-" in images:
         if len(images) > 1:
             raise DataError("IMAGES is - and more; paths come from stdin or as arguments.")
-        return paths_of_lines(sys.stdin), None
+        stream = cast(BufferedReader, sys.stdin.buffer)
+        return paths_in(iter(lambda: stream.read1(CHUNK), b"")), None
     found = find_images(images)
     return found, len(found)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from ipl.cli import common
-from ipl.cli.common import out, print_json, stopping
+from ipl.cli.common import check_new, out, print_json, stopping
 from ipl.errors import ConfigError, DataError
+from ipl.hub import is_meant
 
 if TYPE_CHECKING:
     from ipl.analysis import Missing
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
 FORMATS = ("html", "md", "json")
 FORMAT = typer.Option("html", "--format", help="html (one file), md or json.")
 IMAGES = typer.Option(2000, "--images", help="Held-out pictures to look at, at most.")
-OVERWRITE = typer.Option(False, "--overwrite", help="Replace the file in --out.")
 
 
 def report(
-    run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
+    run: Path = common.RUN,
     data: Path | None = typer.Option(
         None, "--data", help="The data it was trained on; without it, much is left out."
     ),
@@ -49,7 +49,7 @@ def report(
         None, help="Where the backbone's weights are now (default: as saved)."
     ),
     device: str = common.DEVICE,
-    overwrite: bool = OVERWRITE,
+    overwrite: bool = common.OVERWRITE,
     no_cache: bool = common.NO_CACHE,
     strict: bool = common.STRICT,
     quiet: bool = common.QUIET,
@@ -101,25 +101,20 @@ def people_of(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[Mi
 
 
 def default_target(run: Path, kind: str) -> Path:
-    """Returns RUN-report.KIND beside the run: a saved run holds nothing but its own files."""
-    here = run.resolve()
-    return run.parent / f"{here.name}-report.{kind}"
+    """Returns RUN-report.KIND beside the run: a saved run holds nothing but its own files.
+
+    That of a run on the hub is owner-name-report.KIND here.
+    """
+    if is_meant(str(run)):
+        return Path(f"{run.parent.name}-{run.name}-report.{kind}")
+    return run.parent / f"{run.resolve().name}-report.{kind}"
 
 
 def target_of(path: Path, kind: str, overwrite: bool) -> Path:
     """Returns the file to write, having checked that nothing is lost by writing it."""
-    from ipl.files import check_writable, is_folder, is_there
-
     if kind not in FORMATS:
         raise ConfigError(f"format is {kind!r}; allowed are {', '.join(FORMATS)}.")
-    check_writable(path)
-    if is_folder(path):
-        raise ConfigError(f"{path} is a folder; --out names a file.")
-    if is_there(path) and not overwrite:
-        raise ConfigError(
-            f"{path} is there already; choose another file with --out, or replace it with "
-            "--overwrite."
-        )
+    check_new(path, overwrite)
     return path
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 
 from ipl.cli import common
-from ipl.cli.common import stopping
+from ipl.cli.common import read_class_names, stopping
 
 
 def serve(
     run: str = common.RUN,
     host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
     port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
+    classes: str | None = common.CLASSES,
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
     device: str = common.DEVICE,
@@ -48,6 +49,7 @@ def serve(
     )
     folder = find_run(run)
     read_run(folder)  # what is wrong with RUN is said before a port is taken
+    names = read_class_names(classes) if classes is not None else None
     with listen(host, port) as bound, stopping(lambda: "nothing had been served."):
         if not is_loopback(bound):
             reporter.warn(
@@ -57,6 +59,8 @@ def serve(
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, any_backbone=any_backbone
         )
+        if names is not None:
+            classifier = classifier.with_classes(names)
         app = create_app(classifier, limits)
         bound.listen()
         reporter.say(f"{classifier.prompt_} answers at {address_of(bound)} (Ctrl-C ends it).")

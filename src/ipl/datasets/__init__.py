@@ -20,7 +20,6 @@ from ipl.datasets.dataset import (
 from ipl.datasets.domains import check_same_classes
 from ipl.datasets.fewshot import check_draw, sample_shots, split_base_novel
 from ipl.datasets.images import Picture, UnreadableImageError, open_image, small_jpeg
-from ipl.datasets.pairs import read_labels, read_pairs
 from ipl.datasets.presence import check_files, missing_files
 from ipl.datasets.published import check_name, read_benchmark
 from ipl.datasets.readers import read_dataset, read_folder, read_table
@@ -49,8 +48,6 @@ __all__ = [
     "read_benchmark",
     "read_dataset",
     "read_folder",
-    "read_labels",
-    "read_pairs",
     "read_table",
     "sample_shots",
     "scenes_dataset",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -21,6 +22,8 @@ def find_images(given: Sequence[str]) -> list[Path]:
         path = Path(text)
         if is_there(path):
             found.extend(_below(path))
+        elif "://" in text:
+            raise DataError(f"URLs are not opened; fetch {text} first and give the file's path.")
         elif has_magic(text):
             matches = sorted(glob(text, recursive=True))
             inside = [file for match in matches for file in _below(Path(match), empty=True)]
@@ -32,11 +35,24 @@ def find_images(given: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(found))  # `**` matches a folder and what is in it
 
 
-def paths_of_lines(lines: Iterable[str]) -> Iterator[Path]:
-    """Yields the path on each line that is not empty, as it comes."""
-    for line in lines:
-        if text := line.rstrip("\r\n"):
-            yield Path(text)
+def paths_in(chunks: Iterable[bytes]) -> Iterator[Path]:
+    """Yields the paths in bytes as they come: one a line, or between NULs if there are any.
+
+    The latter is what `find -print0` writes. Empty lines are passed over.
+    """
+    between, left = None, b""
+    for chunk in chunks:
+        between = between or (b"\0" if b"\0" in chunk else b"\n")
+        *whole, left = (left + chunk).split(between)
+        yield from _paths(whole, between)
+    if between is not None:
+        yield from _paths([left], between)
+
+
+def _paths(texts: Iterable[bytes], between: bytes) -> Iterator[Path]:
+    for text in texts:
+        if name := text.rstrip(b"\r") if between == b"\n" else text:
+            yield Path(os.fsdecode(name))
 
 
 def _below(path: Path, empty: bool = False) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Pictures and their class names as two lists, the way scikit-learn hands them over."""
+"""Pictures and class names as plain lists, the way Python and scikit-learn hand them over."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import Picture
+from ipl.datasets.readers import read_dataset
 from ipl.errors import DataError
 
 
-def read_pairs(images: Iterable[Any], labels: Iterable[Any]) -> Dataset:
-    """Returns the data set of paths or pictures, and the name of the class of each."""
-    sources = [_source(number, image) for number, image in enumerate(_listed(images, "X"))]
+def read_data(data: Any, labels: Any = None, strict: bool = False) -> Dataset:
+    """Returns what `read_dataset` reads, or the data set of two lists: pictures and class names."""
+    if labels is not None:
+        return _pairs(data, labels)
+    if isinstance(data, list | tuple | np.ndarray):
+        raise DataError("y is missing; with a list of pictures give the class name of each.")
+    return read_dataset(data, strict)
+
+
+def _pairs(images: Iterable[Any], labels: Iterable[Any]) -> Dataset:
+    sources = read_sources(images, "X")
     names = read_labels(labels, len(sources))
     classes = sorted(set(names))
     if not classes:
@@ -28,28 +38,40 @@ def read_pairs(images: Iterable[Any], labels: Iterable[Any]) -> Dataset:
 
 def read_labels(labels: Iterable[Any], count: int) -> list[str]:
     """Returns class names as plain strings, one for each of `count` pictures."""
-    names = _listed(labels, "y")
-    for number, name in enumerate(names):
-        if not isinstance(name, str):
-            raise DataError(
-                f"y[{number}] is {name!r}; a prompt needs the class's name, as a string."
-            )
+    names = read_names(labels, "y")
     if len(names) != count:
         raise DataError(f"X has {count} pictures and y has {len(names)} names; they go in pairs.")
-    return [str(name) for name in names]
+    return names
 
 
-def _listed(values: Iterable[Any], what: str) -> list[Any]:
+def read_names(names: Iterable[Any], what: str) -> list[str]:
+    """Returns class names as plain strings; an array of them will do, a single text will not."""
+    listed = _listed(names, what, "names")
+    for number, name in enumerate(listed):
+        if not isinstance(name, str):
+            raise DataError(
+                f"{what}[{number}] is {name!r}; a prompt needs the class's name, as a string."
+            )
+    return [str(name) for name in listed]
+
+
+def read_sources(images: Iterable[Any], what: str) -> list[Path | Picture]:
+    """Returns where pictures come from, given a list of paths or of pictures themselves."""
+    listed = _listed(images, what, "paths or pictures (PIL.Image)")
+    return [_source(f"{what}[{number}]", image) for number, image in enumerate(listed)]
+
+
+def _listed(values: Iterable[Any], what: str, of: str) -> list[Any]:
     if isinstance(values, str | os.PathLike | Image.Image) or not isinstance(values, Iterable):
-        raise DataError(f"{what} is a single {type(values).__name__}; give a list.")
+        raise DataError(f"{what} is a single {type(values).__name__}; give a list of {of}.")
     return list(values)
 
 
-def _source(number: int, image: Any) -> Path | Picture:
+def _source(name: str, image: Any) -> Path | Picture:
     if isinstance(image, Image.Image):
-        return Picture(f"X[{number}]", lambda: image)
+        return Picture(name, lambda: image)
     if isinstance(image, str | os.PathLike):
         return Path(image)
     raise DataError(
-        f"X[{number}] is {type(image).__name__}; it must be a path or a picture (PIL.Image)."
+        f"{name} is {type(image).__name__}; it must be a path or a picture (PIL.Image)."
     )

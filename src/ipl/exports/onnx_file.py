@@ -61,6 +61,8 @@ def export_onnx(
     _need_packages()
     check_folder(folder)
     refuse_moving_texts(classifier, "ONNX")
+    if check is not None:
+        _check_classes(classifier, check)
     backbone = classifier.learner_.backbone
     if backbone.device.type != "cpu":
         raise ConfigError("ONNX is written from the CPU; load the prompt with device cpu.")
@@ -76,6 +78,17 @@ def export_onnx(
         told["checked"] = _compare(classifier, work, check)
         write_json(work / FACTS, told)
     return told
+
+
+def _check_classes(classifier: PromptClassifier, check: Dataset) -> None:
+    known = [str(name) for name in classifier.classes_]
+    for name in check.class_names:
+        if name not in known:
+            raise ConfigError(
+                f"{check.name} has the class {name!r}, which this prompt was not given; its "
+                f"classes are {', '.join(known)}: give others with --classes (with_classes([...]) "
+                "in Python)."
+            )
 
 
 def _write_fp32(network: nn.Module, path: Path, size: int) -> None:
@@ -156,19 +169,13 @@ def _pictures(classifier: PromptClassifier, check: Dataset | None) -> tuple[Byte
     if check is None:
         drawn = [draw(name, index) for name in CLASSES for index in (1000, 1001)]
         return np.stack([crop(backbone, picture) for picture in drawn]), None
-    known = {str(name): position for position, name in enumerate(classifier.classes_)}
-    for name in check.class_names:
-        if name not in known:
-            raise ConfigError(
-                f"{check.name} has the class {name!r}, which this prompt was not given; its "
-                f"classes are {', '.join(known)}."
-            )
+    known = [str(name) for name in classifier.classes_]
     items = check.test or check.train
     pixels, labels = [], []
     for item in items[:: 1 + (len(items) - 1) // MOST]:  # evenly spaced
         with suppress(UnreadableImageError):
             pixels.append(crop(backbone, item.path))
-            labels.append(known[check.class_names[item.label]])
+            labels.append(known.index(check.class_names[item.label]))
     if not pixels:
         raise ConfigError(f"{check.name} has no readable image to check with.")
     return np.stack(pixels), np.array(labels)

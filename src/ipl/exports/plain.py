@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from ipl.classifier import PromptClassifier
+from ipl.exports.common import facts
+from ipl.files import write_text
 from ipl.selection import Template
+
+
+def export_text(classifier: PromptClassifier, path: Path | None) -> dict[str, Any]:
+    """Writes the text to a file if one is named; returns it with what it says as plain values."""
+    text, selection = plain_text(classifier), classifier.selection_
+    if path is not None:
+        write_text(path, text)
+    gains = [step.gain for step in selection.steps] if selection else []
+    return {"text": text, "gains": gains, **facts(classifier)}
 
 
 def plain_text(classifier: PromptClassifier) -> str:

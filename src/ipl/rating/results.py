@@ -23,7 +23,7 @@ from ipl.rating.study import (
     fingerprint,
     read_study,
 )
-from ipl.saving import read_run
+from ipl.saving import find_run, read_run
 
 MOST_WAYS = 200_000  # of dealing words out; an exact test beyond that takes too long
 
@@ -108,7 +108,7 @@ def read_results(folder: Path) -> Results:
 
 def ratings_of(run: Path, folder: Path) -> RunRating:
     """Returns what a study says of one saved run; raises DataError if it says nothing."""
-    found, mark = read_results(folder), fingerprint(read_run(run))
+    found, mark = read_results(folder), fingerprint(read_run(find_run(run)))
     rated = next((one for one in found.runs if one.fingerprint == mark), None)
     if rated is None:
         held = ", ".join(one.name for one in found.runs)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ipl.errors import ConfigError
-from ipl.predictions import Prediction
+from ipl.predictions import Prediction, printable
 
 COLUMNS = ("image", "rank", "class", "probability", "error")
 ROWS = 8192  # in a row group of Parquet
@@ -52,14 +52,14 @@ class TableWriter(Writer):
         good = [prediction for prediction in predictions if prediction.error is None]
         if not good:
             return
-        self._longest = max(self._longest, *(len(prediction.image) for prediction in good))
+        self._longest = max(self._longest, *(len(prediction.shown) for prediction in good))
         table = Table(box=None, pad_edge=False, show_header=not self._begun)
         widest = max(5, self.console.width // 2)
         table.add_column("image", overflow="fold", min_width=min(self._longest, widest))
         table.add_column("classes, most probable first")
         for prediction in good:
             ranked = [f"{name} {100 * value:.1f} %" for name, value in prediction.classes]
-            table.add_row(Text(prediction.image), Text(", ".join(ranked) or "(none)"))
+            table.add_row(Text(prediction.shown), Text(printable(", ".join(ranked) or "(none)")))
         self.console.print(table)
         self._begun = True
 

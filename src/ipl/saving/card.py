@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from ipl.files import is_there
-from ipl.hub import is_hub_name
+from ipl.hub import is_meant
 
 
 def model_card(config: Mapping[str, Any], where: str = "path/to/this/folder") -> str:
@@ -23,6 +21,5 @@ def model_card(config: Mapping[str, Any], where: str = "path/to/this/folder") ->
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     name = config["backbone"]["name"]
-    on_hub = is_hub_name(name) and not is_there(Path(name))
-    values = {**config, "base_model": name if on_hub else None, "where": where}
+    values = {**config, "base_model": name if is_meant(name) else None, "where": where}
     return environment.from_string(source).render(values)

@@ -17,6 +17,8 @@ from ipl.errors import ConfigError, SavedRunError
 from ipl.files import check_writable, is_folder, new_folder, write_bytes, write_json, write_text
 from ipl.prompts import PromptLayout
 from ipl.saving.card import model_card
+from ipl.saving.fields import FIELDS, POSITIVE, Shape, faults
+from ipl.selection import Selection
 
 FORMAT_VERSION = 1
 CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
@@ -45,6 +47,11 @@ class SavedPrompt:
     def layout(self) -> PromptLayout:
         """Returns the layout that the line of text describes."""
         return PromptLayout.parse(self.prompt)[0]
+
+    @property
+    def chosen(self) -> Selection | None:
+        """Returns how the words were chosen; None without words."""
+        return Selection.from_dict(self.selection) if self.selection else None
 
     def params(self) -> dict[str, Any]:
         """Returns the parameters of the classifier that this was saved from, as far as told."""
@@ -121,49 +128,34 @@ def read_run(folder: Path) -> SavedPrompt:
     return saved
 
 
-_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "learner": str,
-    "prompt": str,
-    "words": list,
-    "placeholder": str,
-    "backbone": dict,
-    "preprocessing": dict,
-    "classes": list,
-    "training": dict,
-    "results": dict,
-    "selection": (dict, type(None)),
-    "ipl_version": str,
-}
-
-
 def _checked(path: Path, config: Any) -> SavedPrompt:
     if not isinstance(config, Mapping) or config.get("format") != "ipl-prompt":
         raise SavedRunError(f"{path} does not describe an ipl prompt.")
-    version = config.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise SavedRunError(f"{path}: format_version is {version!r}; it must be 1 or more.")
+    _check(path, config, {"format_version": POSITIVE})
+    version = config["format_version"]
     if version > FORMAT_VERSION:
         raise SavedRunError(
             f"{path} has format version {version}; this ipl reads up to {FORMAT_VERSION}."
         )
-    for name, kind in _FIELDS.items():
-        if name not in config or not isinstance(config[name], kind):
-            raise SavedRunError(f"{path}: {name} is missing or has the wrong type.")
-    for name in ("words", "classes"):
-        if not all(isinstance(value, str) for value in config[name]):
-            raise SavedRunError(f"{path}: {name} must be a list of strings.")
+    _check(path, config, FIELDS)
     try:
         _, words = PromptLayout.parse(config["prompt"])
     except ConfigError as error:
-        raise SavedRunError(f"{path}: {error}") from None
+        raise SavedRunError(f"{path} is damaged: {error}") from None
     if list(words) != config["words"]:
-        raise SavedRunError(f"{path}: words and prompt disagree.")
-    for name in ("name", "weights_sha256"):
-        if not isinstance(config["backbone"].get(name), str):
-            raise SavedRunError(f"{path}: backbone.{name} is missing.")
-    alike = config.get("alike", False)
-    if not isinstance(alike, bool):
-        raise SavedRunError(f"{path}: alike is {alike!r}; it must be true or false.")
-    values = {name: config[name] for name in _FIELDS}
-    values.update(words=tuple(config["words"]), classes=tuple(config["classes"]))
-    return SavedPrompt(**values, format_version=version, alike=alike)
+        raise SavedRunError(f"{path} is damaged: words and prompt disagree.")
+    steps = config["selection"]["steps"] if config["selection"] else []
+    if len(steps) != len(words):
+        raise SavedRunError(
+            f"{path} is damaged: selection has {len(steps)} steps for {len(words)} words; each "
+            "word has one."
+        )
+    known = [name.removesuffix("?") for name in FIELDS]
+    values = {name: config[name] for name in known if name in config}
+    values.update(words=tuple(words), classes=tuple(config["classes"]))
+    return SavedPrompt(**values, format_version=version)
+
+
+def _check(path: Path, config: Any, shape: Shape) -> None:
+    for fault in faults(config, shape):
+        raise SavedRunError(f"{path} is damaged: {fault}")

@@ -8,7 +8,6 @@ from typing import Any
 
 from ipl import hub
 from ipl.errors import ConfigError, SavedRunError
-from ipl.files import is_there
 from ipl.saving.format import CARD, CONFIG, TENSORS, SavedPrompt, write_run
 
 FILES = [CONFIG, TENSORS, CARD]
@@ -20,7 +19,7 @@ def find_run(where: str | Path, revision: str | None = None) -> Path:
     Only the three files are fetched, whatever else the repository holds.
     """
     name = str(where)
-    if is_there(Path(name)) or not hub.is_hub_name(name):
+    if not hub.is_meant(name):
         if revision is not None:
             raise ConfigError(f"revision is {revision!r}, but {name} is no name on the hub.")
         return Path(where)
@@ -48,7 +47,7 @@ def push_run(
 ) -> str:
     """Returns the address of a prompt put onto the hub as owner/name; the owner is logged in."""
     if not hub.is_hub_name(name):
-        raise ConfigError(f"The name on the hub is {name!r}; it must be owner/name.")
+        raise ConfigError(f"The name on the hub is {name!r}; it must be {hub.ALLOWED}.")
     if not hub.reachable():
         raise SavedRunError(f"Cannot push {name}: the Hugging Face hub cannot be reached.")
     from huggingface_hub import create_repo, upload_folder

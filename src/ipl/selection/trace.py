@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -112,13 +112,13 @@ class Selection:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
-        """Returns the selection that as_dict() wrote."""
-        derived = ("words", "certified", "recall", "diminishing_returns")
-        rest = {key: value for key, value in values.items() if key not in derived}
-        steps = tuple(
-            SelectionStep(
-                **{**step, "runners_up": tuple(RankedWord(*pair) for pair in step["runners_up"])}
-            )
-            for step in rest.pop("steps")
-        )
-        return cls(steps=steps, **rest)
+        """Returns the selection that as_dict() wrote; what is derived or unknown is passed over."""
+        steps = []
+        for step in values["steps"]:
+            ranked = tuple(RankedWord(*pair) for pair in step["runners_up"])
+            steps.append(SelectionStep(**{**_own(SelectionStep, step), "runners_up": ranked}))
+        return cls(**{**_own(cls, values), "steps": tuple(steps)})
+
+
+def _own(kind: type[Selection | SelectionStep], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}

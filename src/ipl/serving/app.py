@@ -99,6 +99,7 @@ def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> Fa
         """Tells the words, the prompt as a line of text, its classes, learner and backbone."""
         return service.model.about()
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", response_model=Health, responses={503: RESPONSES[503]})
     async def healthz() -> dict[str, Any]:
         """Tells whether pictures are being answered, and how many were."""

@@ -53,9 +53,9 @@ class Problem(BaseModel):
 WHY = {
     400: "The request cannot be read: broken JSON, multipart or base64.",
     408: "The request did not come whole in time.",
-    413: "Too many bytes or pixels.",
+    413: "Too many bytes or pixels, or too many scans of a JPEG.",
     415: "Neither multipart nor JSON, or the image is not a picture.",
-    422: "A field is missing or out of its range, or the picture is damaged.",
+    422: "A field is missing, unknown or out of its range, or the picture is damaged.",
     503: "Too many requests at once, or the answer took too long; see Retry-After.",
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -71,7 +71,8 @@ def request_body(limits: Limits) -> dict[str, Any]:
     said = "Other classes than the prompt's own"
     listed = {**names, "description": f"{said}."}
     repeated = {**names, "description": f"{said}: the field once per name, or once as a,b,c."}
-    base64 = {"type": "string", "contentEncoding": "base64", "description": "The picture's bytes."}
+    bytes_ = "The picture's bytes in base64."
+    base64 = {"type": "string", "contentEncoding": "base64", "description": bytes_}
     binary = {"type": "string", "format": "binary", "description": "The picture."}
 
     def fields(image: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:

@@ -161,7 +161,8 @@ def _asked(image: bytes, classes: Any, top: Any, limits: Limits) -> Asked:
     if not image:
         raise Refusal(422, "image is empty.")
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise Refusal(422, f"top is {str(top)[:40]!r}; it must be a whole number from 1.")
+        given = f"the text {top[:40]!r}" if isinstance(top, str) else json.dumps(top)[:40]
+        raise Refusal(422, f"top is {given}; it must be a whole number from 1.")
     return Asked(image, None if classes is None else _class_list(classes, limits), top)
 
 

@@ -12,11 +12,10 @@ from ipl.reports.svg import Series, lines
 def made_section(analysis: Analysis) -> Section:
     """Returns the command, settings, times, versions and the training's losses."""
     made, pictures = analysis.made, analysis.pictures
-    blocks: list[Block] = [
-        Text("This command makes the run again:"),
-        Code(made.command),
-        *(Text(sentence, "note") for sentence in made.unsaid),
-    ]
+    blocks: list[Block] = []
+    if made.command is not None:
+        blocks += [Text("This command makes the run again:"), Code(made.command)]
+    blocks += [Text(sentence, "note") for sentence in made.unsaid]
     if pictures is not None:
         left = f" ({pictures.left_out:,} more were left out)" if pictures.left_out else ""
         blocks.append(

@@ -1,0 +1,175 @@
+"""The fields of config.json and what each may hold: one table, and the check that goes by it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+SHOWN = 60  # characters of a wrong value
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a single value may be; `allowed` follows "it must be"."""
+
+    allowed: str
+    fits: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class OrNull:
+    """A shape whose place may also hold null."""
+
+    shape: Shape
+
+
+# A list has one shape for all its items. In an object a name that ends in ? may be missing: not
+# every ipl wrote it. Names that are not in the table are passed over.
+Shape = Kind | OrNull | list["Shape"] | dict[str, "Shape"]
+
+
+def _is_number(value: Any) -> bool:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and abs(value) <= sys.float_info.max  # neither NaN nor infinity
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+NUMBER = Kind("a number", _is_number)
+SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+COUNT = Kind("a whole number from 0", lambda value: _is_whole(value) and value >= 0)
+POSITIVE = Kind("a whole number from 1", lambda value: _is_whole(value) and value >= 1)
+VIEWS = Kind('a whole number from 0, or "fresh"', lambda v: COUNT.fits(v) or v == "fresh")
+RANKED = Kind(
+    "a pair of a word and a number",
+    lambda v: isinstance(v, list) and len(v) == 2 and TEXT.fits(v[0]) and NUMBER.fits(v[1]),
+)
+COLOURS = Kind(
+    "a list of three numbers",
+    lambda v: isinstance(v, list) and len(v) == 3 and all(map(NUMBER.fits, v)),
+)
+
+STEP: Shape = {
+    "word": TEXT,
+    "utility": NUMBER,
+    "redundancy": NUMBER,
+    "gain": NUMBER,
+    "loss": NUMBER,
+    "runners_up": [RANKED],
+    "scored": COUNT,
+    "seconds": NUMBER,
+    "certified?": FLAG,
+    "compared?": COUNT,
+    "rising?": COUNT,
+    "margin?": NUMBER,
+    "recalled?": OrNull(FLAG),
+}
+SELECTION: Shape = {
+    "words?": [TEXT],
+    "steps": [STEP],
+    "loss_without_words": NUMBER,
+    "template": TEXT,
+    "lambda_": NUMBER,
+    "preset": TEXT,
+    "word_embedding": TEXT,
+    "pool_size": COUNT,
+    "pool_sha256": TEXT,
+    "search?": TEXT,
+    "certified?": FLAG,
+    "recall?": OrNull(SHARE),
+    "diminishing_returns?": {
+        "gains": [NUMBER],
+        "objective": [NUMBER],
+        "pairs": COUNT,
+        "violations": COUNT,
+        "share": OrNull(SHARE),
+    },
+}
+TRAINING: Shape = {
+    "data": TEXT,
+    "classes?": [TEXT],
+    "shots": POSITIVE,
+    "images": COUNT,
+    "seed": COUNT,
+    "views": VIEWS,
+    "epochs": POSITIVE,
+    "interval": POSITIVE,
+    "batch": POSITIVE,
+    "lr": NUMBER,
+    "m": POSITIVE,
+    "depth?": POSITIVE,
+    "average_mean?": OrNull(NUMBER),
+    "average_std?": NUMBER,
+    "class_template?": TEXT,
+    "history?": {
+        "epochs": [{"epoch": COUNT, "lr": NUMBER, "loss": NUMBER, "word": OrNull(TEXT)}],
+        "seconds": NUMBER,
+    },
+}
+RESULTS: Shape = {
+    "train_accuracy": SHARE,
+    "held_out_accuracy": OrNull(SHARE),
+    "held_out_images": COUNT,
+    "words_tried?": [{"words": COUNT, "accuracy": SHARE, "loss": NUMBER}],
+}
+FIELDS: dict[str, Shape] = {
+    "learner": TEXT,
+    "prompt": TEXT,
+    "words": [TEXT],
+    "placeholder": TEXT,
+    "backbone": {"name": TEXT, "weights_sha256": TEXT, "precision?": TEXT},
+    "preprocessing": {
+        "resize": POSITIVE,
+        "crop": POSITIVE,
+        "mean": COLOURS,
+        "std": COLOURS,
+        "resample": COUNT,
+        "squash?": FLAG,
+    },
+    "classes": [TEXT],
+    "alike?": FLAG,
+    "training": TRAINING,
+    "results": RESULTS,
+    "selection": OrNull(SELECTION),
+    "ipl_version": TEXT,
+}
+
+
+def faults(value: Any, shape: Shape, name: str = "") -> Iterator[str]:
+    """Yields a sentence on each field that is missing, or holds what it may not."""
+    inner = shape.shape if isinstance(shape, OrNull) else shape
+    if value is None and isinstance(shape, OrNull):
+        return
+    if not (inner.fits(value) if isinstance(inner, Kind) else isinstance(value, type(inner))):
+        yield f"{name} is {_shown(value)}; it must be {_allowed(shape)}."
+    elif isinstance(inner, list):
+        for number, item in enumerate(value):
+            yield from faults(item, inner[0], f"{name}[{number}]")
+    elif isinstance(inner, dict):
+        for key, kind in inner.items():
+            field = key.removesuffix("?")
+            place = f"{name}.{field}" if name else field
+            if field in value:
+                yield from faults(value[field], kind, place)
+            elif field == key:
+                yield f"{place} is missing; it must be {_allowed(kind)}."
+
+
+def _allowed(shape: Shape) -> str:
+    if isinstance(shape, OrNull):
+        return f"{_allowed(shape.shape)} or null"
+    if isinstance(shape, Kind):
+        return shape.allowed
+    return "a list" if isinstance(shape, list) else "an object"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
