@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from ipl.serving import listen
+from ipl.workbench.worker import THREAD
 
 Call = Callable[..., Any]
 
@@ -65,6 +67,22 @@ def test_the_browser_is_opened_if_that_is_asked(
     assert ipl("ui", "--port", 0).code == 0
     assert len(seen) == 1
     assert seen[0].startswith("http://127.0.0.1:")
+
+
+def test_a_fit_that_does_not_stop_in_time_cannot_abort_the_end(
+    ipl: Call, opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    stop = threading.Event()
+    fit = threading.Thread(target=stop.wait, name=THREAD, daemon=True)
+    fit.start()
+    assert ipl("ui", "--port", 0).err.endswith("Ended.\n")
+    assert codes == [0]
+    stop.set()
+    fit.join()
+    ipl("ui", "--port", 0)
+    assert codes == [0]
 
 
 def test_what_is_wrong_is_said(ipl: Call, home: Path, opened: list[Any]) -> None:

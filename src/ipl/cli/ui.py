@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import typer
@@ -35,6 +37,7 @@ def ui(
     from ipl.saving import find_run, read_run
     from ipl.serving import address_of, is_loopback, listen
     from ipl.workbench.pictures import Pictures
+    from ipl.workbench.worker import Fit
 
     reporter = Reporter(quiet=quiet)
     folder = None if run is None else find_run(run)
@@ -65,3 +68,7 @@ def ui(
         bench = workbench.Workbench(clip, classifier, pictures, browse=local)
         workbench.run_workbench(bench, bound, ready)
         reporter.say("Ended.")
+    if Fit.any_left():  # all is put away; the interpreter would abort on a thread in torch
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

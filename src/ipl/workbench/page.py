@@ -84,7 +84,8 @@ class _Desk:
         on(use_folder, [first.folder], pictures, first.message, self.use_folder)
         on([first.remove.click], [first.which], pictures, first.message, self.remove_class)
         learn.learn.click(self.learn, learn.settings, [*live, *prompt], **quiet)
-        on([learn.cancel.click], [], [learn.cancel, learn.message], learn.message, self.cancel)
+        stopped = [learn.cancel, learn.status, learn.message]
+        on([learn.cancel.click], [], stopped, learn.message, self.cancel)
         learn.learner.input(usual_epochs, [learn.learner, learn.words], learn.epochs, **quiet)
         weigh = [word.weigh.click, word.word.submit]
         inputs = [word.word, learn.shots, learn.seed]
@@ -159,7 +160,7 @@ class _Desk:
             return
         shown_last = None
         while not fit.ended:
-            now = (fit.state, fit.watcher.progress.number)
+            now = (fit.state, fit.watcher.cancelled, fit.watcher.progress.number)
             if now != shown_last:
                 yield {form.message: "", **self._live(session)}
                 shown_last = now
@@ -170,7 +171,8 @@ class _Desk:
     def cancel(self, session: Session) -> Changes:
         """Stops the fit."""
         session.cancel()
-        return {self.form.learn.cancel: gr.Button(interactive=False)}
+        form = self.form.learn
+        return {form.cancel: gr.Button(interactive=False), form.status: shown.status(session)}
 
     def weigh(self, session: Session, word: str, shots: Any, seed: Any) -> Changes:
         """Shows what a typed word would bring."""

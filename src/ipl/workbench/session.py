@@ -226,9 +226,9 @@ class Session:
             raise ConfigError("There is no prompt yet; learn one first.")
         return self.classifier
 
-    def close(self) -> None:
+    def close(self, seconds: float = SECONDS_TO_END) -> None:
         """Ends the fit and removes the pictures that were dropped."""
         if self.fit is not None:
             self.fit.cancel()
-            self.fit.join(SECONDS_TO_END)
+            self.fit.join(seconds)
         shutil.rmtree(self.folder, ignore_errors=True)
