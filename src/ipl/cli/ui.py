@@ -65,7 +65,7 @@ def ui(
 
                 webbrowser.open(address_of(bound))
 
-        bench = workbench.Workbench(clip, classifier, pictures, browse=local)
+        bench = workbench.Workbench(clip, classifier, pictures, browse=local, opened=run or "")
         workbench.run_workbench(bench, bound, ready)
         reporter.say("Ended.")
     if Fit.any_left():  # all is put away; the interpreter would abort on a thread in torch

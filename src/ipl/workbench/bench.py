@@ -38,8 +38,13 @@ class Workbench:
         views: int = 0,
         limits: Limits | None = None,
         at_once: int = AT_ONCE,
+        opened: str = "",
     ) -> None:
-        """Takes what every session starts with; `browse` lets it name folders of this machine."""
+        """Takes what every session starts with; `browse` lets it name folders of this machine.
+
+        `opened` is what the classifier is called where it was saved.
+        """
+        self.opened = opened
         self.backbone, self.classifier, self.browse = backbone, classifier, browse
         self.pictures = pictures or Pictures()
         self.pool, self.views = pool, views
