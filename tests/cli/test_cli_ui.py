@@ -56,6 +56,7 @@ def test_it_opens_with_a_prompt_and_pictures(
     assert bench.classifier.classes_ == ["beach", "castle", "forest"]
     assert bench.backbone is bench.classifier.learner_.backbone
     assert bench.pictures.names == ("beach", "castle", "forest")
+    assert bench.opened == saved_run.name
 
 
 def test_the_browser_is_opened_if_that_is_asked(

@@ -45,7 +45,7 @@ class PicturesForm:
                     label="Name of the class", placeholder="cat", max_lines=1, elem_id="class-name"
                 )
                 self.files = gr.File(
-                    label=f"Its pictures, each up to {megabytes} MB: drop them here, or click",
+                    label=f"Its pictures, up to {megabytes} MB each",
                     file_count="multiple",
                     height=150,
                     elem_id="class-files",
@@ -135,7 +135,7 @@ class UseForm:
                     label="One more class to tell apart", max_lines=1, elem_id="more-name"
                 )
                 self.add = gr.Button("Add this class", elem_id="add-name")
-                with gr.Accordion("Leave a class out", open=False):
+                with gr.Accordion("Leave a class out", open=False, visible=False) as self.removing:
                     self.which = choices("A class to leave out", "names")
                     self.remove = gr.Button("Leave it out", elem_id="remove-name")
         self.message = html(elem_id="use-message")

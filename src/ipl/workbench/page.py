@@ -61,7 +61,7 @@ class _Desk:
         first, learn, word, use = form.pictures, form.learn, form.word, form.use
         pictures = [first.classes, first.removing, first.which, first.message]
         pictures += [first.name, first.files, learn.status, learn.outcome, learn.message]
-        prompt = [use.which, use.ranking, use.download, use.text]
+        prompt = [use.removing, use.which, use.ranking, use.download, use.text]
         live = [learn.status, learn.outcome, learn.learn, learn.cancel, learn.message]
         everything = [*pictures, learn.learn, learn.cancel, *prompt]
 
@@ -246,6 +246,7 @@ class _Desk:
     def _prompt(self, session: Session) -> Changes:
         form, names, classifier = self.form.use, list(session.names), session.classifier
         changes = {
+            form.removing: gr.Accordion(visible=bool(names)),
             form.which: gr.Radio(names, value=None),
             form.ranking: shown.ranking(session),
         }

@@ -25,8 +25,8 @@ CLASSES = 24  # that a sentence names
 TOP = 10  # classes of a ranking that are drawn
 OTHERS = "Learnt from other pictures than those above."
 NOT_THOSE = (
-    "These pictures are not those that the words of this prompt were chosen from, so gains differ "
-    "from the table above."
+    "These pictures, with these shots and this seed, are not those that the words of this prompt "
+    "were chosen from, so gains differ from the table above."
 )
 STATES = {
     "waiting": "Waiting: as many fits as this machine takes are running.",
