@@ -181,7 +181,7 @@ class Session:
         selection = self.selection
         words = selection.words if selection is not None else ()
         weigher = self._weigher_of(selection, shots, seed)
-        same = selection is None or weigher.saw(selection.loss_without_words)
+        same = selection is None or not words or weigher.saw(selection.loss_without_words)
         return WeighedHere(weigher.weigh(typed, words), weigher.objective.lambda_, same)
 
     def _weigher_of(self, selection: Selection | None, shots: int, seed: int) -> Weigher:
