@@ -97,7 +97,7 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     add_class(page, "beach", pictures["beach"])
     (tmp_path / "notes.png").write_text("no picture")
     add_class(page, "castle ${1+1} {{value}}", [*pictures["castle"], tmp_path / "notes.png"])
-    page.get_by_text("Left out: notes.png is not a picture").wait_for()
+    page.get_by_text("Left out: notes.png is damaged or no picture").wait_for()
     page.get_by_text("2 classes with 8 pictures.").wait_for()
     assert page.locator("#classes img").count() == 8
 
@@ -137,6 +137,7 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     page.get_by_label("Word", exact=True).fill("towerlike")
     page.get_by_role("button", name="Weigh it").click()
     page.get_by_text("'towerlike' is cut into several pieces").wait_for()
+    page.locator("#weighed tbody").wait_for(state="detached")
 
     page.set_input_files("#picture input[type=file]", pictures["castle"][0])
     page.locator("#ranking figcaption").wait_for()
@@ -145,7 +146,9 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     page.get_by_role("button", name="Add this class").click()
     page.locator("#ranking tbody tr").nth(2).wait_for(state="attached")
     page.set_input_files("#picture input[type=file]", tmp_path / "notes.png")
-    page.get_by_text("notes.png is not a picture").last.wait_for()
+    use_message = page.locator("#use-message")
+    use_message.get_by_text("notes.png is damaged or no picture").wait_for()
+    page.locator("#ranking figcaption").wait_for(state="detached")
 
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the prompt").click()
@@ -168,6 +171,9 @@ def test_a_fit_is_cancelled_and_another_learnt(
     set_numbers(page, epochs="0")
     page.get_by_role("button", name="Learn", exact=True).click()
     page.get_by_text("epochs is 0; it must be a whole number from 1 to 500.").wait_for()
+    set_numbers(page, epochs="1.5")
+    page.get_by_role("button", name="Learn", exact=True).click()
+    page.get_by_text("epochs is 1.5; it must be a whole number").wait_for()
     set_numbers(page, epochs=LONG)
     page.get_by_role("button", name="Learn", exact=True).click()
     page.get_by_text("Training:").wait_for()
@@ -178,9 +184,12 @@ def test_a_fit_is_cancelled_and_another_learnt(
     set_numbers(page, epochs="20")
     learn(page)
     assert page.locator("#outcome .prompt .word").count() == 1
-    page.get_by_label("A class to take away").click()
-    page.get_by_role("option", name="beach").click()
+    page.get_by_role("button", name="Take a class away").click()
     page.get_by_role("button", name="Remove class").click()
+    page.get_by_text("No class is chosen yet; choose the one to take away.").wait_for()
+    page.locator("#remove-which").get_by_label("beach").check()
+    page.get_by_role("button", name="Remove class").click()
+    page.get_by_text("Learnt from other pictures than those above.").wait_for()
     page.get_by_text("One more class, and there is something to tell apart.").wait_for()
 
 
@@ -228,11 +237,13 @@ def test_a_saved_prompt_on_a_phone(
         phone = open_page(where, viewport={"width": 390, "height": 844}, color_scheme="dark")
         phone.locator("#outcome .prompt .word", has_text=made.words_[0]).wait_for()
         phone.get_by_text("4 classes with 16 pictures.").wait_for()
+        phone.get_by_text("The saved prompt run was opened").wait_for()
         phone.set_input_files("#picture input[type=file]", pictures["castle"][0])
         phone.locator("#ranking figcaption").wait_for()
         phone.get_by_label("Word", exact=True).fill("tower")
         phone.get_by_role("button", name="Weigh it").click()
         phone.get_by_text(f"After {made.words_[0]}, “tower” would").wait_for()
+        assert phone.get_by_text("are not those that the words").count() == 0
         assert phone.evaluate("document.documentElement.scrollWidth") <= 390
         assert phone.evaluate("document.body.classList.contains('dark')")
         assert server.poll() is None

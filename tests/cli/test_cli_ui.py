@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from ipl.serving import listen
+from ipl.workbench.worker import THREAD
 
 Call = Callable[..., Any]
 
@@ -54,6 +56,7 @@ def test_it_opens_with_a_prompt_and_pictures(
     assert bench.classifier.classes_ == ["beach", "castle", "forest"]
     assert bench.backbone is bench.classifier.learner_.backbone
     assert bench.pictures.names == ("beach", "castle", "forest")
+    assert bench.opened == saved_run.name
 
 
 def test_the_browser_is_opened_if_that_is_asked(
@@ -65,6 +68,22 @@ def test_the_browser_is_opened_if_that_is_asked(
     assert ipl("ui", "--port", 0).code == 0
     assert len(seen) == 1
     assert seen[0].startswith("http://127.0.0.1:")
+
+
+def test_a_fit_that_does_not_stop_in_time_cannot_abort_the_end(
+    ipl: Call, opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    stop = threading.Event()
+    fit = threading.Thread(target=stop.wait, name=THREAD, daemon=True)
+    fit.start()
+    assert ipl("ui", "--port", 0).err.endswith("Ended.\n")
+    assert codes == [0]
+    stop.set()
+    fit.join()
+    ipl("ui", "--port", 0)
+    assert codes == [0]
 
 
 def test_what_is_wrong_is_said(ipl: Call, home: Path, opened: list[Any]) -> None:

@@ -81,14 +81,14 @@ def test_notes_of_a_fit_are_shown(session: Session) -> None:
 
 
 def test_a_typed_word_is_told_in_a_sentence(session: Session) -> None:
-    alone = shown.weighed(session.weigh("sand", 3, 1), 0.1, True)
+    alone = shown.weighed(session.weigh("sand", 3, 1), True)
     assert "“sand” alone would" in alone
-    assert "chosen here" not in alone
+    assert "chosen" not in alone
     learnt(session, QUICK)
     first, second = session.selection.words  # type: ignore[union-attr]
-    own = words_of(shown.weighed(session.weigh(second, 3, 1), 0.1, True))
+    own = words_of(shown.weighed(session.weigh(second, 3, 1), True))
     assert f"“{second}” is the 2nd word of this prompt: its gain is" in own
-    other = words_of(shown.weighed(session.weigh("sunny", 3, 1), 0.1, False))
+    other = words_of(shown.weighed(session.weigh("sunny", 3, 1), False))
     assert f"After {first} and {second}, “sunny” would" in other
     assert "and repeats them by" in other
     assert f"the first word chosen, “{first}”, has" in other

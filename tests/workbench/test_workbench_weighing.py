@@ -21,7 +21,7 @@ def test_the_winner_of_a_step_has_the_gain_that_the_search_recorded(session: Ses
     learnt(session)
     assert session.selection is not None
     for place, step in enumerate(session.selection.steps):
-        last = session.weigh(step.word, 3, 1)[-1]
+        last = session.weigh(step.word, 3, 1).steps[-1]
         assert last.after == session.selection.words[:place]
         assert last.chosen == last.typed
         assert last.typed.gain == close(step.gain)
@@ -35,7 +35,7 @@ def test_a_runner_up_has_its_gain_too_at_every_step(session: Session) -> None:
     assert session.selection is not None
     steps = session.selection.steps
     other: RankedWord = steps[1].runners_up[0]
-    found = session.weigh(f"  {other.word.upper()} ", 3, 1)
+    found = session.weigh(f"  {other.word.upper()} ", 3, 1).steps
     assert [len(one.after) for one in found] == [0, 1, 2]
     assert found[1].typed.gain == close(other.gain)
     assert found[0].typed.gain == close(dict(steps[0].runners_up)[other.word])
@@ -45,7 +45,7 @@ def test_a_runner_up_has_its_gain_too_at_every_step(session: Session) -> None:
 
 
 def test_before_anything_is_learnt_a_word_is_weighed_alone(session: Session) -> None:
-    (alone,) = session.weigh("tower", 3, 1)
+    (alone,) = session.weigh("tower", 3, 1).steps
     assert alone.after == ()
     assert alone.chosen is None
     assert alone.typed.redundancy == 0
@@ -54,7 +54,7 @@ def test_before_anything_is_learnt_a_word_is_weighed_alone(session: Session) -> 
 
 def test_gain_is_utility_less_lambda_times_redundancy(session: Session) -> None:
     learnt(session)
-    last: Weighed = session.weigh("sand", 3, 1)[-1]
+    last: Weighed = session.weigh("sand", 3, 1).steps[-1]
     typed = last.typed
     assert typed.redundancy > 0
     assert typed.gain == close(typed.utility - Objective().lambda_ * typed.redundancy)
@@ -97,7 +97,7 @@ def test_without_pictures_nothing_can_be_weighed(bench: Workbench) -> None:
 def test_a_word_is_weighed_after_those_of_a_fit_under_way(session: Session) -> None:
     fit = session.learn(Settings("coop", words=1, shots=3, epochs=500, seed=1))
     wait_for(lambda: fit.watcher.progress.selection, fit)
-    found = session.weigh("tower", 3, 1)
+    found = session.weigh("tower", 3, 1).steps
     assert found[0].chosen is not None
     fit.cancel()
     fit.join()

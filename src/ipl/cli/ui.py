@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import typer
@@ -35,6 +37,7 @@ def ui(
     from ipl.saving import find_run, read_run
     from ipl.serving import address_of, is_loopback, listen
     from ipl.workbench.pictures import Pictures
+    from ipl.workbench.worker import Fit
 
     reporter = Reporter(quiet=quiet)
     folder = None if run is None else find_run(run)
@@ -62,6 +65,15 @@ def ui(
 
                 webbrowser.open(address_of(bound))
 
-        bench = workbench.Workbench(clip, classifier, pictures, browse=local)
+        bench = workbench.Workbench(clip, classifier, pictures, browse=local, opened=_called(run))
         workbench.run_workbench(bench, bound, ready)
         reporter.say("Ended.")
+    if Fit.any_left():  # all is put away; the interpreter would abort on a thread in torch
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _called(run: str | None) -> str:
+    """Returns what a run is called, for a page that need not tell where it lies."""
+    return "" if run is None else Path(run).resolve().name if Path(run).is_dir() else run

@@ -138,14 +138,13 @@ class Exact(Mode):
         """Returns the loss of each word that may be within `margin` of the best twenty."""
         losses = np.full(len(self.words), np.nan)
         start = 0
-        for features in self.scorer.blocks(step.selected, self.words, dtype):
+        for features in self.scorer.blocks(step.selected, self.words, dtype, step.advance):
             # A sum in fp32 tells of a half that overflowed without a copy of the block.
             if dtype.itemsize == 2 and not features.sum(dtype=torch.float32).isfinite():
                 self._deviation = np.inf
                 return losses  # before its NaNs get into a tangent
             self._prune(features, losses, slice(start, start + len(features)), step, margin)
             start += len(features)
-            step.advance(len(features))
         return losses
 
     def _prune(

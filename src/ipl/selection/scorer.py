@@ -75,11 +75,15 @@ class CandidateScorer:
         yield from self.store.texts(key, run) if self.store else run()
 
     def blocks(
-        self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
+        self,
+        selected: Sequence[str],
+        candidates: Sequence[str],
+        dtype: torch.dtype = torch.float32,
+        advance: Callable[..., None] | None = None,
     ) -> Iterator[Tensor]:
         """Yields what `features` yields in as large pieces as half of the memory allows.
 
-        A piece is overwritten by the next.
+        A piece is overwritten by the next. `advance` hears of every chunk: a piece takes long.
         """
         word_bytes = len(self.class_names) * self.backbone.feature_dim * dtype.itemsize
         room = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
@@ -93,6 +97,8 @@ class CandidateScorer:
                 used = 0
             block[used : used + len(chunk)] = chunk
             used += len(chunk)
+            if advance is not None:
+                advance(len(chunk))
         if block is not None:
             yield block[:used]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from contextlib import suppress
 from functools import cached_property
@@ -20,7 +21,8 @@ from ipl.workbench.worker import Turns
 
 AT_ONCE = 2  # fits; each takes all processors it can get, and up to 2 GiB
 MOST_SESSIONS = 50
-UPLOAD_BYTES = 20_000_000  # of one picture
+UPLOAD_BYTES = 20 * 1024 * 1024  # of one picture
+SECONDS_TO_END = 1.5  # that all fits together have when the workbench ends
 
 
 class Workbench:
@@ -36,8 +38,13 @@ class Workbench:
         views: int = 0,
         limits: Limits | None = None,
         at_once: int = AT_ONCE,
+        opened: str = "",
     ) -> None:
-        """Takes what every session starts with; `browse` lets it name folders of this machine."""
+        """Takes what every session starts with; `browse` lets it name folders of this machine.
+
+        `opened` is what the classifier is called where it was saved.
+        """
+        self.opened = opened
         self.backbone, self.classifier, self.browse = backbone, classifier, browse
         self.pictures = pictures or Pictures()
         self.pool, self.views = pool, views
@@ -84,14 +91,15 @@ class Workbench:
             self._close(session)
 
     def end(self) -> None:
-        """Ends all sessions."""
+        """Ends all sessions; a fit that does not stop at once is not waited for."""
         with self._lock:
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:
             session.cancel()
+        last = time.monotonic() + SECONDS_TO_END
         for session in sessions:
-            session.close()
+            session.close(max(0.0, last - time.monotonic()))
         self._folder.cleanup()
 
     def _close(self, session: Session) -> None:

@@ -9,6 +9,7 @@ import gradio as gr
 from ipl.learners import known_learners
 from ipl.workbench import parts
 from ipl.workbench.bench import Workbench
+from ipl.workbench.pictures import MIB
 from ipl.workbench.settings import BOUNDS, Settings, usual_epochs
 
 LEAD = (
@@ -27,10 +28,16 @@ def heading(title: str, hint: str) -> None:
     html(f'<div class="ipl"><h2>{title}</h2><p class="quiet">{hint}</p></div>')
 
 
+def choices(label: str, name: str) -> Any:
+    """Returns a choice of one of the classes; a Dropdown would open whenever it is tabbed to."""
+    return gr.Radio([], label=label, elem_id=name, elem_classes="choices")
+
+
 class PicturesForm:
     """Where pictures come from."""
 
     def __init__(self, bench: Workbench) -> None:
+        megabytes = f"{bench.limits.max_bytes / MIB:.3g}"
         heading("1 Pictures", "Two classes or more, a handful of pictures each.")
         with gr.Row():
             with gr.Column(min_width=280):
@@ -38,7 +45,7 @@ class PicturesForm:
                     label="Name of the class", placeholder="cat", max_lines=1, elem_id="class-name"
                 )
                 self.files = gr.File(
-                    label="Its pictures: drop them here, or click",
+                    label=f"Its pictures, up to {megabytes} MB each",
                     file_count="multiple",
                     height=150,
                     elem_id="class-files",
@@ -54,11 +61,9 @@ class PicturesForm:
                     elem_id="folder",
                 )
                 self.use = gr.Button("Use folder", visible=bench.browse, elem_id="use-folder")
-                with gr.Row(visible=False, equal_height=True) as self.removing:
-                    self.which = gr.Dropdown(
-                        [], label="A class to take away", elem_id="remove-which", min_width=140
-                    )
-                    self.remove = gr.Button("Remove class", elem_id="remove", min_width=140)
+                with gr.Accordion("Take a class away", open=False, visible=False) as self.removing:
+                    self.which = choices("A class to take away", "remove-which")
+                    self.remove = gr.Button("Remove class", elem_id="remove")
         self.message = html(elem_id="pictures-message")
         self.classes = html(elem_id="classes")
 
@@ -70,7 +75,7 @@ class LearnForm:
         heading("2 Learn", "Words are searched first, then the vectors between them are trained.")
         with gr.Row():
             with gr.Column(scale=1, min_width=260):
-                self.learner = gr.Dropdown(
+                self.learner = gr.Radio(
                     list(known_learners()), value=first.learner, label="Learner", elem_id="learner"
                 )
                 self.words = gr.Slider(
@@ -97,8 +102,8 @@ class LearnForm:
 
     @staticmethod
     def _number(name: str, label: str, value: int) -> Any:
-        # Bounds are the settings' business: a sentence says what is allowed.
-        return gr.Number(value, label=label, precision=0, elem_id=name)
+        # What is allowed is the settings' business, which say it in a sentence.
+        return gr.Number(value, label=label, elem_id=name)
 
 
 class WordForm:
@@ -130,11 +135,9 @@ class UseForm:
                     label="One more class to tell apart", max_lines=1, elem_id="more-name"
                 )
                 self.add = gr.Button("Add this class", elem_id="add-name")
-                with gr.Row(equal_height=True):
-                    self.which = gr.Dropdown(
-                        [], label="A class to leave out", elem_id="names", min_width=140
-                    )
-                    self.remove = gr.Button("Leave it out", elem_id="remove-name", min_width=140)
+                with gr.Accordion("Leave a class out", open=False, visible=False) as self.removing:
+                    self.which = choices("A class to leave out", "names")
+                    self.remove = gr.Button("Leave it out", elem_id="remove-name")
         self.message = html(elem_id="use-message")
         self.ranking = html(elem_id="ranking")
         heading(

@@ -60,10 +60,10 @@ class _Desk:
         form, quiet = self.form, {"api_visibility": "private", "show_progress": "hidden"}
         first, learn, word, use = form.pictures, form.learn, form.word, form.use
         pictures = [first.classes, first.removing, first.which, first.message]
-        pictures += [first.name, first.files]
-        prompt = [use.which, use.ranking, use.download, use.text]
+        pictures += [first.name, first.files, learn.status, learn.outcome, learn.message]
+        prompt = [use.removing, use.which, use.ranking, use.download, use.text]
         live = [learn.status, learn.outcome, learn.learn, learn.cancel, learn.message]
-        everything = [*pictures, *live, *prompt]
+        everything = [*pictures, learn.learn, learn.cancel, *prompt]
 
         def on(
             events: Sequence[Any],
@@ -71,8 +71,10 @@ class _Desk:
             outputs: Sequence[Any],
             message: Any,
             act: Any,
+            result: Any = None,
         ) -> None:
-            gr.on(events, self._answer(act, message), list(inputs), list(outputs), **quiet)
+            handler = self._answer(act, message, result)
+            gr.on(events, handler, list(inputs), list(outputs), **quiet)
 
         page.load(self._open, None, everything, **quiet)
         page.unload(self._close)
@@ -84,14 +86,22 @@ class _Desk:
         on(use_folder, [first.folder], pictures, first.message, self.use_folder)
         on([first.remove.click], [first.which], pictures, first.message, self.remove_class)
         learn.learn.click(self.learn, learn.settings, [*live, *prompt], **quiet)
-        on([learn.cancel.click], [], [learn.cancel, learn.message], learn.message, self.cancel)
+        stopped = [learn.cancel, learn.status, learn.message]
+        on([learn.cancel.click], [], stopped, learn.message, self.cancel)
         learn.learner.input(usual_epochs, [learn.learner, learn.words], learn.epochs, **quiet)
         weigh = [word.weigh.click, word.word.submit]
         inputs = [word.word, learn.shots, learn.seed]
-        on(weigh, inputs, [word.weighed, word.message], word.message, self.weigh)
+        on(weigh, inputs, [word.weighed, word.message], word.message, self.weigh, word.weighed)
         using = [*prompt, use.message, use.file, use.name]
-        on([use.file.upload], [use.file], using, use.message, self.classify)
-        on([use.add.click, use.name.submit], [use.name], using, use.message, self.add_name)
+        on([use.file.upload], [use.file], using, use.message, self.classify, use.ranking)
+        on(
+            [use.add.click, use.name.submit],
+            [use.name],
+            using,
+            use.message,
+            self.add_name,
+            use.ranking,
+        )
         on([use.remove.click], [use.which], using, use.message, self.remove_name)
 
     # -- sessions -------------------------------------------------------------------------------
@@ -103,17 +113,23 @@ class _Desk:
     def _close(self, request: gr.Request) -> None:
         self.bench.close(request.session_hash)
 
-    def _answer(self, act: Callable[..., Changes], message: Any) -> Callable[..., Changes]:
-        """Returns a handler that says what is wrong on the page, next to what was asked."""
+    def _answer(
+        self, act: Callable[..., Changes], message: Any, result: Any
+    ) -> Callable[..., Changes]:
+        """Returns a handler that says what is wrong on the page, next to what was asked.
+
+        The `result` of an earlier question, if there is one, does not stay below it.
+        """
+        without = {} if result is None else {result: ""}
 
         def handle(request: gr.Request, *values: Any) -> Changes:
             try:
                 return {message: "", **act(self.bench.session(request.session_hash), *values)}
             except IplError as error:
-                return {message: _error(str(error))}
+                return {message: _error(str(error)), **without}
             except Exception:  # a bug
                 traceback.print_exc()
-                return {message: _error(BUG)}
+                return {message: _error(BUG), **without}
 
         return handle
 
@@ -159,7 +175,7 @@ class _Desk:
             return
         shown_last = None
         while not fit.ended:
-            now = (fit.state, fit.watcher.progress.number)
+            now = (fit.state, fit.watcher.cancelled, fit.watcher.progress.number)
             if now != shown_last:
                 yield {form.message: "", **self._live(session)}
                 shown_last = now
@@ -170,16 +186,15 @@ class _Desk:
     def cancel(self, session: Session) -> Changes:
         """Stops the fit."""
         session.cancel()
-        return {self.form.learn.cancel: gr.Button(interactive=False)}
+        form = self.form.learn
+        return {form.cancel: gr.Button(interactive=False), form.status: shown.status(session)}
 
     def weigh(self, session: Session, word: str, shots: Any, seed: Any) -> Changes:
         """Shows what a typed word would bring."""
         wanted = Settings.read("coop", 0, shots, 1, seed)
         found = session.weigh(word, wanted.shots, wanted.seed)
-        selection = session.selection
-        lambda_ = selection.lambda_ if selection is not None else 0.1
-        in_pool = found[-1].typed.word in self.bench.candidates
-        return {self.form.word.weighed: shown.weighed(found, lambda_, in_pool)}
+        in_pool = found.steps[-1].typed.word in self.bench.candidates
+        return {self.form.word.weighed: shown.weighed(found, in_pool)}
 
     def classify(self, session: Session, file: str | None) -> Changes:
         """Shows what the prompt sees in a picture."""
@@ -189,7 +204,8 @@ class _Desk:
         try:
             session.classify(Path(file))
         except IplError as error:
-            return {form.message: _error(str(error)), form.file: None}
+            told = _error(named([str(error)]))
+            return {form.message: told, form.file: None, form.ranking: ""}
         return {form.ranking: shown.ranking(session), form.file: None}
 
     def add_name(self, session: Session, name: str) -> Changes:
@@ -206,10 +222,15 @@ class _Desk:
 
     def _pictures(self, session: Session) -> Changes:
         form, names = self.form.pictures, list(session.pictures.names)
+        learn = self.form.learn
+        changes = {learn.message: ""}  # what was wrong with other pictures
+        if not session.learning:
+            changes |= {learn.status: shown.status(session), learn.outcome: shown.outcome(session)}
         return {
+            **changes,
             form.classes: shown.classes(session),
-            form.removing: gr.Row(visible=bool(names)),
-            form.which: gr.Dropdown(names, value=names[-1] if names else None),
+            form.removing: gr.Accordion(visible=bool(names)),
+            form.which: gr.Radio(names, value=None),
         }
 
     def _live(self, session: Session) -> Changes:
@@ -225,7 +246,8 @@ class _Desk:
     def _prompt(self, session: Session) -> Changes:
         form, names, classifier = self.form.use, list(session.names), session.classifier
         changes = {
-            form.which: gr.Dropdown(names, value=names[-1] if names else None),
+            form.removing: gr.Accordion(visible=bool(names)),
+            form.which: gr.Radio(names, value=None),
             form.ranking: shown.ranking(session),
         }
         if classifier is not None:

@@ -49,7 +49,7 @@ def table(of: Table, hidden_caption: bool = False) -> str:
     kind = ' class="hidden"' if hidden_caption else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(of.caption)}"><table>'
-        f"<caption{kind}>{escape(of.caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<caption{kind}><span>{escape(of.caption)}</span></caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
     )
 

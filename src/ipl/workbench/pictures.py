@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ipl.datasets import Dataset, Item, Picture, check_class_names, clean_class_name
+from ipl.datasets.images import FORMATS
 from ipl.errors import DataError
 from ipl.files import write_bytes
 from ipl.serving import Limits, Refusal
@@ -17,6 +19,9 @@ from ipl.serving.pictures import check_header
 MOST_PICTURES = 2000  # that one browser may hand over
 MOST_BYTES = 500_000_000
 NAMED = 3  # files that a message names
+MIB = 1 << 20
+NO_PICTURE = "is damaged or no picture."
+KNOWN = f"Pictures are files of {', '.join(FORMATS[:-1])} or {FORMATS[-1]}."
 
 
 @dataclass(frozen=True)
@@ -109,16 +114,28 @@ class Uploads:
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.folder, self.limits = folder, limits
         self.count = self.bytes = 0
+        self._content: dict[Path | Picture, str] = {}  # hashes of what was taken
 
-    def take(self, files: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-        """Returns copies of the files that are pictures, and a sentence on each other file."""
-        kept, refused = [], []
+    def take(
+        self, files: Sequence[Path], there: Sequence[Path | Picture] = ()
+    ) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+        """Returns copies of the files that are pictures, and a sentence on what is left out.
+
+        A picture that is among those `there`, or comes twice, is left out.
+        """
+        kept, refused, again = [], [], 0
+        seen = {self._content[path] for path in there if path in self._content}
         for file in files:
             try:
                 data = read_upload(file, self.limits)
             except DataError as error:
                 refused.append(str(error))
                 continue
+            content = hashlib.sha256(data).hexdigest()
+            if content in seen:
+                again += 1
+                continue
+            seen.add(content)
             if self.count >= MOST_PICTURES or self.bytes + len(data) > MOST_BYTES:
                 raise DataError(
                     f"No more than {MOST_PICTURES:,} pictures and {MOST_BYTES // 10**6} MB can be "
@@ -129,6 +146,10 @@ class Uploads:
             path = self.folder / f"{self.count:04d}" / safe
             write_bytes(path, data)
             kept.append(path)
+            self._content[path] = content
+        if again:
+            is_there = "1 picture is" if again == 1 else f"{again} pictures are"
+            refused.insert(0, f"{is_there} in this class already, and counted once.")
         return tuple(kept), tuple(refused)
 
     def as_sent(self, text: str) -> str:
@@ -142,21 +163,24 @@ def read_upload(file: Path, limits: Limits) -> bytes:
     with suppress(OSError):
         size = file.stat().st_size
     if size > limits.max_bytes:
-        raise DataError(
-            f"{file.name} has {size / 1e6:.1f} MB; at most {limits.max_bytes / 1e6:g} are allowed."
-        )
+        most = f"{limits.max_bytes / MIB:.3g}"
+        raise DataError(f"{file.name} has {size / MIB:.1f} MB; at most {most} are allowed.")
     try:
         data = file.read_bytes()
         check_header(data, limits.max_pixels)
     except OSError:
         raise DataError(f"{file.name} is no longer there; drop it again.") from None
     except Refusal as refusal:
+        if refusal.status == 415:
+            raise DataError(f"{file.name} {NO_PICTURE}") from None
         raise DataError(refusal.sentence.replace("image", file.name, 1)) from None
     return data
 
 
 def named(sentences: Sequence[str]) -> str:
-    """Returns the first few of many sentences, and how many more there are."""
+    """Returns the first few of many sentences, how many more there are, and what is allowed."""
     more = len(sentences) - NAMED
     told = list(sentences[:NAMED]) + ([f"And {more} more."] if more > 0 else [])
+    if any(sentence.endswith(NO_PICTURE) for sentence in sentences):
+        told.append(KNOWN)
     return " ".join(told)

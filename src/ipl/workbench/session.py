@@ -21,9 +21,9 @@ from ipl.selection import Objective, Selection, Template, draw_shots
 from ipl.serving import Refusal
 from ipl.serving.pictures import read_picture
 from ipl.workbench.packing import pack
-from ipl.workbench.pictures import Pictures, Uploads, class_name, read_upload
+from ipl.workbench.pictures import Pictures, Uploads, class_name, named, read_upload
 from ipl.workbench.settings import Settings
-from ipl.workbench.weighing import Weighed, Weigher, clean_word
+from ipl.workbench.weighing import WeighedHere, Weigher, clean_word
 from ipl.workbench.worker import Fit
 
 if TYPE_CHECKING:
@@ -42,6 +42,14 @@ class Ranked:
     classes: tuple[tuple[str, float], ...]
 
 
+@dataclass(frozen=True)
+class Learnt:
+    """What a prompt was learnt from on this page, and what was noted on the way."""
+
+    pictures: Pictures
+    notes: tuple[str, ...]
+
+
 class Session:
     """One browser at the workbench. Its methods may be called from any thread."""
 
@@ -50,6 +58,7 @@ class Session:
         self.pictures: Pictures = bench.pictures
         self.classifier: PromptClassifier | None = bench.classifier
         self.fit: Fit | None = None
+        self.learnt: Learnt | None = None  # what the prompt here was learnt from, if it was here
         self.handed_over: set[Path] = set()  # files that the browser sent
         self.uploads = Uploads(folder / "pictures", bench.limits)
         self._looked_at: tuple[str, str | None, Image.Image] | None = None
@@ -67,16 +76,19 @@ class Session:
             self.pictures.with_class(wanted, ())  # a name that cannot be is said first
             if not files:
                 raise DataError(f"There are no pictures of {wanted!r} yet; drop some.")
-            kept, refused = self.uploads.take(files)
+            there = [one.train for one in self.pictures.classes if one.name == wanted]
+            kept, refused = self.uploads.take(files, *there)
             if not kept:
-                raise DataError(f"None of these files is a picture: {refused[0]}")
-            self.pictures = self.pictures.with_class(wanted, kept)
+                raise DataError(f"There is nothing to add to {wanted!r}: {named(refused)}")
+            self._change(self.pictures.with_class(wanted, kept))
             return refused
 
     def remove_class(self, name: str | None) -> None:
         """Forgets the pictures of a class."""
         with self._lock:
-            self.pictures = self.pictures.without(name or "")
+            if not name:
+                raise DataError("No class is chosen yet; choose the one to take away.")
+            self._change(self.pictures.without(name))
 
     def use_folder(self, path: str | None) -> None:
         """Takes the pictures of a folder or a list on this machine, in place of all others."""
@@ -93,7 +105,12 @@ class Session:
 
     def _take(self, dataset: Dataset) -> None:
         with self._lock:
-            self.pictures = Pictures.of(dataset)
+            self._change(Pictures.of(dataset))
+
+    def _change(self, pictures: Pictures) -> None:
+        self.pictures = pictures
+        if self.fit is not None and self.fit.state == "failed":
+            self.fit = None  # what was wrong with other pictures
 
     def thumb(self, path: Path | Picture) -> str | None:
         """Returns a small copy of a picture as a data URI; None if it cannot be opened."""
@@ -125,12 +142,26 @@ class Session:
                 views=bench.views,
                 pool=bench.pool,
             )
-            self.fit = Fit(classifier, dataset, bench.turns, self._learnt)
+            pictures = self.pictures
+
+            def done(made: PromptClassifier) -> None:
+                with self._lock:
+                    assert self.fit is not None
+                    self.classifier = made
+                    self.learnt = Learnt(pictures, tuple(self.fit.watcher.warned))
+
+            self.fit = Fit(classifier, dataset, bench.turns, done)
             return self.fit
 
-    def _learnt(self, classifier: PromptClassifier) -> None:
-        with self._lock:
-            self.classifier = classifier
+    @property
+    def from_others(self) -> bool:
+        """Returns whether the prompt was learnt from other pictures than those here now."""
+        if self.classifier is None or not self.pictures.classes:
+            return self.learnt is not None
+        if self.learnt is not None:
+            return self.pictures != self.learnt.pictures
+        trained = self.classifier.training_.get("classes")
+        return trained is not None and tuple(map(str, trained)) != self.pictures.names
 
     def cancel(self) -> None:
         """Stops the fit under way, if there is one."""
@@ -144,12 +175,14 @@ class Session:
             return self.fit.watcher.progress.selection
         return self.classifier.selection_ if self.classifier is not None else None
 
-    def weigh(self, word: str | None, shots: int, seed: int) -> tuple[Weighed, ...]:
+    def weigh(self, word: str | None, shots: int, seed: int) -> WeighedHere:
         """Returns what a typed word brings on the pictures here, at each step of the search."""
         typed = clean_word(word, self.bench.backbone, self.bench.candidates)
         selection = self.selection
         words = selection.words if selection is not None else ()
-        return self._weigher_of(selection, shots, seed).weigh(typed, words)
+        weigher = self._weigher_of(selection, shots, seed)
+        same = selection is None or not words or weigher.saw(selection.loss_without_words)
+        return WeighedHere(weigher.weigh(typed, words), weigher.objective.lambda_, same)
 
     def _weigher_of(self, selection: Selection | None, shots: int, seed: int) -> Weigher:
         objective, template = Objective(), Template()
@@ -172,6 +205,7 @@ class Session:
         """Returns what the prompt sees in a picture."""
         self.handed_over.add(file)
         self._prompt()
+        self._looked_at = None
         limits = self.bench.limits
         data = read_upload(file, limits)
         try:
@@ -210,6 +244,8 @@ class Session:
     def remove_name(self, name: str | None) -> None:
         """Takes a class out of those that the prompt tells apart."""
         with self._lock:
+            if not name:
+                raise DataError("No class is chosen yet; choose the one to leave out.")
             if name not in self.names:
                 raise DataError(f"The prompt has no class {name!r} to remove.")
             left = [other for other in self.names if other != name]
@@ -226,9 +262,9 @@ class Session:
             raise ConfigError("There is no prompt yet; learn one first.")
         return self.classifier
 
-    def close(self) -> None:
+    def close(self, seconds: float = SECONDS_TO_END) -> None:
         """Ends the fit and removes the pictures that were dropped."""
         if self.fit is not None:
             self.fit.cancel()
-            self.fit.join(SECONDS_TO_END)
+            self.fit.join(seconds)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -15,15 +15,21 @@ from ipl.training import EpochRecord
 from ipl.workbench import parts
 from ipl.workbench.pictures import ClassPictures, Pictures
 from ipl.workbench.session import Session
-from ipl.workbench.weighing import Weighed
+from ipl.workbench.weighing import WeighedHere
 from ipl.workbench.worker import Fit
 
 THUMBS = 4  # of each class
-CLASSES = 24  # that are shown with pictures
+ALL = 8  # classes that are all shown with pictures
+FIRST = 4  # of more classes that are shown with pictures
+CLASSES = 24  # that a sentence names
 TOP = 10  # classes of a ranking that are drawn
+OTHERS = "Learnt from other pictures than those above."
+NOT_THOSE = (
+    "These pictures, with these shots and this seed, are not those that the words of this prompt "
+    "were chosen from, so gains differ from the table above."
+)
 STATES = {
     "waiting": "Waiting: as many fits as this machine takes are running.",
-    "cancelled": "Cancelled.",
 }
 
 
@@ -33,11 +39,16 @@ def classes(session: Session) -> str:
     if not pictures.classes:
         hint = "No pictures yet. A first look costs one click: the drawn scenes."
         return parts.box(parts.text(hint, "quiet"))
-    rows = "".join(_class(session, one) for one in pictures.classes[:CLASSES])
-    more = len(pictures.classes) - CLASSES
+    seen = pictures.classes if len(pictures.classes) <= ALL else pictures.classes[:FIRST]
+    rows = "".join(_class(session, one) for one in seen)
     told = [parts.text(note, "warning") for note in pictures.notes]
-    if more > 0:
-        told.append(parts.text(f"And {several(more, 'more class', 'more classes')}.", "quiet"))
+    if rest := pictures.classes[len(seen) :]:
+        names = "".join(f"<li>{_named(one)}</li>" for one in rest)
+        told.insert(
+            0,
+            f"<details><summary>{several(len(rest), 'more class', 'more classes')}</summary>"
+            f'<ul class="names">{names}</ul></details>',
+        )
     if len(pictures.classes) == 1:
         told.append(parts.text("One more class, and there is something to tell apart.", "quiet"))
     head = parts.text(_summary(pictures))
@@ -60,20 +71,28 @@ def _class(session: Session, one: ClassPictures) -> str:
             found.append(f'<span class="broken" title="{escape(name)}">unreadable</span>')
         else:
             found.append(parts.picture(uri, f"{one.name}: {name}"))
+    return f'<li>{_named(one)}<div class="strip">{"".join(found)}</div></li>'
+
+
+def _named(one: ClassPictures) -> str:
     count = several(len(one.train) + len(one.test), "picture")
-    return (
-        f"<li><b>{escape(one.name)}</b> <span>{count}</span>"
-        f'<div class="strip">{"".join(found)}</div></li>'
-    )
+    return f"<b>{escape(one.name)}</b> <span>{count}</span>"
 
 
 def status(session: Session) -> str:
     """Returns in a line how the fit is going."""
     fit = session.fit
+    earlier = _earlier(session)
     if fit is None:
-        return parts.box(parts.text("Nothing has been learnt here yet.", "quiet"))
+        told = earlier or "Nothing has been learnt here yet."
+        return parts.box(parts.text(told, "quiet"))
     if fit.state == "failed":
-        return parts.box(parts.text(session.uploads.as_sent(fit.error), "error"))
+        told = session.uploads.as_sent(fit.error)
+        return parts.box(
+            parts.text(told, "error"), *([parts.text(earlier, "quiet")] if earlier else [])
+        )
+    if fit.state == "cancelled":
+        return parts.box(parts.text(f"Cancelled. {earlier}".strip(), "done"))
     if fit.state == "done":
         return parts.box(parts.text(f"Done in {fit.seconds:.1f} s.", "done"))
     if fit.state != "running":
@@ -90,16 +109,28 @@ def status(session: Session) -> str:
     )
 
 
+def _earlier(session: Session) -> str:
+    """Returns a sentence on the prompt in use that the last fit did not make, if there is one."""
+    if session.classifier is None:
+        return ""
+    if session.learnt is not None:
+        return "The prompt that was learnt before is still the one in use."
+    name = f" {session.bench.opened}" if session.bench.opened else ""
+    return f"The saved prompt{name} was opened and is the one in use."
+
+
 def outcome(session: Session) -> str:
     """Returns the prompt with its words, their gains and the loss, finished or on its way."""
     fit, classifier = session.fit, session.classifier
-    if fit is not None and (session.learning or fit.state in ("cancelled", "failed")):
-        return _on_its_way(fit) if session.learning or fit.watcher.progress.epochs else ""
+    if fit is not None and session.learning:
+        return _on_its_way(fit)
     if classifier is None:
-        return ""
+        return _on_its_way(fit) if fit is not None and fit.watcher.progress.epochs else ""
     results, training = classifier.results_, classifier.training_
     told = _accuracy(results, training)
-    notes = [session.uploads.as_sent(note) for note in fit.watcher.warned] if fit else []
+    notes = [OTHERS] if session.from_others else []
+    if session.learnt is not None:
+        notes += [session.uploads.as_sent(note) for note in session.learnt.notes]
     epochs = [EpochRecord(**one) for one in training.get("history", {}).get("epochs", ())]
     return parts.box(
         parts.prompt(classifier.prompt_),
@@ -181,27 +212,32 @@ def _losses(epochs: list[EpochRecord] | tuple[EpochRecord, ...]) -> Table:
     return make("Loss by epoch", ("epoch", "loss", "word that entered"), rows)
 
 
-def weighed(found: tuple[Weighed, ...], lambda_: float, in_pool: bool) -> str:
+def weighed(found: WeighedHere, in_pool: bool) -> str:
     """Returns what a typed word would bring, at each step beside the word chosen there."""
     rows = []
-    for one in found:
+    for one in found.steps:
         typed, chosen = one.typed, one.chosen
         row = [", ".join(one.after) or "(alone)", signed(typed.gain), signed(typed.utility)]
         row += [number(typed.redundancy), number(typed.loss)]
         rows.append([*row, chosen.word if chosen else "", signed(chosen.gain) if chosen else ""])
-    word = found[-1].typed.word
-    columns = ["after", "gain", "utility", "redundancy", "loss after", "chosen here", "its gain"]
-    caption = f"“{word}”: gain = utility \N{MINUS SIGN} {lambda_:g} times redundancy"
-    if all(one.chosen is None for one in found):
+    word = found.steps[-1].typed.word
+    columns = ["after", "gain", "utility", "redundancy", "loss after", "chosen", "its gain here"]
+    caption = f"“{word}”: gain = utility \N{MINUS SIGN} {found.lambda_:g} times redundancy"
+    if all(one.chosen is None for one in found.steps):
         columns, rows = columns[:5], [row[:5] for row in rows]
     pool = "" if in_pool else " It is not in the pool that the search chooses from."
-    return parts.box(parts.text(_sentence(found) + pool), parts.table(make(caption, columns, rows)))
+    return parts.box(
+        *([] if found.same else [parts.text(NOT_THOSE, "warning")]),
+        parts.text(_sentence(found) + pool),
+        parts.table(make(caption, columns, rows)),
+    )
 
 
-def _sentence(found: tuple[Weighed, ...]) -> str:
-    last = found[-1]
+def _sentence(found: WeighedHere) -> str:
+    first, last = found.steps[0], found.steps[-1]
     typed, chosen = last.typed, last.chosen
-    if chosen is not None and chosen.word == typed.word:
+    own = chosen is not None and chosen.word == typed.word
+    if own and found.same:
         return (
             f"“{typed.word}” is the {ordinal(len(last.after) + 1)} word of this prompt: its gain "
             f"is {signed(typed.gain)}."
@@ -215,7 +251,8 @@ def _sentence(found: tuple[Weighed, ...]) -> str:
         f"{'it' if len(last.after) == 1 else 'them'} by {number(typed.redundancy)}: gain "
         f"{signed(typed.gain)}."
     )
-    first = found[0]
+    if not found.same:
+        return told
     assert first.chosen is not None
     return (
         f"{told} Alone its gain is {signed(first.typed.gain)}; the first word chosen, "

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ipl.analysis.subject import SAME_LOSS
 from ipl.backbone import Backbone
 from ipl.errors import DataError, closest
 from ipl.lexicon import Pool
@@ -36,6 +37,15 @@ class Weighed:
     chosen: Brought | None
 
 
+@dataclass(frozen=True)
+class WeighedHere:
+    """A typed word at each step; `same` tells whether on the pictures of the search itself."""
+
+    steps: tuple[Weighed, ...]
+    lambda_: float
+    same: bool
+
+
 class Weigher:
     """Scores words on some pictures in the way of the search. One thread at a time."""
 
@@ -49,7 +59,12 @@ class Weigher:
     ) -> None:
         self.backbone, self.names, self.objective = backbone, tuple(names), objective
         self.scorer = CandidateScorer(backbone, names, seen.features, seen.labels, template)
+        self.without_words = self.scorer.loss([])
         self._lock = threading.Lock()
+
+    def saw(self, loss_without_words: float) -> bool:
+        """Returns whether a search that began at this loss was one on these pictures."""
+        return abs(self.without_words - loss_without_words) < SAME_LOSS
 
     def weigh(self, word: str, words: Sequence[str]) -> tuple[Weighed, ...]:
         """Returns what a word brings alone, after the first of `words`, ..., after all of them.
@@ -82,7 +97,7 @@ class Weigher:
     def _loss(self, words: Sequence[str]) -> float:
         """Returns the loss of some words, of the last one as the search computes it."""
         if not words:
-            return self.scorer.loss([])
+            return self.without_words
         return float(self.scorer.score(words[:-1], [words[-1]] * FILLED)[0])
 
 

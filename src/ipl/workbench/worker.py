@@ -15,6 +15,7 @@ from ipl.errors import IplError
 from ipl.workbench.watching import Cancelled, Watcher
 
 BUG = "Something went wrong; the terminal that `ipl ui` runs in says what."
+THREAD = "ipl-fit"
 LOOK = 0.1  # seconds between looks at whether one who waits has given up
 
 
@@ -52,7 +53,7 @@ class Fit:
         self.classifier = classifier
         self.state, self.error, self.seconds = "waiting", "", 0.0
         self._dataset, self._turns, self._done = dataset, turns, done
-        self._thread = threading.Thread(target=self._run, name="ipl-fit", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
         self._thread.start()
 
     @property
@@ -67,6 +68,11 @@ class Fit:
     def join(self, seconds: float | None = None) -> None:
         """Waits for the thread to end."""
         self._thread.join(seconds)
+
+    @staticmethod
+    def any_left() -> bool:
+        """Returns whether a fit is still at work, of whichever session."""
+        return any(thread.name == THREAD for thread in threading.enumerate())
 
     def _run(self) -> None:
         try:
