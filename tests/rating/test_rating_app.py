@@ -18,7 +18,7 @@ from ipl.rating.app import create_rating_app
 from ipl.rating.study import screens
 
 FROM_PAGE = {"X-IPL-Rating": "1"}
-HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 BETRAYING = ("chosen", "plain", "random", "nearest", "run-", "fingerprint")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ipl.workbench.server import LOCAL_NAMES, Gate, _gradio_settings
+from ipl.serving.server import LOCAL_NAMES
+from ipl.workbench.server import Gate, _gradio_settings
 
 HOST = (b"host", b"127.0.0.1:7860")
 
@@ -87,6 +88,7 @@ def test_what_the_page_does_not_need_is_not_there(path: str, status: int, inbox:
     ("host", "origin", "status"),
     [
         (b"localhost:7860", None, 200),
+        (b"[::1", None, 403),
         (b"[::1]:7860", b"http://[::1]:7860", 200),
         (b"127.0.0.1:7860", b"http://127.0.0.1:7860", 200),
         (b"127.0.0.1:7860", b"http://127.0.0.1:8000", 403),

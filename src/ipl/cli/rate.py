@@ -100,7 +100,7 @@ def serve_study(
     from ipl.files import check_writable
     from ipl.protocols.claims import Claims
     from ipl.rating import Raters, make_study, read_study, write_study
-    from ipl.serving import address_of, is_loopback, listen, run_server
+    from ipl.serving import address_of, is_loopback, listen, names_of, run_server
 
     if runs and not data:
         raise ConfigError("A new study shows pictures: give the data of the runs with --data.")
@@ -121,10 +121,8 @@ def serve_study(
         with Claims(folder) as claims:
             if not claims.take("study"):
                 raise ConfigError(f"{folder} is being served by another process already.")
-            names = {"127.0.0.1", "localhost", "[::1]", host.lower()}
-            hosts = frozenset(names) if is_loopback(bound) else None
             raters = Raters(folder, study)
-            app = create_rating_app(folder, study, raters, hosts, reporter.warn)
+            app = create_rating_app(folder, study, raters, names_of(bound), reporter.warn)
             bound.listen()
             with suppress(KeyboardInterrupt):  # one that comes before the server takes signals
                 reporter.say(

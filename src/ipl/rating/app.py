@@ -17,7 +17,7 @@ from ipl.errors import ConfigError, DataError, IplError
 from ipl.pages import style_sheet
 from ipl.rating.raters import Raters, clean_name, key_of
 from ipl.rating.study import PICTURES, Study, Task, screens
-from ipl.serving import Gate, Limits, Refusal, read_object, say_errors_in_json
+from ipl.serving import Gate, Limits, Refusal, is_called, read_object, say_errors_in_json
 from ipl.serving.problems import problem
 
 CLASSES = 40  # names that a page shows of a task
@@ -57,9 +57,8 @@ class Guard:
         await app(scope, receive, answer)
 
     def _refusal(self, headers: Headers, method: str) -> str | None:
-        host = headers.get("host", "").lower()
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if self.hosts is not None and name not in self.hosts:
+        host = headers.get("host", "")
+        if not is_called(host, self.hosts):
             return f"Host is {host[:60]!r}; this page is only for this machine."
         if method not in ("GET", "HEAD") and TOKEN not in headers:
             return "This request does not come from the page."

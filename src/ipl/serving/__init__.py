@@ -15,7 +15,14 @@ from ipl.serving.app import create_app
 from ipl.serving.batcher import Batcher
 from ipl.serving.limits import Gate, Limits, Refusal
 from ipl.serving.problems import say_errors_in_json
-from ipl.serving.server import address_of, is_loopback, listen, run_server
+from ipl.serving.server import (
+    address_of,
+    is_called,
+    is_loopback,
+    listen,
+    names_of,
+    run_server,
+)
 from ipl.serving.uploads import read_object
 
 __all__ = [
@@ -25,8 +32,10 @@ __all__ = [
     "Refusal",
     "address_of",
     "create_app",
+    "is_called",
     "is_loopback",
     "listen",
+    "names_of",
     "read_object",
     "run_server",
     "say_errors_in_json",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from math import ceil
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ipl.errors import ConfigError
 from ipl.serving.limits import Limits
 
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 WAITING = 2048  # connections that the system holds until they are taken
 
 
@@ -77,6 +79,24 @@ def listen(host: str, port: int) -> socket.socket:
 def is_loopback(bound: socket.socket) -> bool:
     """Returns whether only this machine can reach a socket."""
     return ip_address(str(bound.getsockname()[0]).partition("%")[0]).is_loopback
+
+
+def names_of(bound: socket.socket) -> frozenset[str] | None:
+    """Returns the names that a socket for this machine alone goes by; None if others reach it.
+
+    Another site could point a name of its own at a loopback address, and read what we answer.
+    """
+    return LOCAL_NAMES | {str(bound.getsockname()[0])} if is_loopback(bound) else None
+
+
+def is_called(host: str, names: frozenset[str] | None) -> bool:
+    """Returns whether the header Host of a request is one of our names; None takes any."""
+    if names is None:
+        return True
+    try:
+        return urlsplit(f"//{host}").hostname in names
+    except ValueError:  # half an IPv6 address
+        return False
 
 
 def address_of(bound: socket.socket) -> str:

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
 
-from ipl.serving.server import ending, is_loopback
+from ipl.serving.server import ending, is_called, names_of
 from ipl.workbench.bench import Workbench
 from ipl.workbench.page import build_page
 from ipl.workbench.style import css, theme
@@ -30,7 +30,6 @@ PAGES = {"/", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest
 CALLS = {"queue/join", "queue/data", "upload", "upload_progress", "cancel", "reset", "app_id"}
 CALLS |= {"startup-events", "info"}
 FOLDERS = ("/assets/", "/static/", API + "heartbeat/")
-LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
 SECONDS_BETWEEN_BEATS = "2"  # after which a browser that has gone is noticed
 SECONDS_TO_END = 1
 
@@ -38,11 +37,8 @@ SECONDS_TO_END = 1
 class Gate:
     """Lets through what the page asks for; Gradio would answer, fetch and serve more than that."""
 
-    def __init__(self, app: Any, inbox: Path, names: set[str] | None) -> None:
-        """Takes the folder whose files may be served, and the names we go by, if that matters.
-
-        On this machine alone it does: another site could point a name of its own at us.
-        """
+    def __init__(self, app: Any, inbox: Path, names: frozenset[str] | None) -> None:
+        """Takes the folder whose files may be served, and the names we go by; None is any."""
         self.app, self.inbox, self.names = app, inbox.resolve(), names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +64,7 @@ class Gate:
     def _from_here(self, scope: Scope) -> bool:
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
-        if self.names is not None and urlsplit(f"//{host}").hostname not in self.names:
+        if not is_called(host, self.names):
             return False
         origin = headers.get(b"origin")
         return origin is None or urlsplit(origin).netloc == host
@@ -92,7 +88,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_app(bench: Workbench, local: bool = True) -> tuple[Any, Any]:
+def make_app(bench: Workbench, names: frozenset[str] | None) -> tuple[Any, Any]:
     """Returns the application, and Gradio's own inside it."""
     app = gr.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
@@ -110,7 +106,7 @@ def make_app(bench: Workbench, local: bool = True) -> tuple[Any, Any]:
         css=css(),
     )
     inner = app.routes[-1].app
-    return Gate(app, bench.inbox, LOCAL_NAMES if local else None), inner
+    return Gate(app, bench.inbox, names), inner
 
 
 def run_workbench(
@@ -119,7 +115,7 @@ def run_workbench(
     """Serves the page until Ctrl-C or SIGTERM; `ready` is called when it can be opened."""
     try:
         with _gradio_settings(bench.inbox):
-            app, inner = make_app(bench, is_loopback(bound))
+            app, inner = make_app(bench, names_of(bound))
 
             def end() -> None:
                 inner.stop_event.set()  # of the connections that tell whether a browser is there
