@@ -8,11 +8,16 @@ from ipl._version import __version__
 from ipl.analysis import Compared, Comparison
 from ipl.rating import CHOSEN, METHODS, Results, fingerprint
 from ipl.reports.account.people import MEANING, MOST, NAMES, mean_text
-from ipl.reports.account.shown import number, percent, signed
+from ipl.reports.account.shown import number, percent, several, signed
 from ipl.reports.account.values import plain_values
 from ipl.reports.document import Block, Document, Figure, Section, Text
 from ipl.reports.document import table as make
 from ipl.reports.svg import Bar, Series, bars, lines
+
+OTHER_CLASSES = (
+    "These runs were trained on different classes, and accuracies over different classes cannot be "
+    "compared: fewer classes, or classes that look less alike, are easier to tell apart."
+)
 
 
 def comparison_document(found: Comparison, study: Results | None = None) -> Document:
@@ -121,11 +126,13 @@ def _accuracy(found: Comparison) -> Section:
     fresh = any(run.test is not None for run in found.runs)
     columns = ["run", "training", "held out, when trained"]
     columns += ["held out, now", "loss, now", "zero-shot, now", "pictures"] if fresh else []
+    columns.insert(1, "classes")
     rows = []
     for run in found.runs:
         results = run.saved.results
         row = [
             run.name,
+            str(len(run.classes)),
             percent(results.get("train_accuracy")),
             percent(results.get("held_out_accuracy")),
         ]
@@ -134,20 +141,39 @@ def _accuracy(found: Comparison) -> Section:
             row += [percent(run.zero_shot.accuracy), f"{run.images:,}"]
         rows.append(row)
     shown = [
-        Bar(run.name, value, percent(value), 1)
+        Bar(f"{run.name}{_scored_on(found, run)}", value, percent(value), 1)
         for run in found.runs
         if (value := run.accuracy()) is not None
     ]
     told = ", ".join(f"{bar.label} {bar.shown}" for bar in shown)
     numbers = make("Accuracy of each run", columns, rows)
-    how = (
-        "All were scored now on the pictures given."
-        if fresh
-        else "As saved when each was trained, on its own held-out pictures; these need not be the "
-        "same. With --data all are scored on the same pictures."
-    )
     figure = Figure("Held-out accuracy", bars(shown, f"Held-out accuracy: {told}."), numbers)
-    return Section("accuracy", "Accuracy", (Text(how), figure if shown else numbers))
+    blocks: list[Block] = [Text(_how(found, fresh))]
+    if not found.same_classes:
+        blocks.append(Text(OTHER_CLASSES, "warning"))
+    return Section("accuracy", "Accuracy", (*blocks, figure if shown else numbers))
+
+
+def _how(found: Comparison, fresh: bool) -> str:
+    if not fresh:
+        return (
+            "As saved when each was trained, on its own held-out pictures; these need not be the "
+            "same. With --data all are scored on the pictures given."
+        )
+    if found.same_pictures:
+        return "All were scored now on the same pictures."
+    return (
+        "All were scored now, each on those of the pictures given that are of its own classes and "
+        "held out from its training: these are not the same for all."
+    )
+
+
+def _scored_on(found: Comparison, run: Compared) -> str:
+    """Returns what a run was scored on, where that differs between runs."""
+    told = [] if found.same_classes else [several(len(run.classes), "class", "classes")]
+    if run.images is not None and not found.same_pictures:
+        told.append(several(run.images, "picture"))
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _settings(found: Comparison) -> Section:
@@ -184,6 +210,8 @@ def comparison_values(found: Comparison, study: Results | None = None) -> dict[s
         "same": dict(found.same),
         "differ": {key: list(values) for key, values in found.differ},
         "shared_words": {word: list(places) for word, places in found.shared},
+        "same_classes": found.same_classes,
+        "same_pictures": found.same_pictures,
         "notes": list(found.notes),
     }
 
@@ -200,6 +228,7 @@ def _values(run: Compared) -> dict[str, Any]:
         "results_when_trained": run.saved.results,
         "held_out": score,
         "zero_shot": frozen,
+        "classes": list(run.classes),
         "images": run.images,
         "moved": run.moved,
     }

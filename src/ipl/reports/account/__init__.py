@@ -47,7 +47,7 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
         subtitle=f"{saved.learner} on {saved.backbone['name']}, {saved.training.get('data')}",
         prompt=pieces(saved.prompt),
         lead=tuple(_lead(analysis)),
-        warnings=analysis.pictures.notes if analysis.pictures else (),
+        warnings=analysis.notes,
         sections=tuple(sections),
         foot=FOOT,
     )
