@@ -40,6 +40,13 @@ def test_every_learner_has_a_report(
     markdown = as_markdown(document)
     for section in document.sections:
         assert f"## {section.title}" in markdown
+    assert "of 2 classes it was not trained on it is right for" in " ".join(document.lead)
+    assert "eight of them" not in markdown
+    if words:
+        assert "**The best 20 words of step 1**" in markdown
+        assert "Beside random words in its place, about as frequent, it has" in markdown
+        assert "a middling word in its place" in text
+        assert "The loss while training, and where words entered" in text
     values = json.loads(json.dumps(report_values(found), allow_nan=False))
     assert values["words"] == list(found.subject.words)
     assert found.test is not None

@@ -47,7 +47,7 @@ def _block(block: Block) -> list[str]:
     if isinstance(block, Table):
         return [f"**{_plain(block.caption)}**", _table(block)]
     if isinstance(block, Figure):
-        return [f"**{_plain(block.title)}**", _table(block.table)] if block.table else []
+        return _block(block.table) if block.table else []  # the title may tell of the drawing
     if isinstance(block, Figures):
         shared = _block(block.table) if block.table else []
         return [part for figure in block.figures for part in _block(figure)] + shared
