@@ -138,7 +138,7 @@ def test_what_cannot_be_a_study(
         read_runs([run, bare])
     with pytest.raises(ConfigError, match="are the same"):
         read_runs([run, run])
-    with pytest.raises(ConfigError, match=r"2 --data given for 1 run\(s\)"):
+    with pytest.raises(ConfigError, match="2 --data given for 1 run; give"):
         make_study([run], [scenes_folder, scenes_folder], how)
     with pytest.raises(DataError, match="No such file or folder"):
         make_study([run], [tmp_path / "nowhere"], how)

@@ -66,8 +66,8 @@ def make_study(
     every = read_runs(folders)
     if len(data) not in (1, len(folders)):
         raise ConfigError(
-            f"{len(data)} --data given for {len(folders)} run(s); give one for all, or one for "
-            "each in the same order."
+            f"{len(data)} --data given for {len(folders)} run{'s' * (len(folders) > 1)}; give one "
+            "for all, or one for each in the same order."
         )
     for path in data:
         if not is_there(path):
