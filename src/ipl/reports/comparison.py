@@ -8,11 +8,12 @@ from ipl._version import __version__
 from ipl.analysis import Compared, Comparison
 from ipl.rating import CHOSEN, METHODS, Results, fingerprint
 from ipl.reports.account.people import MEANING, MOST, NAMES, mean_text
-from ipl.reports.account.shown import number, percent, several, signed
+from ipl.reports.account.shown import listed, number, percent, pieces, several, signed
 from ipl.reports.account.values import plain_values
-from ipl.reports.document import Block, Document, Figure, Section, Text
+from ipl.reports.document import Block, Document, Figure, Prompts, Section, Text
 from ipl.reports.document import table as make
 from ipl.reports.svg import Bar, Series, bars, lines
+from ipl.selection import Selection
 
 OTHER_CLASSES = (
     "These runs were trained on different classes, and accuracies over different classes cannot be "
@@ -47,10 +48,8 @@ def _lead(found: Comparison) -> str:
 
 
 def _words(found: Comparison) -> Section:
-    rows = [
-        [run.name, run.saved.prompt, ", ".join(run.saved.words) or "none"] for run in found.runs
-    ]
-    blocks: list[Block] = [make("The prompts", ("run", "prompt", "words"), rows)]
+    said = tuple((run.name, pieces(run.saved.prompt)) for run in found.runs)
+    blocks: list[Block] = [Prompts(said)]
     chosen = [(run, run.selection) for run in found.runs if run.selection is not None]
     steps = [
         [
@@ -66,18 +65,10 @@ def _words(found: Comparison) -> Section:
     ]
     if steps:
         columns = ("run", "word", "gain", "utility", "redundancy", "loss after")
+        curves = _curves(chosen)
         series = [
-            Series(
-                run.name,
-                tuple(
-                    (float(i), loss)
-                    for i, loss in enumerate(
-                        [selection.loss_without_words, *(s.loss for s in selection.steps)]
-                    )
-                ),
-                1 + place % 4,
-            )
-            for place, (run, selection) in enumerate(chosen)
+            Series(_first(names), tuple(enumerate(losses)), 1 + place % 4)
+            for place, (losses, names) in enumerate(curves.items())
         ]
         told = "; ".join(f"{s.name} ends at {s.points[-1][1]:.3f}" for s in series)
         most = max(len(s.points) for s in series)
@@ -90,6 +81,11 @@ def _words(found: Comparison) -> Section:
         )
         numbers = make("Each word when it was chosen", columns, steps)
         blocks.append(Figure("The loss after each word", svg, numbers))
+        blocks += [
+            Text(f"The curves of {listed(names)} are the same and drawn as one.", "note")
+            for names in curves.values()
+            if len(names) > 1
+        ]
     if found.shared:
         rows = [
             [word, *(f"word {p}" if p else "" for p in places)] for word, places in found.shared
@@ -99,6 +95,21 @@ def _words(found: Comparison) -> Section:
     else:
         blocks.append(Text("No two of these runs share a word."))
     return Section("words", "The words", tuple(blocks))
+
+
+def _curves(
+    chosen: list[tuple[Compared, Selection]],
+) -> dict[tuple[float, ...], list[str]]:
+    """Returns the runs of each curve: the loss without words and after each of them."""
+    found: dict[tuple[float, ...], list[str]] = {}
+    for run, selection in chosen:
+        losses = (selection.loss_without_words, *(step.loss for step in selection.steps))
+        found.setdefault(tuple(round(loss, 4) for loss in losses), []).append(run.name)
+    return found
+
+
+def _first(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _people(found: Comparison, study: Results) -> Section:
