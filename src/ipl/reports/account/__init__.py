@@ -21,7 +21,7 @@ from ipl.reports.account.inside import vectors_section
 from ipl.reports.account.made import made_section
 from ipl.reports.account.outcomes import outcomes_section
 from ipl.reports.account.people import people_section
-from ipl.reports.account.shown import listed, ordinal, percent, pieces, points, several
+from ipl.reports.account.shown import listed, ordinal, percent, pieces, several
 from ipl.reports.account.values import report_values
 from ipl.reports.account.words import effects_section, words_section
 from ipl.reports.document import Document, Section, Text
@@ -97,10 +97,11 @@ def _accuracies(found: Outcomes) -> list[str]:
     assert frozen is not None
 
     def told(where: str, of: Callable[[Method], Score]) -> str:
-        change = of(after).accuracy - of(frozen).accuracy
+        change = 100 * (of(after).accuracy - of(frozen).accuracy)
+        than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"
         line = (
-            f"On {where} it is right for {percent(of(after).accuracy)}; the same CLIP without it "
-            f"for {percent(of(frozen).accuracy)} ({points(change)} points)"
+            f"On {where} it is right for {percent(of(after).accuracy)}, {than if change else 'as'} "
+            f"the same CLIP without it ({percent(of(frozen).accuracy)})"
         )
         if plain is not None:
             line += f"; the learner without words for {percent(of(plain).accuracy)}"
