@@ -12,6 +12,7 @@ from page_check import check_page
 from ipl.analysis import Settings, analyse, compare_runs
 from ipl.backbone import Backbone
 from ipl.reports.account import report_document, report_values
+from ipl.reports.account.shown import pieces
 from ipl.reports.comparison import comparison_document, comparison_values
 from ipl.reports.html import as_html
 from ipl.reports.markdown import as_markdown
@@ -40,6 +41,13 @@ def test_every_learner_has_a_report(
     markdown = as_markdown(document)
     for section in document.sections:
         assert f"## {section.title}" in markdown
+    assert "of 2 classes it was not trained on it is right for" in " ".join(document.lead)
+    assert "eight of them" not in markdown
+    if words:
+        assert "**The best 20 words of step 1**" in markdown
+        assert "Beside random words in its place, about as frequent, it has" in markdown
+        assert "a middling word in its place" in text
+        assert "The loss while training, and where words entered" in text
     values = json.loads(json.dumps(report_values(found), allow_nan=False))
     assert values["words"] == list(found.subject.words)
     assert found.test is not None
@@ -67,9 +75,16 @@ def test_a_comparison_page(make_run: MakeRun) -> None:
     text = "".join(check_page(as_html(document)).text)
     for run in found.runs:
         assert run.name in text
-        assert run.saved.prompt in text
+        for piece in pieces(run.saved.prompt):
+            assert piece.text in text
     assert "Settings that differ" in text
     assert "The runs differ in: words" in text
     assert "## Accuracy" in as_markdown(document)
+    assert "drawn as one" not in text
+    twice = comparison_document(compare_runs([make_run("coop", 2)] * 2, device="cpu"))
+    text = "".join(check_page(as_html(twice)).text)
+    assert "are the same prompt." in text
+    assert "are the same and drawn as one." in text
+    assert "(1) and 1 more" not in text  # one curve needs no legend
     values = json.loads(json.dumps(comparison_values(found), allow_nan=False))
     assert values["differ"]["words"] == ["2", "0"]

@@ -13,7 +13,7 @@ from ipl.analysis.metrics import log_probabilities, score
 from ipl.analysis.variants import with_words, without_word
 from ipl.backbone import Backbone, FeatureStore
 from ipl.classifier import PromptClassifier
-from ipl.datasets import Dataset
+from ipl.datasets import Dataset, sample_shots
 from ipl.lexicon import Pool
 from ipl.protocols import harmonic_mean, zero_shot_accuracy
 from ipl.selection import select_words
@@ -110,6 +110,7 @@ def test_chance_and_its_chosen_words(found: Analysis) -> None:
 def test_shots_all_used_are_drawn_with_replacement(found: Analysis) -> None:
     assert found.stability is not None
     assert "with replacement" in found.stability.how
+    assert found.stability.shared is None
     assert sum(times for _, times in found.stability.counts) == 4
 
 
@@ -125,6 +126,10 @@ def test_other_shots_give_the_words_of_their_seed(
         found.pictures.dataset, 2, backbone=pocket, shots=2, seed=2, pool=pool, cache=False
     )
     assert found.stability.resamples[0].words == again.words
+    items = found.pictures.dataset.train
+    one, two = (set(sample_shots(items, 2, seed=seed)) for seed in (1, 2))
+    assert found.stability.shared == len(one & two) / 8 > 0
+    assert f"on average {100 * found.stability.shared:.0f} % of a draw" in found.stability.how
 
 
 def test_base_and_novel_as_the_classifier_scores_them(

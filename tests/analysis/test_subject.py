@@ -16,6 +16,10 @@ from ipl.classifier import PromptClassifier
 from ipl.datasets import Dataset, sample_shots, split_base_novel
 from ipl.datasets.scenes import draw
 from ipl.errors import ConfigError, DataError, SavedRunError
+from ipl.reports.account import report_document, report_values
+from ipl.reports.comparison import comparison_document
+from ipl.reports.html import as_html
+from ipl.reports.markdown import as_markdown
 
 MakeRun = Callable[..., Path]
 
@@ -66,6 +70,30 @@ def test_data_without_its_classes_is_refused(
         analyse(make_run("coop", 0), tmp_path, backbone=pocket)
 
 
+def test_a_prompt_saved_for_more_classes_is_told_by_those_it_was_trained_on(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, pool_file: Path, tmp_path: Path
+) -> None:
+    own = PromptClassifier.from_pretrained(make_run("coop", 2), pocket)
+    wider = own.with_classes(["windmill", *own.classes_[:3]])
+    wider.save_pretrained(tmp_path / "wider")
+    how = {"settings": Settings(0), "words_file": pool_file, "cache": False}
+    found = analyse(tmp_path / "wider", six_scenes, backbone=pocket, **how)
+    usual = analyse(make_run("coop", 2), six_scenes, backbone=pocket, **how)
+    assert found.test == usual.test
+    assert found.effects == usual.effects
+    assert usual.notes == ()
+    (note,) = found.notes
+    assert "also classifies windmill, which it was not trained on" in note
+    assert f"no longer classifies {own.classes_[3]};" in note
+    values = report_values(found)
+    assert values["classes"] == list(own.classes_)
+    assert values["notes"] == [note]
+    assert "".join(report_document(found).warnings) == note
+    both = compare_runs([make_run("coop", 2), tmp_path / "wider"], six_scenes, cache=False)
+    assert both.runs[0].test == both.runs[1].test
+    assert both.notes == ("coop-2w and wider are the same prompt.", f"wider: {note}")
+
+
 def test_another_list_of_words_is_refused(
     pocket: Backbone, make_run: MakeRun, tmp_path: Path
 ) -> None:
@@ -113,6 +141,31 @@ def test_compared_runs(pocket: Backbone, make_run: MakeRun, six_scenes: Path) ->
     first = found.runs[0].saved.words[0]  # lambda has no say in the first word
     assert (first, (1, 0, 1)) in found.shared
     assert found.runs[0].name != found.runs[2].name
+    order = [(-sum(map(bool, p)), min(filter(None, p)), word) for word, p in found.shared]
+    assert order == sorted(order)
+
+
+def test_other_classes_cannot_be_compared(
+    pocket: Backbone, make_run: MakeRun, scenes: Dataset, six_scenes: Path, tmp_path: Path
+) -> None:
+    recipe = {"epochs": 1, "views": 0, "cache": False, "batch": 8}
+    few = scenes.only(range(2), "two scenes")
+    PromptClassifier(pocket, words=0, shots=2, **recipe).fit(few).save_pretrained(tmp_path / "two")
+    runs = [make_run("coop", 0), tmp_path / "two", tmp_path / "two"]
+    found = compare_runs(runs, six_scenes, device="cpu", cache=False)
+    assert [run.images for run in found.runs] == [16, 8, 8]
+    assert not found.same_classes
+    assert not found.same_pictures
+    assert "interval" not in dict(found.differ) | dict(found.same)  # no word enters at one
+    two = tmp_path / "two"
+    assert f"{two} (2) and {two} (3) are the same prompt." in found.notes
+    text = as_markdown(comparison_document(found))
+    assert "accuracies over different classes cannot be compared" in text
+    assert "4 classes, 16 pictures" in as_html(comparison_document(found))
+    alike = compare_runs([runs[0], make_run("coop", 2)], six_scenes, device="cpu", cache=False)
+    assert alike.same_classes
+    assert alike.same_pictures
+    assert "cannot be compared" not in as_markdown(comparison_document(alike))
 
 
 def test_one_run_is_no_comparison(pocket: Backbone, make_run: MakeRun) -> None:

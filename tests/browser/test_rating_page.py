@@ -105,6 +105,7 @@ def test_two_people_rate_at_once(open_page: Open, folder: Path, study: Study) ->
     with serving(folder) as address:
         anna, bo = open_page(address), open_page(address, color_scheme="dark")
         enter(anna, "Anna")
+        assert anna.get_by_text("press the keys").is_visible()
         enter(bo, "<b>Bo</b>")
         assert bo.locator("#who-rates").inner_text() == "<b>Bo</b>"
         given: dict[str, dict[str, int]] = {"Anna": {}, "<b>Bo</b>": {}}
@@ -166,8 +167,8 @@ def _check_numbers(folder: Path, study: Study, given: dict[str, dict[str, int]])
 def test_the_page_betrays_nothing_and_fits_a_phone(open_page: Open, folder: Path) -> None:
     with serving(folder) as address:
         answered: list[Any] = []
-        phone = {"width": 390, "height": 844}
-        page = open_page("about:blank", viewport=phone, color_scheme="dark", has_touch=True)
+        phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+        page = open_page("about:blank", color_scheme="dark", **phone)
         page.on("response", lambda response: answered.append(response))
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -175,6 +176,7 @@ def test_the_page_betrays_nothing_and_fits_a_phone(open_page: Open, folder: Path
         page.wait_for_load_state("networkidle")
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 390
+        assert not page.get_by_text("press the keys").is_visible()
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert paper == "rgb(20, 24, 28)"
         texts = [page.content()]
@@ -224,10 +226,10 @@ def test_an_answer_given_while_the_server_is_away(
         enter(page, "Flo")
     page.keyboard.press("3")
     word = shown(page)[0]
-    page.get_by_text("Your last answer is not saved.").wait_for()
+    page.get_by_text("The server cannot be reached; your answer is kept here").wait_for()
     assert answers(folder, "Flo") == {}
     with serving(folder, int(address.rpartition(":")[2])):
         saved(page)
     assert answers(folder, "Flo") == {word: 3}
-    assert not page.get_by_text("is not saved").is_visible()
+    assert not page.get_by_text("cannot be reached").is_visible()
     watch.errors[:] = [line for line in watch.errors if "ERR_CONNECTION_REFUSED" not in line]

@@ -106,6 +106,25 @@ def test_a_phone_shows_it_without_scrolling_sideways(
     assert overflow(page) == 0
 
 
+def test_a_phone_breaks_commands_at_blanks_and_wraps_captions(
+    open_page: OpenPage, make_run: MakeRun, pocket: Backbone, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(as_html(report_document(analyse(make_run(), backbone=pocket))))
+    page = open_page(path.as_uri(), **PHONE)
+    parts = page.locator("pre span").all()
+    assert len(parts) > 5
+    for part in parts:
+        assert part.evaluate("e => e.getClientRects().length") == 1
+        tall = part.evaluate("e => e.offsetHeight / parseFloat(getComputedStyle(e).lineHeight)")
+        assert tall < 1.5 or part.evaluate("e => e.textContent.length") > 30
+    wide = "e => e.getBoundingClientRect().width"
+    for caption in page.locator("caption:not(.hidden) span").all():
+        assert caption.evaluate(wide) <= 358
+    settings = page.get_by_role("region", name="Settings")
+    assert settings.evaluate("e => e.scrollWidth - e.clientWidth") == 0
+
+
 def test_paper_has_the_numbers_and_no_navigation(report: str, open_page: OpenPage) -> None:
     page = open_page(report)
     page.emulate_media(media="print", color_scheme="dark")

@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said_before_anything_is_made(
     assert "give the data of the runs with --data" in ipl("rate", "run").error
     assert "give --words-file" in ipl("rate", "run", "--data", "data", "--port", 0, *CPU).error
     assert "No such file or folder: gone." in ipl("rate", "run", "--data", "gone").error
-    assert "2 --data given for 1 run(s)" in rate("--data", "gone").error
+    assert "2 --data given for 1 run;" in rate("--data", "gone").error
     assert "There is no study at run-ratings yet." in ipl("rate", "run", "--results").error
     assert "data holds other files" in rate("--out", "data").error
     assert "is a file; a study is a folder" in rate("--out", words_file).error

@@ -48,7 +48,7 @@ def test_other_formats_and_the_command_that_repeats_it(
     file = "prompt.safetensors"
     assert (home / "again" / file).read_bytes() == (run / file).read_bytes()
     assert ipl("report", "run", "--format", "md", "--out", "r.md", *options).code == 0
-    assert (home / "r.md").read_text().startswith("# What run has learnt\n")
+    assert (home / "r.md").read_text().startswith("# What “run” has learnt\n")
     assert ipl("report", "run", "--format", "json", "--out", "r.json", *options).code == 0
     assert json.loads((home / "r.json").read_text())["words"] == values["words"]
 
@@ -106,7 +106,7 @@ def test_runs_on_the_hub(ipl: Ipl, run: Path, home: Path, monkeypatch: pytest.Mo
     assert result.code == 0, result.err
     assert "Written:  ada-scenes-report.html" in result.out
     assert {path.name for path in home.iterdir()} - before == {"ada-scenes-report.html"}
-    assert "What scenes has learnt" in (home / "ada-scenes-report.html").read_text()
+    assert "What “scenes” has learnt" in (home / "ada-scenes-report.html").read_text()
     values = ipl("compare", "run", "ada/scenes", "--json", *CPU).json
     assert [one["run"] for one in values["runs"]] == ["run", "ada/scenes"]
     assert [one["name"] for one in values["runs"]] == ["run", "scenes"]

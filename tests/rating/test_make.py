@@ -16,6 +16,7 @@ from ipl.analysis.chance import NEAR
 from ipl.analysis.plain import read_plain
 from ipl.analysis.subject import open_run
 from ipl.backbone import Backbone
+from ipl.classifier import PromptClassifier
 from ipl.datasets import Item, read_dataset
 from ipl.errors import ConfigError, DataError
 from ipl.rating import Making, fingerprint, make_study, read_runs
@@ -93,6 +94,16 @@ def test_runs_of_one_task_share_it_and_their_plain_learner(
     assert "trained" in study.runs[0].plain
 
 
+def test_a_prompt_saved_for_more_classes_is_rated_for_those_it_was_trained_on(
+    make_run: MakeRun, scenes_folder: Path, how: Making, pocket: Backbone, tmp_path: Path
+) -> None:
+    own = PromptClassifier.from_pretrained(make_run(words=2), pocket)
+    own.with_classes([*own.classes_, "windmill"]).save_pretrained(tmp_path / "wider")
+    study, _ = make_study([make_run(words=2), tmp_path / "wider"], [scenes_folder], how)
+    (task,) = study.tasks
+    assert task.classes == tuple(own.classes_)
+
+
 def test_pictures_are_spread_over_the_classes() -> None:
     items = [Item(Path(f"{label}-{n}.png"), label) for label in range(30) for n in range(3)]
     some = spread(items, 12)
@@ -127,7 +138,7 @@ def test_what_cannot_be_a_study(
         read_runs([run, bare])
     with pytest.raises(ConfigError, match="are the same"):
         read_runs([run, run])
-    with pytest.raises(ConfigError, match=r"2 --data given for 1 run\(s\)"):
+    with pytest.raises(ConfigError, match="2 --data given for 1 run; give"):
         make_study([run], [scenes_folder, scenes_folder], how)
     with pytest.raises(DataError, match="No such file or folder"):
         make_study([run], [tmp_path / "nowhere"], how)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from page_check import Page, check_page
 
@@ -49,10 +51,26 @@ def test_a_page_is_well_formed_and_escapes_everything() -> None:
     assert len(page.of("details")) == 4
 
 
+def test_a_heading_stays_with_what_follows_it() -> None:
+    heading, text = Heading("A heading"), Text("What follows.")
+    several = ((text, heading, text, text), (heading, heading, text), (text, heading), ())
+    for blocks, kept in zip(several, (2, 1, 1, 0), strict=True):  # the first under each heading
+        section = Section("one", "One", blocks)
+        page = as_html(Document("t", "s", (), (), (), (section,), "f"))
+        check_page(page)
+        parts = page.split('<div class="together">')[1:]
+        assert "<h2" in parts[0]
+        assert all("</div>" in part for part in parts)
+        inside = "".join(part.split("</div>")[0] for part in parts)
+        assert inside.count("<h3>") == blocks.count(heading)
+        assert inside.count("What follows.") == kept
+
+
 def test_light_dark_and_paper() -> None:
     text = as_html(_document())
     assert "@media (prefers-color-scheme: dark)" in text
     assert "@media print" in text
+    assert "@page { margin: 1.5cm; }" in text
     assert "prefers-color-scheme" not in text.split("@media print")[1]
 
 
@@ -107,6 +125,22 @@ def test_drawings_are_well_formed_at_their_edges() -> None:
         page = Page(svg)
         assert "nan" not in svg
         assert page.of("svg")[0]["aria-label"]
+
+
+def test_a_name_that_arrives_late_stays_inside() -> None:
+    line = [Series("a", ((1.0, 2.0), (2.0, 1.0)))]
+    svg = lines(line, "x", "x", "y", arrivals=[(1.0, "early"), (2.0, "late")])
+    anchors = {t: a["text-anchor"] for t in ("early", "late") for a in _texts(svg, t)}
+    assert anchors == {"early": "start", "late": "end"}
+    legend = bars([Bar("a", 1, "1", 2)], "x", legend=[("what orange is", 2)])
+    assert len(Page(legend).of("rect")) == 2
+    assert _texts(legend, "what orange is")
+
+
+def _texts(svg: str, said: str) -> list[dict[str, str]]:
+    """Returns the attributes of the texts that say this."""
+    found = re.findall(rf"<text ([^>]*)>{said}</text>", svg)
+    return [dict(re.findall(r'([\w-]+)="([^"]*)"', one)) for one in found]
 
 
 def test_bars_are_as_long_as_their_values() -> None:

@@ -43,7 +43,7 @@ def test_a_part_of_the_report() -> None:
     assert len(page.of("svg")) == 2
     assert "chosen words 4.00" in (page.of("svg")[0]["aria-label"] or "")
     markdown = as_markdown(document)
-    assert "| chosen words | 4.00 ± 0.00 | 2 | 2 | 4 |" in markdown
+    assert "| chosen words | 4.00 ± 0.00 | 2 of 2 | 2 | 4 |" in markdown
     assert "| green | chosen words | 4.00 | 4, 4 | +0.5000 |" in markdown
     assert "| music | random words, as frequent | 1.00 | 1 |  |" in markdown
 
@@ -52,18 +52,31 @@ def test_a_run_that_one_person_rated_in_part() -> None:
     text = as_markdown(_document(people_section(FOUND.runs[2], {})))
     assert "1 person rated" in text
     assert "There is no Krippendorff's alpha: fewer than two people have rated." in text
-    assert "| chosen words | 5.00 | 1 | 1 | 1 |" in text
+    assert "| chosen words | 5.00 | 1 of 1 | 1 | 1 |" in text
     assert "| metal | nearest words of the learner without words |  |  |  |" in text
 
 
 def test_a_table_in_the_terminal() -> None:
     text = _printed(FOUND)
     rows = [" ".join(line.split()) for line in text.splitlines()]
-    assert "run-1 chosen words 4.00 ± 0.00 2 2 4" in rows
-    assert "all runs chosen words 3.75 ± 1.26 4 2 7" in rows
+    assert "run-1 chosen words 4.00 ± 0.00 2 of 2 2 4" in rows
+    assert "all runs chosen words 3.75 ± 1.26 4 of 4 2 7" in rows
     assert "Words rated: Anna 6 of 9 and <b>Bo 4 of 9." in rows
     assert "run-3: there is no Krippendorff's alpha: fewer than two people have rated." in rows
     assert _printed(results("study", small_study(), [])).strip() == "No one has rated yet."
+
+
+def test_lists_that_are_rated_in_part_have_no_test() -> None:
+    part = rater("Cy", {"sand": 5, "paper": 1, "music": 2})
+    text = _printed(results("study", small_study(), [part]))
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert "run-1 chosen words 5.00 1 of 2 1 1" in rows
+    assert "run-1 random words, as frequent 1.50 ± 0.71 2 of 2 1 2" in rows
+    assert (
+        "run-1: chosen words less random words, as frequent: +3.50 so far; not every word of the "
+        "two lists is rated yet, so there is no test." in rows
+    )
+    assert "p =" not in text
 
 
 def test_plain_values() -> None:

@@ -67,6 +67,11 @@ class Analysis:
     missing: tuple[Missing, ...]
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Returns what a reader must know before believing it."""
+        return (*self.subject.notes, *(self.pictures.notes if self.pictures else ()))
+
+    @property
     def pictures(self) -> Pictures | None:
         """Returns the pictures it was computed on."""
         return self.subject.pictures

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ipl.analysis.metrics import Score, log_probabilities, score
 from ipl.analysis.outcomes import zero_shot
 from ipl.analysis.subject import Subject, look_at, open_run
@@ -30,7 +32,13 @@ class Compared:
     moved: float | None  # mean distance of the soft vectors from their start
     test: Score | None
     zero_shot: Score | None
-    images: int | None
+    classes: tuple[str, ...]  # it was trained on
+    pictures: tuple[str, ...] | None  # it was scored on now
+
+    @property
+    def images(self) -> int | None:
+        """Returns how many pictures it was scored on now."""
+        return None if self.pictures is None else len(self.pictures)
 
     def accuracy(self) -> float | None:
         """Returns the held-out accuracy: computed now, else as saved."""
@@ -47,6 +55,16 @@ class Comparison:
     differ: tuple[tuple[str, tuple[str, ...]], ...]  # those they do not, a value per run
     shared: tuple[tuple[str, tuple[int, ...]], ...]  # words of two or more runs: place, 0: absent
     notes: tuple[str, ...]
+
+    @property
+    def same_classes(self) -> bool:
+        """Returns whether all runs were trained on the same classes."""
+        return len({frozenset(run.classes) for run in self.runs}) == 1
+
+    @property
+    def same_pictures(self) -> bool:
+        """Returns whether all runs were scored now, on the same pictures."""
+        return self.runs[0].images is not None and len({run.pictures for run in self.runs}) == 1
 
 
 def compare_runs(
@@ -72,17 +90,19 @@ def compare_runs(
             runs.append(one)
             notes += [f"{name}: {note}" for note in told]
             advance()
-    settings = [_settings(run.saved) for run in runs]
+    settings = [_settings(run) for run in runs]
     keys = list(dict.fromkeys(key for one in settings for key in one))
     rows = [(key, tuple(one.get(key, "") for one in settings)) for key in keys]
     words = Counter(word for run in runs for word in set(run.saved.words))
-    shared = [word for word, count in words.most_common() if count > 1]
+    firsts = {word: min(p for run in runs if (p := _place(run, word))) for word in words}
+    order = sorted(words, key=lambda word: (-words[word], firsts[word], word))
+    shared = [word for word in order if words[word] > 1]
     return Comparison(
         runs=tuple(runs),
         same=tuple((key, max(values)) for key, values in rows if len(set(values) - {""}) == 1),
         differ=tuple((key, values) for key, values in rows if len(set(values) - {""}) > 1),
         shared=tuple((word, tuple(_place(run, word) for run in runs)) for word in shared),
-        notes=tuple(notes),
+        notes=(*_twins(runs), *notes),
     )
 
 
@@ -91,44 +111,81 @@ def _look(
 ) -> tuple[Compared, tuple[str, ...]]:
     vectors = describe(subject.learner, subject.saved.training, subject.candidates).vectors
     ways = [vector.moved for vector in vectors if vector.moved is not None]
-    test = frozen = count = None
-    notes: tuple[str, ...] = ()
+    test = frozen = seen = None
+    notes = subject.notes
     if data is not None:
         pictures = look_at(subject, data, images, reporter=reporter)
-        labels, count = pictures.test.labels, len(pictures.test.items)
+        labels = pictures.test.labels
+        seen = tuple(sorted(str(item.path) for item in pictures.test.items))
         test = score(log_probabilities(subject.learner, pictures.features), labels)
-        frozen = score(zero_shot(subject.learner, subject.saved.classes, pictures.test), labels)
-        notes = pictures.notes
+        frozen = score(zero_shot(subject.learner, subject.classes, pictures.test), labels)
+        notes = (*notes, *pictures.notes)
     moved = sum(ways) / len(ways) if ways else None
     return (
         Compared(
-            name, str(subject.folder), subject.saved, subject.selection, moved, test, frozen, count
+            name=name,
+            folder=str(subject.folder),
+            saved=subject.saved,
+            selection=subject.selection,
+            moved=moved,
+            test=test,
+            zero_shot=frozen,
+            classes=subject.classes,
+            pictures=seen,
         ),
         notes,
     )
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
-    """Returns the last part of each path, or the whole path where two end alike."""
+    """Returns the last part of each path, or the whole path where two end alike.
+
+    A path that is given twice is numbered.
+    """
     short = [folder.resolve().name for folder in folders]
-    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
+    whole = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
+    if len(set(whole)) == len(whole):
+        return whole
+    return [f"{name} ({number})" for number, name in enumerate(whole, start=1)]
+
+
+def _twins(runs: Sequence[Compared]) -> list[str]:
+    """Returns a note for each run that is the same prompt as one before it."""
+    found = []
+    for place, run in enumerate(runs):
+        twin = next((other for other in runs[:place] if _same(run.saved, other.saved)), None)
+        if twin is not None:
+            found.append(f"{twin.name} and {run.name} are the same prompt.")
+    return found
+
+
+def _same(one: SavedPrompt, other: SavedPrompt) -> bool:
+    """Returns whether two saved prompts have the same words and the same numbers."""
+    said = [
+        (p.learner, p.prompt, p.backbone["weights_sha256"], set(p.tensors)) for p in (one, other)
+    ]
+    if said[0] != said[1]:
+        return False
+    return all(torch.equal(tensor, other.tensors[name]) for name, tensor in one.tensors.items())
 
 
 def _place(run: Compared, word: str) -> int:
     return run.saved.words.index(word) + 1 if word in run.saved.words else 0
 
 
-def _settings(saved: SavedPrompt) -> dict[str, str]:
+def _settings(run: Compared) -> dict[str, str]:
     """Returns what decides a run, as texts."""
+    saved = run.saved
+    unsaid = {"classes", "history"} if saved.words else {"classes", "history", "interval"}
     training: dict[str, Any] = {
         key: value
         for key, value in saved.training.items()
-        if key not in ("classes", "history") and value is not None
+        if key not in unsaid and value is not None
     }
     rows = {"learner": saved.learner, "words": str(len(saved.words))}
     rows |= {"backbone": str(saved.backbone["name"])}
     rows |= {"weights": str(saved.backbone["weights_sha256"])[:12]}
-    rows |= {"classes": str(len(saved.classes)), "class names": ", ".join(saved.classes)}
+    rows |= {"classes": str(len(run.classes)), "class names": ", ".join(run.classes)}
     rows |= {k: f"{v:g}" if isinstance(v, float) else str(v) for k, v in training.items()}
     rows |= {"placeholder": saved.placeholder}
     if saved.selection:

@@ -106,7 +106,7 @@ def _ends(order: list[int]) -> list[int]:
 
 def _classes(subject: Subject, labels: Tensor, log_p: Tensor, lacking: Tensor) -> list[ClassEffect]:
     found = []
-    for label, name in enumerate(subject.saved.classes):
+    for label, name in enumerate(subject.classes):
         own = labels == label
         if not own.any():
             continue
@@ -120,7 +120,7 @@ def _classes(subject: Subject, labels: Tensor, log_p: Tensor, lacking: Tensor) -
 def _image(
     subject: Subject, pictures: Pictures, log_p: Tensor, lacking: Tensor, index: int
 ) -> ImageEffect:
-    names, item = subject.saved.classes, pictures.test.items[index]
+    names, item = subject.classes, pictures.test.items[index]
     return ImageEffect(
         item=item,
         true=names[item.label],

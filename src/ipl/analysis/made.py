@@ -64,7 +64,7 @@ def _settings(subject: Subject) -> list[tuple[str, str]]:
         ("weights (SHA-256)", str(saved.backbone["weights_sha256"])),
         ("precision", str(saved.backbone.get("precision", "fp32"))),
         ("data", str(training.get("data"))),
-        ("classes", str(len(saved.classes))),
+        ("classes", str(len(subject.classes))),
     ]
     kept = [k for k in training if k not in ("data", "classes", "history")]
     rows += [(key, _text(training[key])) for key in kept if training[key] is not None]

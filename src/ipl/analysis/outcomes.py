@@ -82,7 +82,7 @@ def outcomes(
     reporter: Reporter = SILENT,
 ) -> Outcomes:
     """Returns every method's scores; `log_p` are the prompt's on the held-out pictures."""
-    learner, names = subject.learner, subject.saved.classes
+    learner, names = subject.learner, subject.classes
     novel, why = _novel(subject, pictures, strict, reporter)
     methods = [
         _method(

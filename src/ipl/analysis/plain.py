@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ipl.analysis.subject import Subject
+from ipl.analysis.subject import Subject, restore_trained, trained_classes
 from ipl.errors import ConfigError
 from ipl.learners import Learner, Recipe
 from ipl.progress import SILENT, Reporter
-from ipl.saving import find_backbone, find_run, read_run, restore
+from ipl.saving import find_backbone, find_run, read_run
 from ipl.selection import Seen
 from ipl.training import fit_learner
 
@@ -35,11 +35,11 @@ def read_plain(subject: Subject, folder: Path) -> Plain:
         raise ConfigError(
             f"The run {folder} has words ({', '.join(saved.words)}); the plain learner has none."
         )
-    if saved.classes != subject.saved.classes:
+    if trained_classes(saved) != subject.classes:
         raise ConfigError(f"The run {folder} is of other classes than {subject.folder}.")
     precision = subject.learner.backbone.precision
     backbone = find_backbone(folder, saved, subject.learner.backbone, "auto", precision)
-    learner = restore(saved, backbone)
+    learner = restore_trained(saved, backbone)
     return Plain(learner, saved.training, f"{saved.learner} without words, the run {folder}")
 
 

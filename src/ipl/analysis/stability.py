@@ -26,6 +26,7 @@ class Stability:
     """The words of other draws, and how often each came up."""
 
     how: str
+    shared: float | None  # mean share of a draw that is among the run's own shots
     resamples: tuple[Resample, ...]
     counts: tuple[tuple[str, int], ...]  # every word that was chosen, most often first
     near: tuple[tuple[str, int], ...]  # each chosen word: draws with it in a step's best twenty
@@ -48,11 +49,13 @@ def resample(
     choice, names = subject.choice(selection), pictures.dataset.class_names
     sizes = Counter(item.label for item in pictures.dataset.train)
     spare = any(size > shots for size in sizes.values())
+    own, shares = set(pictures.shots.items), list[float]()
     found, near = [], Counter[str]()
     with reporter.task("Choosing words for other shots", times) as advance:
         for number in range(1, times + 1):
             if spare:
                 drawn = draw_shots(pictures.dataset, shots, (seed + number) % 2**32, store)[0]
+                shares.append(sum(item in own for item in drawn.items) / len(drawn.items))
             else:
                 drawn = _with_replacement(pictures.shots, seed + number)
             other = choice.choose(
@@ -62,15 +65,21 @@ def resample(
             seen = {w.word for step in other.steps for w in step.runners_up} | set(other.words)
             near.update(word for word in subject.words if word in seen)
             advance()
+    shared = sum(shares) / len(shares) if shares else None
     how = (
-        f"{shots} other pictures of each class were drawn with each seed"
-        if spare
-        else "the data has no other training pictures, so the shots themselves were drawn with "
+        "the data has no other training pictures, so the shots themselves were drawn with "
         "replacement"
+        if shared is None
+        else f"with each seed {shots} pictures of each class were drawn anew from the training "
+        f"pictures; on average {100 * shared:.0f} % of a draw are among the run's own"
     )
     counts = Counter(word for one in found for word in one.words)
     return Stability(
-        how, tuple(found), tuple(counts.most_common()), tuple((w, near[w]) for w in subject.words)
+        how=how,
+        shared=shared,
+        resamples=tuple(found),
+        counts=tuple(counts.most_common()),
+        near=tuple((word, near[word]) for word in subject.words),
     )
 
 

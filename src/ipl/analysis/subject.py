@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,6 +60,23 @@ class Subject:
     pictures: Pictures | None = None
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """Returns the classes it was trained on; the saved prompt may classify others as well."""
+        return tuple(self.learner.prompts.class_names)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Returns a note if the prompt was saved for other classes than it was trained on."""
+        added = [name for name in self.saved.classes if name not in self.classes]
+        dropped = [name for name in self.classes if name not in self.saved.classes]
+        told = [f"also classifies {_some(added)}, which it was not trained on"] if added else []
+        told += [f"no longer classifies {_some(dropped)}"] if dropped else []
+        if not told:
+            return ()
+        about = f"what is told here is about the {len(self.classes)} classes it was trained on."
+        return (f"This prompt {' and '.join(told)}; {about}",)
+
+    @property
     def words(self) -> tuple[str, ...]:
         """Returns the words of the prompt."""
         return self.saved.words
@@ -87,11 +105,30 @@ def open_run(
     saved = read_run(find_run(folder))
     precision = str(saved.backbone.get("precision", "fp32"))
     model = find_backbone(folder, saved, backbone, device, precision)
-    learner = restore(saved, model)
+    learner = restore_trained(saved, model)
     selection = saved.chosen
     pool = _pool(learner, selection, words_file)
     disk = Cache(reporter=reporter) if cache else None
     return Subject(folder, saved, learner, selection, pool, FeatureStore(model, disk))
+
+
+def restore_trained(saved: SavedPrompt, backbone: Backbone) -> Learner:
+    """Returns the learner for the classes it was trained on, whichever it was saved for."""
+    learner = restore(saved, backbone)
+    trained = trained_classes(saved)
+    return learner if trained == saved.classes else learner.for_classes(trained)
+
+
+def trained_classes(saved: SavedPrompt) -> tuple[str, ...]:
+    """Returns the classes that a saved prompt was trained on."""
+    return tuple(saved.training.get("classes") or saved.classes)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Returns up to three names, and how many more there are."""
+    more = [f"{len(names) - 3} more"] if len(names) > 3 else []
+    shown = [*names[:3], *more]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _pool(learner: Learner, selection: Selection | None, words_file: Path | None) -> Pool | None:
@@ -117,7 +154,7 @@ def draw_again(
 ) -> Drawn:
     """Returns the run's data with its shots drawn again, and a note if they are not its own."""
     saved, whole = subject.saved, read_dataset(data, strict)
-    dataset, novel = _halves(whole, saved, subject.folder)
+    dataset, novel = _halves(whole, subject.classes, subject.folder)
     count, seed = int(saved.training.get("shots", 16)), int(saved.training.get("seed", 1))
     shots, rest = draw_shots(dataset, count, seed, subject.store, strict, reporter)
     notes = (*whole.notes, *shots.notes, *_same_shots(subject, shots))
@@ -148,18 +185,20 @@ def look_at(
     )
 
 
-def _halves(whole: Dataset, saved: SavedPrompt, folder: Path) -> tuple[Dataset, Dataset | None]:
+def _halves(
+    whole: Dataset, classes: tuple[str, ...], folder: Path
+) -> tuple[Dataset, Dataset | None]:
     """Returns the data of the run's classes, and of the others if there are two or more."""
-    if whole.class_names == saved.classes:
+    if whole.class_names == classes:
         return whole, None
     places = {name: place for place, name in enumerate(whole.class_names)}
-    lost = [name for name in saved.classes if name not in places]
+    lost = [name for name in classes if name not in places]
     if lost:
         raise DataError(
             f"{whole.name} has no class {lost[0]!r}, which {folder} was trained on; give the data "
             "of this run."
         )
-    base = [places[name] for name in saved.classes]
+    base = [places[name] for name in classes]
     other = [place for place in range(len(places)) if place not in set(base)]
     novel = whole.only(other, f"{whole.name} (novel)") if len(other) > 1 else None
     own = whole.only(base, whole.name)

@@ -100,6 +100,7 @@ def serve_study(
     from ipl.files import check_writable
     from ipl.protocols.claims import Claims
     from ipl.rating import Raters, make_study, read_study, write_study
+    from ipl.reports.account.shown import several
     from ipl.serving import address_of, is_loopback, listen, names_of, run_server
 
     if runs and not data:
@@ -125,9 +126,9 @@ def serve_study(
             app = create_rating_app(folder, study, raters, names_of(bound), reporter.warn)
             bound.listen()
             with suppress(KeyboardInterrupt):  # one that comes before the server takes signals
+                what = f"{len(study.items)} words of {several(len(study.runs), 'run')}"
                 reporter.say(
-                    f"{len(study.items)} words of {len(study.runs)} run(s) can be rated at "
-                    f"{address_of(bound)} (Ctrl-C ends it and sums up)."
+                    f"{what} can be rated at {address_of(bound)} (Ctrl-C ends it and sums up)."
                 )
                 run_server(app, bound, LIMITS)
 

@@ -69,7 +69,7 @@ def report(
         analysis = analyse(
             run, data, settings, backbone, device, words_file, not no_cache, reporter
         )
-        for note in analysis.pictures.notes if analysis.pictures else ():
+        for note in analysis.notes:
             reporter.warn(note)
         analysis = replace(analysis, missing=(*analysis.missing, *unrated))
         values = report_values(analysis, rated)

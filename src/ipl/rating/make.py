@@ -66,8 +66,8 @@ def make_study(
     every = read_runs(folders)
     if len(data) not in (1, len(folders)):
         raise ConfigError(
-            f"{len(data)} --data given for {len(folders)} run(s); give one for all, or one for "
-            "each in the same order."
+            f"{len(data)} --data given for {len(folders)} run{'s' * (len(folders) > 1)}; give one "
+            "for all, or one for each in the same order."
         )
     for path in data:
         if not is_there(path):
@@ -101,7 +101,7 @@ class _Maker:
     def add(self, name: str, folder: Path, saved: SavedPrompt, data: Path) -> StudiedRun:
         subject, pool = self._open(folder, saved)
         drawn = draw_again(subject, data, self.making.strict, self.reporter)
-        for note in drawn.notes:
+        for note in (*subject.notes, *drawn.notes):
             self.reporter.warn(f"{name}: {note}")
         tokens = subject.learner.backbone.tokenize_words(pool.words)
         frequency, values = frequencies(pool, tokens)
@@ -117,7 +117,7 @@ class _Maker:
             PLAIN: nearest_words(plain, pool, len(subject.words)),
             RANDOM: some[0],
         }
-        key = f"{data.resolve()}\n{saved.classes}"
+        key = f"{data.resolve()}\n{subject.classes}"
         asked = dict.fromkeys(word for words in lists.values() for word in words)
         self._ask(key, drawn.dataset, list(asked))
         return StudiedRun(
@@ -152,7 +152,7 @@ class _Maker:
         same = ("seed", "views", "class_template")  # runs that have all this in common share one
         key = repr(
             (
-                *(saved.learner, saved.classes, saved.placeholder, saved.backbone),
+                *(saved.learner, subject.classes, saved.placeholder, saved.backbone),
                 plain_recipe(kind, len(saved.words), saved.training),
                 *(saved.training.get(name) for name in same),
                 [str(item.path) for item in drawn.shots.items],

@@ -48,19 +48,31 @@ class RatedList:
     raters: int
     ratings: int
 
+    @property
+    def rated(self) -> int:
+        """Returns how many of its words someone has rated."""
+        return sum(word.mean is not None for word in self.words)
+
+    @property
+    def complete(self) -> bool:
+        """Returns whether every word of it has been rated."""
+        return self.rated == len(self.words)
+
 
 @dataclass(frozen=True)
 class Difference:
     """How far the mean of the chosen words is above that of another list.
 
     `p` is the share of all ways to deal the words out to the two lists that set their means at
-    least as far apart, in either direction; None if there is nothing to deal out.
+    least as far apart, in either direction; None if there is nothing to deal out, and while a word
+    of the two lists is not rated.
     """
 
     method: str
     value: float
     p: float | None
     ways: int
+    complete: bool  # every word of both lists is rated
 
 
 @dataclass(frozen=True)
@@ -181,13 +193,14 @@ def difference(one: RatedList, other: RatedList) -> Difference | None:
     second = [mean for word, mean in theirs.items() if word not in mine]
     value, every = one.mean - other.mean, np.array(first + second)
     ways = math.comb(len(every), len(first))
-    if not first or not second or ways > MOST_WAYS:
-        return Difference(other.method, value, None, ways)
+    complete = one.complete and other.complete
+    if not first or not second or ways > MOST_WAYS or not complete:
+        return Difference(other.method, value, None, ways, complete)
     dealt = np.array(list(combinations(range(len(every)), len(first))))  # (ways, words)
     sums = every[dealt].sum(axis=1)
     apart = np.abs(sums / len(first) - (every.sum() - sums) / len(second))
     seen = abs(float(np.mean(first) - np.mean(second)))
-    return Difference(other.method, value, float((apart >= seen - 1e-9).mean()), ways)
+    return Difference(other.method, value, float((apart >= seen - 1e-9).mean()), ways, True)
 
 
 def _run(study: Study, run: StudiedRun, raters: Sequence[Rater]) -> RunRating:

@@ -8,11 +8,17 @@ from ipl._version import __version__
 from ipl.analysis import Compared, Comparison
 from ipl.rating import CHOSEN, METHODS, Results, fingerprint
 from ipl.reports.account.people import MEANING, MOST, NAMES, mean_text
-from ipl.reports.account.shown import number, percent, signed
+from ipl.reports.account.shown import listed, number, percent, pieces, several, signed
 from ipl.reports.account.values import plain_values
-from ipl.reports.document import Block, Document, Figure, Section, Text
+from ipl.reports.document import Block, Document, Figure, Prompts, Section, Text
 from ipl.reports.document import table as make
 from ipl.reports.svg import Bar, Series, bars, lines
+from ipl.selection import Selection
+
+OTHER_CLASSES = (
+    "These runs were trained on different classes, and accuracies over different classes cannot be "
+    "compared: fewer classes, or classes that look less alike, are easier to tell apart."
+)
 
 
 def comparison_document(found: Comparison, study: Results | None = None) -> Document:
@@ -42,10 +48,8 @@ def _lead(found: Comparison) -> str:
 
 
 def _words(found: Comparison) -> Section:
-    rows = [
-        [run.name, run.saved.prompt, ", ".join(run.saved.words) or "none"] for run in found.runs
-    ]
-    blocks: list[Block] = [make("The prompts", ("run", "prompt", "words"), rows)]
+    said = tuple((run.name, pieces(run.saved.prompt)) for run in found.runs)
+    blocks: list[Block] = [Prompts(said)]
     chosen = [(run, run.selection) for run in found.runs if run.selection is not None]
     steps = [
         [
@@ -61,18 +65,10 @@ def _words(found: Comparison) -> Section:
     ]
     if steps:
         columns = ("run", "word", "gain", "utility", "redundancy", "loss after")
+        curves = _curves(chosen)
         series = [
-            Series(
-                run.name,
-                tuple(
-                    (float(i), loss)
-                    for i, loss in enumerate(
-                        [selection.loss_without_words, *(s.loss for s in selection.steps)]
-                    )
-                ),
-                1 + place % 4,
-            )
-            for place, (run, selection) in enumerate(chosen)
+            Series(_first(names), tuple(enumerate(losses)), 1 + place % 4)
+            for place, (losses, names) in enumerate(curves.items())
         ]
         told = "; ".join(f"{s.name} ends at {s.points[-1][1]:.3f}" for s in series)
         most = max(len(s.points) for s in series)
@@ -85,6 +81,11 @@ def _words(found: Comparison) -> Section:
         )
         numbers = make("Each word when it was chosen", columns, steps)
         blocks.append(Figure("The loss after each word", svg, numbers))
+        blocks += [
+            Text(f"The curves of {listed(names)} are the same and drawn as one.", "note")
+            for names in curves.values()
+            if len(names) > 1
+        ]
     if found.shared:
         rows = [
             [word, *(f"word {p}" if p else "" for p in places)] for word, places in found.shared
@@ -94,6 +95,21 @@ def _words(found: Comparison) -> Section:
     else:
         blocks.append(Text("No two of these runs share a word."))
     return Section("words", "The words", tuple(blocks))
+
+
+def _curves(
+    chosen: list[tuple[Compared, Selection]],
+) -> dict[tuple[float, ...], list[str]]:
+    """Returns the runs of each curve: the loss without words and after each of them."""
+    found: dict[tuple[float, ...], list[str]] = {}
+    for run, selection in chosen:
+        losses = (selection.loss_without_words, *(step.loss for step in selection.steps))
+        found.setdefault(tuple(round(loss, 4) for loss in losses), []).append(run.name)
+    return found
+
+
+def _first(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _people(found: Comparison, study: Results) -> Section:
@@ -121,11 +137,13 @@ def _accuracy(found: Comparison) -> Section:
     fresh = any(run.test is not None for run in found.runs)
     columns = ["run", "training", "held out, when trained"]
     columns += ["held out, now", "loss, now", "zero-shot, now", "pictures"] if fresh else []
+    columns.insert(1, "classes")
     rows = []
     for run in found.runs:
         results = run.saved.results
         row = [
             run.name,
+            str(len(run.classes)),
             percent(results.get("train_accuracy")),
             percent(results.get("held_out_accuracy")),
         ]
@@ -134,20 +152,39 @@ def _accuracy(found: Comparison) -> Section:
             row += [percent(run.zero_shot.accuracy), f"{run.images:,}"]
         rows.append(row)
     shown = [
-        Bar(run.name, value, percent(value), 1)
+        Bar(f"{run.name}{_scored_on(found, run)}", value, percent(value), 1)
         for run in found.runs
         if (value := run.accuracy()) is not None
     ]
     told = ", ".join(f"{bar.label} {bar.shown}" for bar in shown)
     numbers = make("Accuracy of each run", columns, rows)
-    how = (
-        "All were scored now on the pictures given."
-        if fresh
-        else "As saved when each was trained, on its own held-out pictures; these need not be the "
-        "same. With --data all are scored on the same pictures."
-    )
     figure = Figure("Held-out accuracy", bars(shown, f"Held-out accuracy: {told}."), numbers)
-    return Section("accuracy", "Accuracy", (Text(how), figure if shown else numbers))
+    blocks: list[Block] = [Text(_how(found, fresh))]
+    if not found.same_classes:
+        blocks.append(Text(OTHER_CLASSES, "warning"))
+    return Section("accuracy", "Accuracy", (*blocks, figure if shown else numbers))
+
+
+def _how(found: Comparison, fresh: bool) -> str:
+    if not fresh:
+        return (
+            "As saved when each was trained, on its own held-out pictures; these need not be the "
+            "same. With --data all are scored on the pictures given."
+        )
+    if found.same_pictures:
+        return "All were scored now on the same pictures."
+    return (
+        "All were scored now, each on those of the pictures given that are of its own classes and "
+        "held out from its training: these are not the same for all."
+    )
+
+
+def _scored_on(found: Comparison, run: Compared) -> str:
+    """Returns what a run was scored on, where that differs between runs."""
+    told = [] if found.same_classes else [several(len(run.classes), "class", "classes")]
+    if run.images is not None and not found.same_pictures:
+        told.append(several(run.images, "picture"))
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _settings(found: Comparison) -> Section:
@@ -184,6 +221,8 @@ def comparison_values(found: Comparison, study: Results | None = None) -> dict[s
         "same": dict(found.same),
         "differ": {key: list(values) for key, values in found.differ},
         "shared_words": {word: list(places) for word, places in found.shared},
+        "same_classes": found.same_classes,
+        "same_pictures": found.same_pictures,
         "notes": list(found.notes),
     }
 
@@ -200,6 +239,7 @@ def _values(run: Compared) -> dict[str, Any]:
         "results_when_trained": run.saved.results,
         "held_out": score,
         "zero_shot": frozen,
+        "classes": list(run.classes),
         "images": run.images,
         "moved": run.moved,
     }

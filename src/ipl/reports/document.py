@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+SHORT = 28  # letters
+
 
 @dataclass(frozen=True)
 class Text:
@@ -33,6 +35,11 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"{self.caption}: a row of {len(row)} in {len(self.columns)}.")
+
+    @property
+    def short(self) -> bool:
+        """Returns whether the cells of the first column are short enough to stay on one line."""
+        return all(len(row[0]) <= SHORT for row in self.rows)
 
     @property
     def numeric(self) -> tuple[bool, ...]:
@@ -84,7 +91,22 @@ class Heading:
     text: str
 
 
-Block = Text | Code | Table | Figure | Figures | Gallery | Heading
+@dataclass(frozen=True)
+class Piece:
+    """One piece of a prompt read aloud: soft vectors, a word, the class name or plain text."""
+
+    kind: str  # soft, word, class, text
+    text: str
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prompts read aloud, each under its name."""
+
+    prompts: tuple[tuple[str, tuple[Piece, ...]], ...]
+
+
+Block = Text | Code | Table | Figure | Figures | Gallery | Heading | Prompts
 
 
 @dataclass(frozen=True)
@@ -94,14 +116,6 @@ class Section:
     anchor: str
     title: str
     blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One piece of a prompt read aloud: soft vectors, a word, the class name or plain text."""
-
-    kind: str  # soft, word, class, text
-    text: str
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ipl.reports.document import (
     Gallery,
     Heading,
     Piece,
+    Prompts,
     Table,
     Text,
 )
@@ -25,8 +26,7 @@ def as_markdown(document: Document) -> str:
     """Returns the document as a Markdown text."""
     parts = [f"# {_plain(document.title)}", _plain(document.subtitle)]
     if document.prompt:
-        said = "".join(f" {_piece(piece)}" for piece in document.prompt)
-        parts.append(f">{said}".replace(" .", "."))
+        parts.append(f"> {_said(document.prompt)}")
     parts += [_plain(line) for line in document.lead]
     parts += [f"> {_plain(line)}" for line in document.warnings]
     for section in document.sections:
@@ -47,13 +47,19 @@ def _block(block: Block) -> list[str]:
     if isinstance(block, Table):
         return [f"**{_plain(block.caption)}**", _table(block)]
     if isinstance(block, Figure):
-        return [f"**{_plain(block.title)}**", _table(block.table)] if block.table else []
+        return _block(block.table) if block.table else []  # the title may tell of the drawing
     if isinstance(block, Figures):
         shared = _block(block.table) if block.table else []
         return [part for figure in block.figures for part in _block(figure)] + shared
+    if isinstance(block, Prompts):
+        return ["\n".join(f"- {_plain(name)}: {_said(said)}" for name, said in block.prompts)]
     assert isinstance(block, Gallery)
     thumbs = "\n".join(f"- {_plain(thumb.caption)}" for thumb in block.thumbs)
     return [f"**{_plain(block.title)}**", thumbs]
+
+
+def _said(pieces: tuple[Piece, ...]) -> str:
+    return " ".join(_piece(piece) for piece in pieces).replace(" .", ".")
 
 
 def _piece(piece: Piece) -> str:

@@ -9,7 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from ipl.rating import Results
-from ipl.reports.account.people import MEANING, NAMES, agreement_text, difference_text, mean_text
+from ipl.reports.account.people import (
+    MEANING,
+    NAMES,
+    agreement_text,
+    difference_text,
+    mean_text,
+    rated_text,
+)
 from ipl.reports.account.shown import listed
 from ipl.reports.account.values import plain_values
 
@@ -34,15 +41,15 @@ def _table(found: Results) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("run", "words"):
         table.add_column(column, style="bold" if column == "run" else "")
-    for column in ("mean rating", "number of words", "raters", "ratings"):
+    for column in ("mean rating", "words rated", "raters", "ratings"):
         table.add_column(column, justify="right")
     groups = [(run.name, run.lists) for run in found.runs]
     if len(found.runs) > 1:
         groups.append(("all runs", found.together))
     for name, lists in groups:
         for one in lists:
-            counts = (len(one.words), one.raters, one.ratings)
-            table.add_row(name, NAMES[one.method], mean_text(one), *map(str, counts))
+            counts = (rated_text(one), str(one.raters), str(one.ratings))
+            table.add_row(name, NAMES[one.method], mean_text(one), *counts)
     return table
 
 

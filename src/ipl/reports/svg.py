@@ -43,10 +43,13 @@ class Strip:
     marked: float
 
 
-def bars(rows: Sequence[Bar], alt: str, most: float = 0.0) -> str:
+def bars(
+    rows: Sequence[Bar], alt: str, most: float = 0.0, legend: Sequence[tuple[str, int]] = ()
+) -> str:
     """Returns horizontal bars with their labels above them; values may be negative.
 
-    `most` is the least that the scale reaches to: drawings that share it can be compared.
+    `most` is the least that the scale reaches to: drawings that share it can be compared. The
+    legend names tones.
     """
     low = min(0.0, *(row.value for row in rows)) if rows else 0.0
     high = max(most, 0.0, *(row.value for row in rows)) if rows else 1.0
@@ -64,6 +67,10 @@ def bars(rows: Sequence[Bar], alt: str, most: float = 0.0) -> str:
         parts.append(f'<path class="axis" d="M{zero:.1f} {y + 15:.1f}v14"/>')
         parts.append(_text(WIDTH, y + 26, row.shown, "end", "strong"))
         y += LINE + 14
+    for name, tone in legend:
+        parts.append(f'<rect class="t{tone}" x="0" y="{y + 3:.1f}" width="10" height="10" rx="2"/>')
+        parts.append(_text(16, y + 12, name, kind="small"))
+        y += 18
     return _svg(parts, y, alt)
 
 
@@ -113,7 +120,9 @@ def lines(
     for number, (place, name) in enumerate(arrivals):
         x = at(place, y_low)[0]
         parts.append(f'<path class="guide" d="M{x:.1f} {TOP}V{floor}"/>')
-        parts.append(_text(x + 4, TOP + 10 + 15 * (number % 3), name, kind="strong"))
+        late = x > WIDTH - RIGHT - 90  # no room for the name to the right of the line
+        where = (x - 4 if late else x + 4, TOP + 10 + 15 * (number % 3))
+        parts.append(_text(*where, name, "end" if late else "start", "strong"))
     for one in series:
         points = [at(x, y) for x, y in one.points if y is not None]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)

@@ -160,8 +160,9 @@ async function send() {
         delete rater.answers[answer.item];
         go(rater.shown);
       }
-      const told = problem.final ? problem.message : "The server does not keep it; trying again.";
-      say("problem", `Your last answer is not saved. ${told}`);
+      const why = problem.final === undefined ? "cannot be reached" : "could not save it";
+      say("problem", problem.final ? `Your last answer is not saved. ${problem.message}`
+        : `The server ${why}; your answer is kept here and sent again.`);
       if (!problem.final) await new Promise((later) => setTimeout(later, 2000));
       continue;
     }

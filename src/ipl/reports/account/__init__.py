@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ipl._version import __version__
-from ipl.analysis import PROMPT, ZERO_SHOT, Analysis, place_among
+from ipl.analysis import (
+    PLAIN,
+    PROMPT,
+    ZERO_SHOT,
+    Analysis,
+    Method,
+    Outcomes,
+    Score,
+    place_among,
+)
 from ipl.rating import RunRating
 from ipl.reports.account.belief import belief_section
 from ipl.reports.account.inside import vectors_section
@@ -43,11 +54,11 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
         sections.append(Section("missing", "What this report does not have", told))
     name = analysis.subject.folder.resolve().name
     return Document(
-        title=f"What {name} has learnt",
+        title=f"What “{name}” has learnt",
         subtitle=f"{saved.learner} on {saved.backbone['name']}, {saved.training.get('data')}",
         prompt=pieces(saved.prompt),
         lead=tuple(_lead(analysis)),
-        warnings=analysis.pictures.notes if analysis.pictures else (),
+        warnings=analysis.notes,
         sections=tuple(sections),
         foot=FOOT,
     )
@@ -62,14 +73,7 @@ def _lead(analysis: Analysis) -> list[str]:
         told = f"{several(len(words), 'word')}: {quoted}. {told}"
     lead = [told]
     if found is not None:
-        frozen, after = found.of(ZERO_SHOT), found.of(PROMPT)
-        assert frozen is not None
-        assert after is not None
-        lead.append(
-            f"On {several(found.images, 'held-out picture')} it is right for "
-            f"{percent(after.test.accuracy)}; the same CLIP without it for "
-            f"{percent(frozen.test.accuracy)}."
-        )
+        lead += _accuracies(found)
     else:
         then = analysis.subject.saved.results.get("held_out_accuracy")
         if isinstance(then, float):
@@ -83,4 +87,31 @@ def _lead(analysis: Analysis) -> list[str]:
             f"{len(draws) + 1} by loss on held-out pictures before training, and "
             f"{ordinal(trained)} in the finished prompt."
         )
+    return lead
+
+
+def _accuracies(found: Outcomes) -> list[str]:
+    """Returns how often it is right on classes it was trained on, and on others."""
+    after, frozen, plain = (found.of(name) for name in (PROMPT, ZERO_SHOT, PLAIN))
+    assert after is not None
+    assert frozen is not None
+
+    def told(where: str, of: Callable[[Method], Score]) -> str:
+        change = 100 * (of(after).accuracy - of(frozen).accuracy)
+        than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"
+        line = (
+            f"On {where} it is right for {percent(of(after).accuracy)}, {than if change else 'as'} "
+            f"the same CLIP without it ({percent(of(frozen).accuracy)})"
+        )
+        if plain is not None:
+            line += f"; the learner without words for {percent(of(plain).accuracy)}"
+        return line + "."
+
+    lead = [told(several(found.images, "held-out picture"), lambda method: method.test)]
+    if found.novel_classes:
+        where = (
+            f"{several(found.novel_images, 'picture')} of "
+            f"{several(len(found.novel_classes), 'class', 'classes')} it was not trained on"
+        )
+        lead.append(told(where, lambda method: method.novel or method.test))
     return lead

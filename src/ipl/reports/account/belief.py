@@ -97,8 +97,8 @@ def _strips(chance: Chance) -> Block:
 
 def _stability(stability: Stability, words: tuple[str, ...]) -> list[Block]:
     count = len(stability.resamples)
-    back = [f"“{word}” {several(stability.times(word), 'time')}" for word in words]
-    near = [f"“{word}” {several(times, 'time')}" for word, times in stability.near]
+    back = [f"“{word}” in {stability.times(word)}" for word in words]
+    near = [f"“{word}” in {times}" for word, times in stability.near]
     shown = [
         Bar(word, times, f"{times} of {count}", 1 if word in words else 0)
         for word, times in stability.counts[:10]
@@ -109,9 +109,9 @@ def _stability(stability: Stability, words: tuple[str, ...]) -> list[Block]:
     return [
         Heading("Do the words come back?"),
         Text(
-            f"The search was done again {several(count, 'time')}: {stability.how}. Of the words of "
-            f"this prompt, {listed(back)} came back; among the best twenty of any step was "
-            f"{listed(near)}."
+            f"The search was done again {several(count, 'time')}: {stability.how}. How many of "
+            f"these {several(count, 'draw')} chose a word of this prompt again: {listed(back)}. In "
+            f"how many it was at least among the best twenty of a step: {listed(near)}."
         ),
         Figure(
             "How often a word was chosen; words of this prompt in colour",

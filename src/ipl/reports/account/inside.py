@@ -69,7 +69,10 @@ def _nearest(name: str, vectors: Vectors) -> Block:
                 number(start.cosine, 3) if start else "",
             ]
         )
-    columns = ("vector", "nearest", "cosine", "distance", "then", "at start", "cosine then")
+    columns = (
+        *("vector", "nearest word now", "cosine now", "distance now"),
+        *("next nearest now (cosine)", "nearest word at start", "cosine at start"),
+    )
     return make(f"{name}: nearest words", columns, rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipl.analysis import Analysis
-from ipl.reports.account.shown import number
+from ipl.reports.account.shown import listed, number, several
 from ipl.reports.document import Block, Code, Figure, Heading, Section, Text
 from ipl.reports.document import table as make
 from ipl.reports.svg import Series, lines
@@ -21,21 +21,26 @@ def made_section(analysis: Analysis) -> Section:
         blocks.append(
             Text(
                 f"This report drew the shots again from {pictures.source} and looked at "
-                f"{len(pictures.test.items):,} held-out pictures{left}."
+                f"{several(len(pictures.test.items), 'held-out picture')}{left}."
             )
         )
     blocks.append(make("Settings", ("setting", "value"), made.settings))
     if made.losses:
+        arrivals = [(float(epoch), word) for epoch, _, word in made.losses if word]
+        told = [f"“{word}” in epoch {epoch:.0f}" for epoch, word in arrivals]
+        entered = f" Words entered: {listed(told)}." if told else ""
         svg = lines(
             [Series("loss", tuple((float(epoch), loss) for epoch, loss, _ in made.losses))],
             f"Training loss from {made.losses[0][1]:.3f} in the first epoch to "
-            f"{made.losses[-1][1]:.3f} in the last.",
+            f"{made.losses[-1][1]:.3f} in the last.{entered}",
             "epoch",
             "training loss",
+            arrivals=arrivals,
         )
+        title = "The loss while training" + (", and where words entered" if told else "")
         rows = [[str(epoch), number(loss), word or ""] for epoch, loss, word in made.losses]
         numbers = make("Training", ("epoch", "loss", "word that entered"), rows)
-        blocks += [Heading("Training"), Figure("The loss while training", svg, numbers)]
+        blocks += [Heading("Training"), Figure(title, svg, numbers)]
     if made.times:
         rows = [[name, f"{seconds:.1f}"] for name, seconds in made.times]
         blocks.append(make("Times", ("what", "seconds"), rows))

@@ -21,11 +21,12 @@ def outcomes_section(analysis: Analysis) -> Section:
 
 
 def _accuracy(found: Outcomes) -> list[Block]:
-    what = f"{several(found.images, 'held-out picture')} of {len(found.classes)} classes"
+    base = several(len(found.classes), "class", "classes")
+    what = f"{several(found.images, 'held-out picture')} of {base}"
     if found.novel_classes:
         what += (
             f" it was trained on (base), and {several(found.novel_images, 'picture')} of "
-            f"{len(found.novel_classes)} classes it never saw (novel)"
+            f"{several(len(found.novel_classes), 'class', 'classes')} it never saw (novel)"
         )
     rows, shown, told = [], [], []
     for method in found.methods:

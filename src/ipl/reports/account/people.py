@@ -45,7 +45,7 @@ def people_section(rated: RunRating, gains: dict[str, float]) -> Section:
 
 def _means(lists: tuple[RatedList, ...]) -> Figure:
     rows = [
-        [NAMES[one.method], mean_text(one), str(len(one.words)), str(one.raters), str(one.ratings)]
+        [NAMES[one.method], mean_text(one), rated_text(one), str(one.raters), str(one.ratings)]
         for one in lists
     ]
     shown = [
@@ -55,7 +55,7 @@ def _means(lists: tuple[RatedList, ...]) -> Figure:
     ]
     told = ", ".join(f"{bar.label} {bar.shown}" for bar in shown)
     title = "Mean rating of each list, from 1 to 5"
-    columns = ("list", "mean ± deviation over words", "words", "raters", "ratings")
+    columns = ("list", "mean ± deviation over words", "words rated", "raters", "ratings")
     return Figure(title, bars(shown, f"{title}: {told}.", MOST), make(title, columns, rows))
 
 
@@ -78,6 +78,11 @@ def _words(lists: tuple[RatedList, ...], gains: dict[str, float]) -> Figure:
     return Figure(title, bars(shown, f"{title}: {told}.", MOST), make(title, columns, rows))
 
 
+def rated_text(one: RatedList) -> str:
+    """Returns "2 of 3", how many of its words are rated."""
+    return f"{one.rated} of {len(one.words)}"
+
+
 def mean_text(one: RatedList) -> str:
     """Returns "3.67 ± 0.58", the mean and deviation over words."""
     if one.mean is None:
@@ -97,6 +102,8 @@ def agreement_text(agreement: Agreement) -> str:
 def difference_text(one: Difference) -> str:
     """Returns how far the chosen words are above others, and how often chance does that."""
     told = f"chosen words less {NAMES[one.method]}: {signed(one.value, 2)}"
+    if not one.complete:
+        return f"{told} so far; not every word of the two lists is rated yet, so there is no test."
     if one.p is None:
         return f"{told}."
     return (

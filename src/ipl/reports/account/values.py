@@ -19,7 +19,9 @@ def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[
         "run": str(analysis.subject.folder),
         "prompt": saved.prompt,
         "words": list(saved.words),
-        "classes": list(saved.classes),
+        "classes": list(analysis.subject.classes),
+        "classes_as_saved": list(saved.classes),
+        "notes": list(analysis.notes),
         "results_when_trained": saved.results,
         "data": None
         if pictures is None

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from ipl.analysis import Analysis, ClassEffect, ImageEffect, Score, WordEffect, WordFacts
+from ipl.analysis import (
+    Analysis,
+    Chance,
+    ClassEffect,
+    ImageEffect,
+    Score,
+    WordEffect,
+    WordFacts,
+    place_among,
+)
 from ipl.reports.account.shown import (
     file_name,
     number,
@@ -16,6 +25,12 @@ from ipl.reports.account.shown import (
 from ipl.reports.document import Block, Figure, Figures, Gallery, Heading, Section, Text, Thumb
 from ipl.reports.document import table as make
 from ipl.reports.svg import Bar, Series, bars, lines
+
+TONES = (
+    ("all words as they are", 1),
+    ("the word taken out", 0),
+    ("a middling word in its place", 2),
+)
 
 
 def words_section(analysis: Analysis) -> Section:
@@ -135,25 +150,28 @@ def effects_section(analysis: Analysis) -> Section:
         ),
         *_scores(analysis.effects, test),
     ]
-    for effect in analysis.effects:
+    for place, effect in enumerate(analysis.effects):
         blocks.append(Heading(f"What “{effect.word}” does"))
-        blocks += _effect(effect, test)
+        blocks += _effect(effect, test, _among_random(analysis.chance, place))
     return Section("effects", "What each word does", tuple(blocks))
 
 
 def _scores(effects: tuple[WordEffect, ...], test: Score) -> list[Block]:
-    rows, found = [], [("all words as they are", test)]
+    rows, found, tone = [], [("all words as they are", test)], [1]
     for effect in effects:
-        found.append((f"without {effect.word}", effect.without))
+        found.append((f"without “{effect.word}”", effect.without))
+        tone.append(0)
         if effect.with_median is not None and effect.sample is not None:
-            found.append((f"{effect.sample.median_word} for {effect.word}", effect.with_median))
+            name = f"“{effect.sample.median_word}” in place of “{effect.word}”"
+            found.append((name, effect.with_median))
+            tone.append(2)
+    legend = [(name, t) for name, t in TONES if t in tone]
     for name, one in found:
         change = "" if one is test else points(one.accuracy - test.accuracy)
         more = "" if one is test else signed(one.loss - test.loss)
         rows.append([name, percent(one.accuracy), change, number(one.loss), more])
     columns = ("prompt", "accuracy", "change, points", "loss", "change")
     numbers = make("With words taken out and replaced", columns, rows)
-    tone = [1, *(0 if name.startswith("without ") else 2 for name, _ in found[1:])]
     accuracy = [
         Bar(name, one.accuracy, percent(one.accuracy), t)
         for (name, one), t in zip(found, tone, strict=True)
@@ -167,24 +185,40 @@ def _scores(effects: tuple[WordEffect, ...], test: Score) -> list[Block]:
     return [
         Figures(
             (
-                Figure("Accuracy", bars(accuracy, f"Accuracy. {told}."), None),
-                Figure(change, bars(loss, f"{change}. {told}."), None),
+                Figure("Accuracy", bars(accuracy, f"Accuracy. {told}.", legend=legend), None),
+                Figure(change, bars(loss, f"{change}. {told}.", legend=legend[1:]), None),
             ),
             numbers,
         )
     ]
 
 
-def _effect(effect: WordEffect, test: Score) -> list[Block]:
-    lost = test.accuracy - effect.without.accuracy
-    verb = "costs" if lost > 0 else "gains"
-    told = f"Taking “{effect.word}” out {verb} {abs(100 * lost):.1f} points of accuracy"
+def _change(one: Score, test: Score) -> str:
+    """Returns what a change of the prompt does to accuracy and loss."""
+    lost, rise = test.accuracy - one.accuracy, one.loss - test.loss
+    told = f"{'costs' if lost > 0 else 'gains'} {abs(100 * lost):.1f} points of accuracy"
     if not lost:
-        told = f"Taking “{effect.word}” out leaves the accuracy as it is"
-    rise = effect.without.loss - test.loss
-    told += f" and {'raises' if rise > 0 else 'lowers'} the loss by {abs(rise):.4f}."
-    blocks: list[Block] = [Text(told)]
-    sample = effect.sample
+        told = "leaves the accuracy as it is"
+    return f"{told} and {'raises' if rise > 0 else 'lowers'} the loss by {abs(rise):.4f}"
+
+
+def _among_random(chance: Chance | None, place: int) -> str | None:
+    """Returns where a word stands among random words in its place, if that is known."""
+    if chance is None or not chance.draws:
+        return None
+    losses = [one.loss for one in chance.singles[place]]
+    stands = ordinal(place_among(chance.chosen.prompt.loss, losses))
+    return f"it has {stands} place of {len(losses) + 1} by loss"
+
+
+def _effect(effect: WordEffect, test: Score, among: str | None) -> list[Block]:
+    told, sample = f"Taking “{effect.word}” out {_change(effect.without, test)}", effect.sample
+    if effect.with_median is not None and sample is not None:
+        instead = f"putting the middling word “{sample.median_word}” in its place"
+        told += f"; {instead} {_change(effect.with_median, test)}"
+    if among is not None:
+        told += f". Beside random words in its place, about as frequent, {among}"
+    blocks: list[Block] = [Text(f"{told}.")]
     if sample is not None:
         share = "all" if sample.sampled == sample.pool else f"{sample.sampled:,} drawn at random of"
         blocks.append(
@@ -199,8 +233,12 @@ def _effect(effect: WordEffect, test: Score) -> list[Block]:
     kinds = (("helps", effect.classes_helped), ("hurts", effect.classes_hurt))
     rows = [_class_row(kind, one) for kind, some in kinds for one in some]
     if rows:
-        columns = ("it", "class", "pictures", "accuracy", "without it", "loss", "without it")
-        blocks.append(make(f"Classes that “{effect.word}” helps and hurts most", columns, rows))
+        columns = (
+            *("it", "class", "pictures", "accuracy", "accuracy without it"),
+            *("loss", "loss without it"),
+        )
+        title = f"Classes that “{effect.word}” helps and hurts most, by the change of their loss"
+        blocks.append(make(title, columns, rows))
     for title, images in (
         (f"Pictures that “{effect.word}” helps most", effect.images_helped),
         (f"Pictures that “{effect.word}” hurts most", effect.images_hurt),
