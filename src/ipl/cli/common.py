@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 QUIET = typer.Option(False, "--quiet", "-q", help="No progress on standard error.")
 JSON = typer.Option(False, "--json", help="Print one JSON object instead of text.")
 DEVICE = typer.Option("auto", "--device", help="auto, cpu, cuda, cuda:1, mps.")
+HOST = typer.Option("127.0.0.1", "--host", help="Address to listen on; others can reach 0.0.0.0.")
 BACKBONE_HELP = "pocket (bundled), a Hugging Face name or a model folder."
 
 # What decides which words are chosen: the same options for `fit` and `select`.

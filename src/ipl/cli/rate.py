@@ -33,7 +33,7 @@ def rate(
     results: bool = typer.Option(
         False, "--results", help="Serve nothing; tell what the ratings come to so far."
     ),
-    host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
+    host: str = common.HOST,
     port: int = typer.Option(8001, min=0, max=65535, help="Port; 0 takes a free one."),
     words_file: Path | None = typer.Option(
         None, "--words-file", help="The list of words that a run chose from, if it had its own."

@@ -10,7 +10,7 @@ from ipl.cli.common import read_class_names, stopping
 
 def serve(
     run: str = common.RUN,
-    host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
+    host: str = common.HOST,
     port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
     classes: str | None = common.CLASSES,
     backbone: str | None = common.MOVED_BACKBONE,

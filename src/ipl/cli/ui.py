@@ -19,7 +19,7 @@ def ui(
     data: Path | None = typer.Option(
         None, help="Pictures to begin with: a folder with a sub-folder per class, or a CSV file."
     ),
-    host: str = typer.Option("127.0.0.1", help="Address to listen on; others can reach 0.0.0.0."),
+    host: str = common.HOST,
     port: int = typer.Option(7860, min=0, max=65535, help="Port; 0 takes a free one."),
     backbone: str | None = typer.Option(
         None, help=f"{common.BACKBONE_HELP} With RUN: where its weights are now."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,14 +21,14 @@ COLUMNS = ("image", "rank", "class", "probability", "error")
 ROWS = 8192  # in a row group of Parquet
 
 
-class Writer:
+class Writer(ABC):
     """Writes predictions, a batch after the other; what it holds does not grow with them."""
 
+    @abstractmethod
     def write(self, predictions: Sequence[Prediction]) -> None:
         """Writes a batch."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most have nothing left)
         """Writes what is left."""
 
     def __enter__(self) -> Writer:
