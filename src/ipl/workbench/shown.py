@@ -28,9 +28,7 @@ NOT_THOSE = (
     "These pictures, with these shots and this seed, are not those that the words of this prompt "
     "were chosen from, so gains differ from the table above."
 )
-STATES = {
-    "waiting": "Waiting: as many fits as this machine takes are running.",
-}
+WAITING = "Waiting: as many fits as this machine takes are running."
 
 
 def classes(session: Session) -> str:
@@ -95,8 +93,8 @@ def status(session: Session) -> str:
         return parts.box(parts.text(f"Cancelled. {earlier}".strip(), "done"))
     if fit.state == "done":
         return parts.box(parts.text(f"Done in {fit.seconds:.1f} s.", "done"))
-    if fit.state != "running":
-        return parts.box(parts.text(STATES[fit.state], "done"))
+    if fit.state == "waiting":
+        return parts.box(parts.text(WAITING, "done"))
     now = fit.watcher.progress
     stopping = "Cancelling. " if fit.watcher.cancelled else ""
     title = now.title or "Getting ready"
