@@ -207,3 +207,13 @@ def run(saved_run: Path, home: Path) -> Path:
     """Returns a copy of a run of one word, with its data in data/ beside it."""
     shutil.copytree(saved_run.parent / "data", home / "data")
     return Path(shutil.copytree(saved_run, home / "run"))
+
+
+@pytest.fixture
+def predict(ipl: Callable[..., Result], saved_run: Path) -> Callable[..., Result]:
+    """Returns `ipl predict` with the saved run."""
+
+    def call(*more: object) -> Result:
+        return ipl("predict", saved_run, *more, "--device", "cpu", "--quiet")
+
+    return call

@@ -18,16 +18,6 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture
-def predict(ipl: Call, saved_run: Path) -> Call:
-    """Returns `ipl predict` with the saved run."""
-
-    def call(*more: object) -> Any:
-        return ipl("predict", saved_run, *more, "--device", "cpu", "--quiet")
-
-    return call
-
-
-@pytest.fixture
 def beach(home: Path) -> Path:
     """Returns a picture that the saved run has not seen."""
     draw("beach", 11).save(home / "new beach.png")

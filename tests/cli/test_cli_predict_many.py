@@ -25,16 +25,6 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture
-def predict(ipl: Call, saved_run: Path) -> Call:
-    """Returns `ipl predict` with the saved run."""
-
-    def call(*more: object) -> Any:
-        return ipl("predict", saved_run, *more, "--device", "cpu", "--quiet")
-
-    return call
-
-
-@pytest.fixture
 def album(home: Path) -> Path:
     """Returns a folder of three pictures, one of them in a folder of its own, and a broken file."""
     folder = home / "album"

@@ -7,32 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from promptsrc_maker import NAMES, WORDS, make
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from ipl.backbone import Backbone
 from ipl.learners import Batch, CoOp, Learner, PromptSRC, Recipe
 from ipl.training import loop
 from ipl.training.loop import Average, train
-
-NAMES = ["cat", "starry_night", "pirate ship"]
-WORDS = ["furry", "blue"]
-
-
-def make(backbone: Backbone, words: int = 0, depth: int = 9, seed: int = 1) -> PromptSRC:
-    layout = PromptSRC.layout_for(words, PromptSRC.recipe(words).m)
-    learner = PromptSRC(backbone, layout, NAMES, seed, depth=depth)
-    for word in WORDS[:words]:
-        learner.place_word(word)
-    return learner
-
-
-@pytest.fixture(scope="module")
-def batch(pocket: Backbone) -> Batch:
-    pixels = torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        features = normalize(pocket.encode_image(pixels), dim=-1)
-    return Batch(torch.tensor([2, 0, 1, 1]), features, pixels)
 
 
 class Still:

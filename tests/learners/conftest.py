@@ -1,0 +1,19 @@
+"""What the tests of learners share: a batch of pictures."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from ipl.backbone import Backbone
+from ipl.learners import Batch
+
+
+@pytest.fixture(scope="module")
+def batch(pocket: Backbone) -> Batch:
+    """Returns four random pictures of three classes."""
+    pixels = torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        features = normalize(pocket.encode_image(pixels), dim=-1)
+    return Batch(torch.tensor([2, 0, 1, 1]), features, pixels)
