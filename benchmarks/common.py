@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ipl.backbone import Backbone, load_backbone
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone
 
 VIT_B16 = 224  # pixels along an edge
 

@@ -1,8 +1,8 @@
-"""Whether every way to search finds the same words, on given pictures, and at what cost.
+"""Whether every way to search finds the same words, on given images, and at what cost.
 
     python benchmarks/modes.py DATA [DATA ...] [--seeds 1,2,3] [--words 3] [--device auto]
 
-For each data set and seed: the words by `exhaustive`, whether `exact` finds the same twenty words
+For each dataset and seed: the words by `exhaustive`, whether `exact` finds the same twenty words
 in the same order at every step, how many of the pool it had to score for that, and whether `screen`
 and `lazy` find the same words. DATA is what `ipl select` takes: a folder of class folders, or a CSV
 or JSONL file.
@@ -18,17 +18,16 @@ from typing import Any
 
 import torch
 
-from ipl.backbone import FeatureStore, load_backbone
-from ipl.datasets import read_dataset
-from ipl.lexicon import Pool
-from ipl.selection import (
-    CandidateScorer,
-    Objective,
-    Search,
-    Selection,
-    draw_shots,
-    greedy_search,
-)
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.loading import load_backbone
+from ipl.backbone.shots import draw_shots
+from ipl.datasets.readers import read_dataset
+from ipl.words.greedy import greedy_search
+from ipl.words.modes import Search
+from ipl.words.objective import Objective
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer
+from ipl.words.selection import Selection
 
 
 def ranked(selection: Selection) -> list[list[str]]:
@@ -37,7 +36,7 @@ def ranked(selection: Selection) -> list[list[str]]:
 
 
 def compare(options: argparse.Namespace, path: Path, seed: int, backbone: Any) -> dict[str, Any]:
-    """Returns what each mode found for one data set and seed."""
+    """Returns what each mode found for one dataset and seed."""
     dataset = read_dataset(path)
     shots, _ = draw_shots(dataset, options.shots, seed, FeatureStore(backbone))
     pool = Pool.bundled().for_tokenizer(backbone.tokenizer)
@@ -66,7 +65,7 @@ def compare(options: argparse.Namespace, path: Path, seed: int, backbone: Any) -
 
 
 def main() -> None:
-    """Prints a Markdown row per data set and seed, and JSON to a file if asked."""
+    """Prints a Markdown row per dataset and seed, and JSON to a file if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--seeds", default="1,2,3")

@@ -29,10 +29,10 @@ from common import build, class_names, process_peak, synchronise, timed
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone import Backbone
-from ipl.lexicon import Pool
-from ipl.selection import CandidateScorer, Search
-from ipl.selection.modes import Step
+from ipl.backbone.clip import Backbone
+from ipl.words.modes import Search, SearchStep
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer
 
 SHOTS = 16
 
@@ -124,7 +124,7 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     half = device.type == "cuda"
     names, images, labels = task(backbone, words, classes)
     scorer = CandidateScorer(backbone, names, images, labels)
-    nothing = Step((), np.zeros(len(words)), scorer.loss([]), lambda _: None)
+    nothing = SearchStep((), np.zeros(len(words)), scorer.loss([]), lambda _: None)
 
     def search(mode: str) -> np.ndarray[Any, Any]:
         return Search(mode).start(scorer, words).losses(nothing)

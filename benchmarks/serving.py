@@ -3,7 +3,7 @@
     python benchmarks/serving.py --clients 64 --seconds 30
 
 A prompt is learnt from the drawn scenes, `ipl serve` runs it with PocketCLIP in a process of its
-own, and each client sends one picture after the other over a connection that stays open, each as
+own, and each client sends one image after the other over a connection that stays open, each as
 soon as the last was answered. Clients and server share this machine's processors.
 """
 
@@ -30,11 +30,11 @@ from pathlib import Path
 import numpy as np
 
 from ipl import PromptClassifier
-from ipl.datasets import scenes_dataset
-from ipl.datasets.scenes import CLASSES, draw
+from ipl.datasets.scenes import scenes_dataset
+from ipl_scenes import CLASSES, draw
 
 BOUNDARY = b"between-the-parts"
-PICTURES = 40
+IMAGES = 40
 WARM_UP = 2.0  # seconds before anything is counted
 
 
@@ -55,9 +55,9 @@ def learn(folder: Path, learner: str) -> Path:
 
 
 def requests(edge: int) -> list[bytes]:
-    """Returns whole requests, each with a picture of its own: a JPEG of edge x edge."""
+    """Returns whole requests, each with an image of its own: a JPEG of edge x edge."""
     found = []
-    for index, name in enumerate(islice(cycle(CLASSES), PICTURES)):
+    for index, name in enumerate(islice(cycle(CLASSES), IMAGES)):
         file = BytesIO()
         draw(name, index).resize((edge, edge)).save(file, "JPEG", quality=90)
         part = b'Content-Disposition: form-data; name="image"; filename="x.jpg"\r\n\r\n'
@@ -155,7 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--edge", type=int, default=96, help="pixels along a picture's edge")
+    parser.add_argument("--edge", type=int, default=96, help="pixels along an image's edge")
     parser.add_argument("--learner", default="coop")
     parser.add_argument("options", nargs="*", help="after --: options of ipl serve")
     given = parser.parse_args()
@@ -179,7 +179,7 @@ def main() -> None:
     )
     print(f"requests {len(seen.seconds)}   errors {errors}   {dict(seen.statuses)}")
     print(
-        f"pictures per batch {told['images'] / told['batches']:.1f}   server: "
+        f"images per batch {told['images'] / told['batches']:.1f}   server: "
         f"{1000 * computed / told['images']:.0f} ms of processor time a request, "
         f"{peak:.0f} MiB at its peak"
     )

@@ -27,14 +27,18 @@ from common import build, class_names, synchronise
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, chunks, to_device
-from ipl.learners import Batch, Learner, learner_class
-from ipl.lexicon import Pool
-from ipl.progress import Reporter
-from ipl.prompts import BoundPrompts
-from ipl.training import BankedViews
+from ipl.backbone import chunks
+from ipl.backbone.clip import Backbone
+from ipl.backbone.encode_images import to_device
+from ipl.learners.batch import Batch
+from ipl.learners.learner import Learner
+from ipl.learners.registry import learner_class
+from ipl.prompts.bound_prompts import BoundPrompts
+from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser
-from ipl.training.step import Step, make_step
+from ipl.training.step import TrainingStep, make_step
+from ipl.training.views import BankedViews
+from ipl.words.pool import Pool
 
 LEARNERS = "coop,kgcoop,cocoop,maple,promptsrc"
 IMAGES = 256
@@ -81,7 +85,7 @@ def padded(prompts: BoundPrompts, positions: int) -> BoundPrompts:
 
 
 class Bench:
-    """One backbone and its pictures."""
+    """One backbone and its images."""
 
     def __init__(self, backbone: Backbone, classes: int) -> None:
         self.backbone, self.names = backbone, class_names(Pool.bundled().words, classes)
@@ -120,7 +124,7 @@ class Bench:
         return Batch(labels, features, pixels if kind.prompts_images else None)
 
     def views(self, kind: type[Learner]) -> BankedViews:
-        """Returns a bank of one crop of each picture."""
+        """Returns a bank of one crop of each image."""
         features = self.features[None] if kind.wants_features else None
         pixels = (lambda _, images: self.pixels[images]) if kind.prompts_images else None
         return BankedViews(self.backbone, self.labels, 1, features, pixels)
@@ -143,7 +147,7 @@ class Bench:
         first = see(order[0])
         with torch.no_grad():
             loss = float(learner.loss(first))
-        step = Step(learner, optimiser)
+        step = TrainingStep(learner, optimiser)
         if not straightforward:
             step = make_step(learner, optimiser, first, Reporter())
         each = per_call([lambda i=i: step(see(i)) for i in order], device, seconds)

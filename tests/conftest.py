@@ -1,4 +1,4 @@
-"""Shared by all tests: the bundled backbone, pictures to look at, small saved runs."""
+"""Shared by all tests: the bundled backbone, images to look at, small saved runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone import Backbone, load_backbone
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone
 from ipl.classifier import PromptClassifier
-from ipl.datasets import Dataset, scenes_dataset
-from ipl.lexicon import Pool
+from ipl.datasets.dataset import Dataset
+from ipl.datasets.scenes import scenes_dataset
+from ipl.words.pool import Pool
 
 WORDS = (
     *("bright", "dark", "sand", "stone", "wall", "water", "cold", "warm", "green", "blue"),
@@ -55,7 +57,7 @@ def pocket() -> Backbone:
 
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Returns the drawn scenes with four pictures per class to train and four to test on."""
+    """Returns the drawn scenes with four images per class to train and four to test on."""
     return scenes_dataset(tmp_path_factory.mktemp("scenes"), train=4, test=4)
 
 

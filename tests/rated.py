@@ -8,8 +8,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from ipl.rating import Answer, Rater, Study, write_study
-from ipl.rating.study import Shown, StudiedRun, Task
+from ipl.explain.ratings.raters import Answer, Rater
+from ipl.explain.ratings.study import RatingImages, RatingTask, StudiedRun, Study, write_study
 
 SCENES = {"a1": "sand", "b2": "cold", "c3": "green", "d4": "paper", "e5": "music", "f6": "glass"}
 PETS = {"a7": "furry", "b8": "metal", "c9": "wall"}
@@ -22,10 +22,10 @@ LISTS = (
 
 def small_study() -> Study:
     """Returns the study: nine words, nine lists; "sand" is in two lists of the first run."""
-    shown = tuple(Shown(f"{number:016x}.jpg", f"class {number % 2}") for number in range(4))
+    shown = tuple(RatingImages(f"{number:016x}.jpg", f"class {number % 2}") for number in range(4))
     tasks = (
-        Task(("beach", "forest"), shown[:2], SCENES),
-        Task(tuple(f"pet <{number}>" for number in range(50)), shown[2:], PETS),
+        RatingTask(("beach", "forest"), shown[:2], SCENES),
+        RatingTask(tuple(f"pet <{number}>" for number in range(50)), shown[2:], PETS),
     )
     runs = tuple(
         StudiedRun(f"run-{number}", f"{number:064x}", "[V] {cls}.", task, lists, "trained", "zipf")
@@ -35,11 +35,11 @@ def small_study() -> Study:
 
 
 def write_small_study(folder: Path) -> Study:
-    """Returns the small study, written to a folder with its pictures."""
+    """Returns the small study, written to a folder with its images."""
     study = small_study()
     file = BytesIO()
     Image.new("RGB", (60, 40), "teal").save(file, "JPEG")
-    names = [shown.file for task in study.tasks for shown in task.pictures]
+    names = [shown.file for task in study.tasks for shown in task.images]
     write_study(folder, study, dict.fromkeys(names, file.getvalue()))
     return study
 

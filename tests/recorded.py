@@ -8,9 +8,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from ipl.learners import learner_class
-from ipl.protocols import Run
-from ipl.protocols.tables import paper
+from ipl.bench.run import Run
+from ipl.bench.tables import paper
+from ipl.learners.registry import learner_class
 
 BUNDLED = {"words_file": None, "sha256": "e6" * 32, "no_names": False}
 SENTENCE = "a photo of a {cls}, with emphasis on: {words}"

@@ -1,4 +1,4 @@
-"""PromptClassifier, from pictures to a saved prompt and back."""
+"""PromptClassifier, from images to a saved prompt and back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from PIL import Image
 
 import ipl
 from ipl import Dataset, Pool, PromptClassifier
-from ipl.backbone import Backbone
-from ipl.datasets import Item
-from ipl.errors import BackboneError, ConfigError, DataError
+from ipl.backbone.clip import Backbone
+from ipl.datasets.dataset import Item
+from ipl.support.errors import BackboneError, ConfigError, DataError
 
 POOL = Pool.from_words(
     ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
@@ -61,8 +61,8 @@ def test_probabilities_and_predictions_agree(fitted: PromptClassifier, base: Dat
     assert probabilities.shape == (7, 5)
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
     assert fitted.predict(paths) == [fitted.classes_[i] for i in probabilities.argmax(1)]
-    pictures = [Image.open(path) for path in paths]
-    np.testing.assert_array_equal(fitted.predict_proba(pictures), probabilities)
+    folder_of_images = [Image.open(path) for path in paths]
+    np.testing.assert_array_equal(fitted.predict_proba(folder_of_images), probabilities)
     texts = [str(path) for path in paths]
     np.testing.assert_array_equal(fitted.predict_proba(texts), probabilities)
     assert fitted.predict_proba([]).shape == (0, 5)
@@ -79,7 +79,7 @@ def test_score_follows_names_not_positions(fitted: PromptClassifier, base: Datas
 
 
 def test_a_fit_learns(pocket: Backbone, base: Dataset) -> None:
-    """Thirty epochs on four pictures a class beat the untrained prompt on those pictures."""
+    """Thirty epochs on four images a class beat the untrained prompt on those images."""
     plain = PromptClassifier(pocket, "coop", 0, epochs=30, lr=0.02, shots=4, device="cpu").fit(base)
     chance = PromptClassifier(pocket, "coop", 0, epochs=1, shots=4, device="cpu").fit(base)
     assert plain.words_ == []
@@ -192,14 +192,14 @@ def test_another_backbone_is_refused(saved: Path, tmp_path: Path, pocket: Backbo
 
 def test_without_a_test_part_the_rest_is_held_out(pocket: Backbone, base: Dataset) -> None:
     alone = Dataset("alone", base.class_names, base.train)
-    fitted = PromptClassifier(pocket, "coop", 0, **FAST).fit(alone)  # 3 of 4 pictures a class
+    fitted = PromptClassifier(pocket, "coop", 0, **FAST).fit(alone)  # 3 of 4 images a class
     assert fitted.results_["held_out_images"] == 5
     all_of_it = PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 9}).fit(alone)
     assert all_of_it.results_["held_out_accuracy"] is None
     assert "fewer than 9 training images" in all_of_it.notes_[0]
 
 
-def test_unreadable_pictures_are_skipped_or_fail(
+def test_unreadable_images_are_skipped_or_fail(
     pocket: Backbone, base: Dataset, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken.png"
@@ -244,15 +244,15 @@ def test_nothing_works_before_fit() -> None:
 @pytest.mark.parametrize(
     ("images", "says"),
     [
-        ("x.png", r"images is a single str; give a list of paths or pictures \(PIL.Image\)"),
+        ("x.png", r"images is a single str; give a list of paths or images \(PIL.Image\)"),
         (Image.new("RGB", (8, 8)), "images is a single Image; give a list of paths"),
         (None, "images is a single NoneType; give a list of paths"),
         (np.zeros((2, 8, 8, 3), np.uint8), r"images\[0\] is ndarray; it must be a path or a pict"),
-        ([torch.zeros(3, 8, 8)], r"images\[0\] is Tensor; it must be a path or a picture"),
-        (["a.png", b"x"], r"images\[1\] is bytes; it must be a path or a picture"),
+        ([torch.zeros(3, 8, 8)], r"images\[0\] is Tensor; it must be a path or an image"),
+        (["a.png", b"x"], r"images\[1\] is bytes; it must be a path or an image"),
     ],
 )
-def test_only_lists_of_paths_or_pictures(fitted: PromptClassifier, images: Any, says: str) -> None:
+def test_only_lists_of_paths_or_images(fitted: PromptClassifier, images: Any, says: str) -> None:
     for use in (fitted.predict, fitted.predict_proba, fitted.encode):
         with pytest.raises(DataError, match=says):
             use(images)

@@ -1,4 +1,4 @@
-"""What a classifier can be fitted on: data sets of other libraries, and published class lists."""
+"""What a classifier can be fitted on: datasets of other libraries, and published class lists."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import pytest
 import torch
 
 from ipl import PromptClassifier
-from ipl.backbone import Backbone, FeatureStore
-from ipl.cache import Cache
-from ipl.datasets import Dataset, Picture, open_image, read_dataset
-from ipl.errors import DataError
+from ipl.backbone.clip import Backbone
+from ipl.backbone.feature_store import FeatureStore
+from ipl.datasets.dataset import Dataset
+from ipl.datasets.images import ImageSource, open_image
+from ipl.datasets.readers import read_dataset
+from ipl.support.cache import Cache
+from ipl.support.errors import DataError
 
 QUICK: dict[str, Any] = {"words": 0, "epochs": 2, "shots": 2, "views": 0, "seed": 3}
 
 
 class InMemory:
-    """Pictures in memory, as torchvision's CIFAR10 has them."""
+    """Images in memory, as torchvision's CIFAR10 has them."""
 
     def __init__(self, dataset: Dataset, part: str) -> None:
         self.items = getattr(dataset, part)
@@ -40,9 +43,7 @@ def few(scenes: Dataset) -> Dataset:
 
 
 @pytest.mark.parametrize("learner", ["coop", "maple"])
-def test_pictures_in_memory_teach_what_files_do(
-    learner: str, few: Dataset, pocket: Backbone
-) -> None:
+def test_images_in_memory_teach_what_files_do(learner: str, few: Dataset, pocket: Backbone) -> None:
     held = {part: InMemory(few, part) for part in ("train", "test")}
     first = PromptClassifier(pocket, learner, **QUICK).fit(few)
     second = PromptClassifier(pocket, learner, **QUICK).fit(held)
@@ -52,17 +53,17 @@ def test_pictures_in_memory_teach_what_files_do(
     assert second.score(held["test"]) == first.score(few)
 
 
-def test_features_of_pictures_in_memory_are_kept_by_their_pixels(
+def test_features_of_images_in_memory_are_kept_by_their_pixels(
     few: Dataset, pocket: Backbone
 ) -> None:
-    pictures = [item.path for item in read_dataset(InMemory(few, "test")).train]
+    folder_of_images = [item.path for item in read_dataset(InMemory(few, "test")).train]
     cache = Cache()
-    first = FeatureStore(pocket, cache).encode(pictures)
+    first = FeatureStore(pocket, cache).encode(folder_of_images)
     kept = cache.usage()["images"][0]
-    assert kept == len(pictures)
+    assert kept == len(folder_of_images)
     again = [item.path for item in read_dataset(InMemory(few, "test")).train]
     taken = []
-    counted = [Picture(str(p), lambda p=p: taken.append(p) or p.take()) for p in again]  # type: ignore[misc]
+    counted = [ImageSource(str(p), lambda p=p: taken.append(p) or p.take()) for p in again]  # type: ignore[misc]
     second = FeatureStore(pocket, cache).encode(counted)
     assert torch.equal(first.features, second.features)
     assert cache.usage()["images"][0] == kept

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from ipl import Pool, PromptClassifier
-from ipl.backbone import Backbone
-from ipl.datasets import Dataset
-from ipl.errors import ConfigError
+from ipl.backbone.clip import Backbone
+from ipl.datasets.dataset import Dataset
+from ipl.support.errors import ConfigError
 
 POOL = Pool.from_words(("blue", "furry", "remote", "title"), "test")
 FAST: dict[str, Any] = {"epochs": 2, "interval": 1, "batch": 3, "shots": 2, "pool": POOL}

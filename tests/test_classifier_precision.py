@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from ipl import PromptClassifier
-from ipl.backbone import Backbone, load_backbone, load_wider
-from ipl.datasets import Dataset
-from ipl.errors import NotFiniteError
-from ipl.learners import Batch, CoOp
-from ipl.progress import Reporter
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone, load_wider
+from ipl.datasets.dataset import Dataset
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.support.errors import NotFiniteError
+from ipl.support.progress import Reporter
 
 HOW = {"words": 0, "epochs": 2, "shots": 2, "views": 0, "cache": False}
 

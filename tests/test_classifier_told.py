@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ipl.backbone import Backbone
+from ipl.backbone.clip import Backbone
 from ipl.classifier import PromptClassifier
-from ipl.datasets import Dataset
-from ipl.lexicon import Pool
-from ipl.progress import Reporter
-from ipl.selection import Selection
-from ipl.training import EpochRecord
+from ipl.datasets.dataset import Dataset
+from ipl.support.progress import Reporter
+from ipl.training.history import EpochRecord
+from ipl.words.pool import Pool
+from ipl.words.selection import Selection
 
 
 class Stop(Exception):

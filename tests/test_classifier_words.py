@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from ipl import Dataset, Pool, PromptClassifier, select_words
-from ipl.backbone import Backbone
-from ipl.cache import Cache, cache_folder
-from ipl.datasets import Item
-from ipl.errors import ConfigError
-from ipl.selection import CandidateScorer, Search
+from ipl.backbone.clip import Backbone
+from ipl.datasets.dataset import Item
+from ipl.support.cache import Cache, cache_folder
+from ipl.support.errors import ConfigError
+from ipl.words.modes import Search
+from ipl.words.scorer import CandidateScorer
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "social", "title"), "test")
 FAST: dict[str, Any] = {
@@ -69,7 +70,7 @@ def test_auto_is_the_best_of_the_fits_with_each_number(
     assert all(auto.results_[name] == taken.results_[name] for name in held_out)
 
 
-def test_auto_never_looks_at_held_out_pictures(
+def test_auto_never_looks_at_held_out_images(
     auto: PromptClassifier, pocket: Backbone, base: Dataset
 ) -> None:
     """With other held-out labels, or none, the same words and vectors are taken."""

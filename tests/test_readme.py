@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipl.datasets.scenes import draw
+from ipl_scenes import draw
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -16,7 +16,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_python_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = README.read_text(encoding="utf-8")
     first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    for folder in ("pictures", "more-pictures"):
+    for folder in ("images", "more-images"):
         for name in ("castle", "lake"):
             (tmp_path / folder / name).mkdir(parents=True)
             for index in range(4):

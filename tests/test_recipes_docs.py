@@ -16,10 +16,11 @@ from PIL import ExifTags, Image
 
 import ipl.backbone
 import ipl.classifier
-import ipl.saving.learner
-from ipl import PromptClassifier, hub
+import ipl.saving.restore
+from ipl import PromptClassifier
 from ipl.cli.main import main
-from ipl.datasets.scenes import CLASSES, draw
+from ipl.support import hub
+from ipl_scenes import CLASSES, draw
 
 RECIPES = Path(__file__).parents[1] / "docs" / "recipes.md"
 # A fit as it is shown takes a minute; these words and epochs take seconds.
@@ -30,9 +31,9 @@ QUICK = "--words 2 --views 0 --epochs 4 --interval 2 --device cpu --words-file w
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns a working folder with what the page takes for granted, and a hub that is a folder."""
     for name in ("castle", "lake"):
-        (tmp_path / "pictures" / name).mkdir(parents=True)
+        (tmp_path / "images" / name).mkdir(parents=True)
         for index in range(4):
-            draw(name, index).save(tmp_path / "pictures" / name / f"{index}.png")
+            draw(name, index).save(tmp_path / "images" / name / f"{index}.png")
     lying = draw("castle", 9).crop((0, 8, 96, 88)).transpose(Image.Transpose.ROTATE_90)
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6  # it has to be turned by a quarter, as a phone's
@@ -44,9 +45,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copytree(folder_path, away / repo_id, dirs_exist_ok=True)
 
     load = cache(ipl.backbone.load_backbone)  # it is frozen
-    for room in (ipl.backbone, ipl.classifier, ipl.saving.learner):
+    for room in (ipl.backbone, ipl.classifier, ipl.saving.restore):
         monkeypatch.setattr(room, "load_backbone", load)
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub, "hub_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "create_repo", lambda name, **_: f"https://hub/{name}")
     monkeypatch.setattr(huggingface_hub, "upload_folder", upload)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(away / name))
@@ -79,7 +80,7 @@ def test_the_recipes(
                 _run(line, monkeypatch)
     classifier = PromptClassifier.from_pretrained("my-prompt", device="cpu")
     (ours,) = classifier.predict_proba(["photo.jpg"])
-    # ONNX, with the page's own way of preparing a picture; the matrix, with two kinds of features
+    # ONNX, with the page's own way of preparing an image; the matrix, with two kinds of features
     for found in ("probabilities", "ours", "theirs"):
         assert list(values[found][0]) == pytest.approx(list(ours), abs=1e-3), found
     with Image.open("photo.jpg") as lying:

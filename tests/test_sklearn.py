@@ -17,9 +17,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from ipl import Dataset, Pool, PromptClassifier
-from ipl.backbone import Backbone
-from ipl.errors import ConfigError, DataError, NotFittedError
-from ipl.progress import Reporter
+from ipl.backbone.clip import Backbone
+from ipl.support.errors import ConfigError, DataError, NotFittedError
+from ipl.support.progress import Reporter
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")
 FAST: dict[str, Any] = {"words": 0, "views": 0, "epochs": 2, "shots": 2, "lr": 0.02, "pool": POOL}
@@ -27,7 +27,7 @@ FAST: dict[str, Any] = {"words": 0, "views": 0, "epochs": 2, "shots": 2, "lr": 0
 
 @pytest.fixture(scope="module")
 def pairs(scenes: Dataset) -> tuple[list[Path], list[str]]:
-    """Returns pictures of two classes and the name of each, as scikit-learn takes them."""
+    """Returns images of two classes and the name of each, as scikit-learn takes them."""
     two = scenes.only([0, 4], "two")
     items = two.train + two.test
     return [item.path for item in items], [two.class_names[item.label] for item in items]
@@ -90,15 +90,15 @@ def test_before_fit_every_question_gets_one_sentence() -> None:
     assert issubclass(NotFittedError, AttributeError)
 
 
-@pytest.mark.parametrize("kind", ["paths", "texts", "pictures", "array"])
-def test_lists_of_paths_or_pictures_teach_the_same(
+@pytest.mark.parametrize("kind", ["paths", "texts", "images", "array"])
+def test_lists_of_paths_or_images_teach_the_same(
     kind: str, pocket: Backbone, pairs: tuple[list[Path], list[str]]
 ) -> None:
     paths, names = pairs
     images: Any = {
         "paths": paths,
         "texts": [str(path) for path in paths],
-        "pictures": [Image.open(path) for path in paths],
+        "images": [Image.open(path) for path in paths],
         "array": np.array([str(path) for path in paths]),
     }[kind]
     first = PromptClassifier(pocket, **FAST).fit(paths, names)
@@ -123,9 +123,9 @@ def test_names_come_back_as_they_were_given(
 @pytest.mark.parametrize(
     ("images", "names", "says"),
     [
-        (["a.png", "b.png"], ["x"], "X has 2 pictures and y has 1 names"),
+        (["a.png", "b.png"], ["x"], "X has 2 images and y has 1 names"),
         (["a.png", "b.png"], [0, 1], r"y\[0\] is 0; a prompt needs the class's name"),
-        ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes; it must be a path or a picture"),
+        ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes; it must be a path or an image"),
         ("a.png", ["x"], "X is a single str"),
         (["a.png"], "x", "y is a single str"),
         ([], [], "X and y are empty"),
@@ -137,13 +137,13 @@ def test_pairs_that_cannot_be(images: Any, names: Any, says: str, pocket: Backbo
         PromptClassifier(pocket, **FAST).fit(images, names)
 
 
-def test_pictures_without_names_are_told(
+def test_images_without_names_are_told(
     pocket: Backbone, pairs: tuple[list[Path], list[str]]
 ) -> None:
     fitted = PromptClassifier(pocket, **FAST).fit(*pairs)
     for images in (pairs[0], tuple(pairs[0]), np.array([str(path) for path in pairs[0]])):
         for use in (PromptClassifier(pocket, **FAST).fit, fitted.score):
-            with pytest.raises(DataError, match="y is missing; with a list of pictures give the c"):
+            with pytest.raises(DataError, match="y is missing; with a list of images give the c"):
                 use(images)
     again = fitted.with_classes(fitted.classes_)  # an array, after fit(X, y)
     assert again.predict(pairs[0]) == fitted.predict(pairs[0])

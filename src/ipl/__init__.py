@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING, Any
 from ipl._version import __version__
 
 if TYPE_CHECKING:
-    from ipl.backbone import Backbone, load_backbone
+    from ipl.backbone.clip import Backbone
+    from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
-    from ipl.datasets import Dataset, read_benchmark, read_dataset
-    from ipl.errors import IplError
-    from ipl.lexicon import Pool
-    from ipl.selection import select_words
+    from ipl.datasets.benchmark_readers import read_benchmark
+    from ipl.datasets.dataset import Dataset
+    from ipl.datasets.readers import read_dataset
+    from ipl.support.errors import IplError
+    from ipl.words.pool import Pool
+    from ipl.words.select import select_words
 
-# Loaded on first use: `ipl --help` should not wait for torch.
-_HOMES = {
-    "Backbone": "ipl.backbone",
-    "Dataset": "ipl.datasets",
-    "IplError": "ipl.errors",
-    "Pool": "ipl.lexicon",
+# Imported on first use: `ipl --help` should not wait for torch.
+_MODULES = {
+    "Backbone": "ipl.backbone.clip",
+    "Dataset": "ipl.datasets.dataset",
+    "IplError": "ipl.support.errors",
+    "Pool": "ipl.words.pool",
     "PromptClassifier": "ipl.classifier",
-    "load_backbone": "ipl.backbone",
-    "read_benchmark": "ipl.datasets",
-    "read_dataset": "ipl.datasets",
-    "select_words": "ipl.selection",
+    "load_backbone": "ipl.backbone.loading",
+    "read_benchmark": "ipl.datasets.benchmark_readers",
+    "read_dataset": "ipl.datasets.readers",
+    "select_words": "ipl.words.select",
 }
 
 __all__ = [
@@ -43,8 +46,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'ipl' has no attribute {name!r}")
 
 

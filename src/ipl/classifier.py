@@ -1,4 +1,4 @@
-"""PromptClassifier: from pictures to a readable prompt, and from a prompt to predictions."""
+"""PromptClassifier: from images to a readable prompt, and from a prompt to predictions."""
 
 from __future__ import annotations
 
@@ -13,24 +13,35 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ipl import saving
-from ipl.backbone import MEMORY, Backbone, FeatureStore, load_backbone, load_wider
-from ipl.backbone.images import ImageFeatures, Source
-from ipl.datasets import Dataset, check_class_names
-from ipl.datasets.pairs import read_data, read_labels, read_names, read_sources
-from ipl.errors import DataError, IplError, NotFiniteError, NotFittedError, SavedRunError
+from ipl.backbone.clip import Backbone
+from ipl.backbone.encode_images import ImageFeatures, Source
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.loading import load_backbone, load_wider
+from ipl.backbone.prefix_cache import MEMORY
+from ipl.backbone.shots import LabelledFeatures, encode_items
+from ipl.datasets.dataset import Dataset, check_class_names
+from ipl.datasets.lists import read_data, read_labels, read_names, read_sources
 from ipl.estimator import Estimator
-from ipl.learners import CLASS_TEMPLATE, Learner, Recipe
-from ipl.lexicon import Pool
-from ipl.progress import SILENT, Reporter
-from ipl.selection import DEFAULT_TEMPLATE, Search, Seen, Selection, look
-from ipl.training import FitSettings, features_for, learn
+from ipl.learners.learner import CLASS_TEMPLATE, Learner
+from ipl.learners.recipe import Recipe
+from ipl.saving.format import SavedPrompt, read_run, write_run
+from ipl.saving.restore import capture, find_backbone, restore
+from ipl.saving.sharing import find_run, push_run
+from ipl.support.errors import DataError, IplError, NotFiniteError, NotFittedError, SavedRunError
+from ipl.support.progress import SILENT, Reporter
+from ipl.training.fit import learn
+from ipl.training.fitting import features_for
+from ipl.training.settings import FitSettings
+from ipl.words.modes import Search
+from ipl.words.pool import Pool
+from ipl.words.selection import Selection
+from ipl.words.template import DEFAULT_TEMPLATE
 
 Images = Sequence[str | Path | Image.Image]
 
 
 class PromptClassifier(Estimator):
-    """A frozen CLIP with a prompt learnt from a few pictures per class.
+    """A frozen CLIP with a prompt learnt from a few images per class.
 
     `words` is how many real words the prompt gets: 0 is the plain learner, "auto" the number from 1
     to 6 that trains best. What is None takes the learner's published value for the `protocol`.
@@ -98,10 +109,10 @@ class PromptClassifier(Estimator):
     def fit(
         self, data: Any, y: Any = None, features: FeatureStore | None = None
     ) -> PromptClassifier:
-        """Returns itself, having learnt from up to `shots` pictures of each class.
+        """Returns itself, having learnt from up to `shots` images of each class.
 
         Data is a folder, a CSV or JSONL file, a Dataset, or one of Hugging Face or torchvision; or
-        a list of paths or pictures, with the list of their class names as `y`. What is not drawn
+        a list of paths or images, with the list of their class names as `y`. What is not drawn
         for training, or the data's own test part, is held out and scored. Fits that share a store
         of `features` share the work of the towers.
         """
@@ -128,7 +139,7 @@ class PromptClassifier(Estimator):
         names = list(self._learner.prompts.class_names)
         self.classes_ = names
         rest = dataset.test or learnt.rest
-        held_out = look(rest, "held-out", learnt.store, self.strict, self.reporter)
+        held_out = encode_items(rest, "held-out", learnt.store, self.strict, self.reporter)
         self.notes_: list[str] = [*learnt.notes, *held_out.notes]
         self.results_: dict[str, Any] = {
             "train_accuracy": self._accuracy(learnt.shots),
@@ -148,7 +159,7 @@ class PromptClassifier(Estimator):
             "history": self.record_.as_dict(),
         }
 
-    def _accuracy(self, seen: Seen, places: Tensor | None = None) -> float:
+    def _accuracy(self, seen: LabelledFeatures, places: Tensor | None = None) -> float:
         labels = seen.labels if places is None else places[seen.labels]
         features = features_for(self._fitted(), seen)
         return float((self._logits(features).argmax(1).cpu() == labels).double().mean())
@@ -156,25 +167,25 @@ class PromptClassifier(Estimator):
     # -- using ----------------------------------------------------------------------------------
 
     def predict_proba(self, images: Images) -> np.ndarray[Any, Any]:
-        """Returns probabilities (images, classes) for paths or pictures."""
+        """Returns probabilities (images, classes) for paths or images."""
         return self.probabilities(self.encode(images))
 
     def predict(self, images: Images) -> list[str]:
-        """Returns the most probable class name of each path or picture."""
+        """Returns the most probable class name of each path or image."""
         return [str(self.classes_[i]) for i in self.predict_proba(images).argmax(1)]
 
     def encode(self, images: Images) -> Tensor:
-        """Returns image features (images, dim); an unreadable picture is an error here."""
-        seen = self.look(read_sources(images, "images"))
+        """Returns image features (images, dim); an unreadable image is an error here."""
+        seen = self.encode_images(read_sources(images, "images"))
         if seen.unreadable:
             raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
         return seen.features
 
-    def look(
+    def encode_images(
         self, sources: Sequence[Source], advance: Callable[..., None] | None = None
     ) -> ImageFeatures:
-        """Returns the features of those pictures that can be read, and why others cannot."""
-        return self._fitted().look(sources, advance)
+        """Returns the features of those images that can be read, and why others cannot."""
+        return self._fitted().encode_images(sources, advance)
 
     def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
         """Returns probabilities (images, classes) of image features (images, dim)."""
@@ -182,9 +193,9 @@ class PromptClassifier(Estimator):
         return values
 
     def score(self, data: Any, y: Any = None, features: FeatureStore | None = None) -> float:
-        """Returns the accuracy on a data set's test part, or on all of it if it has none.
+        """Returns the accuracy on a dataset's test part, or on all of it if it has none.
 
-        Or that on a list of paths or pictures, with the list of their class names as `y`.
+        Or that on a list of paths or images, with the list of their class names as `y`.
         """
         if y is not None:
             pairs = zip(self.predict(data), read_labels(y, len(data)), strict=True)
@@ -199,7 +210,9 @@ class PromptClassifier(Estimator):
                 "use with_classes([...]) first."
             )
         store = features or FeatureStore(learner.backbone)
-        seen = look(dataset.test or dataset.train, "test", store, self.strict, self.reporter)
+        seen = encode_items(
+            dataset.test or dataset.train, "test", store, self.strict, self.reporter
+        )
         self.notes_ = [*dataset.notes, *seen.notes]
         for note in self.notes_:
             self.reporter.warn(note)
@@ -260,14 +273,14 @@ class PromptClassifier(Estimator):
 
     def save_pretrained(self, folder: str | Path, overwrite: bool = False) -> None:
         """Writes config.json, prompt.safetensors and README.md into a folder of its own."""
-        saving.write_run(Path(folder), self._saved(), overwrite)
+        write_run(Path(folder), self._saved(), overwrite)
 
     def push_to_hub(self, name: str, private: bool = False, message: str | None = None) -> str:
         """Returns the address of the saved form, put onto the Hugging Face hub as owner/name."""
-        return saving.push_run(self._saved(), name, private, message)
+        return push_run(self._saved(), name, private, message)
 
-    def _saved(self) -> saving.SavedPrompt:
-        return saving.capture(self._fitted(), self.training_, self.results_, self.selection_)
+    def _saved(self) -> SavedPrompt:
+        return capture(self._fitted(), self.training_, self.results_, self.selection_)
 
     @classmethod
     def from_pretrained(
@@ -285,13 +298,13 @@ class PromptClassifier(Estimator):
         `backbone` says where the weights are now; they must be the ones the prompt was made for,
         unless `any_backbone` allows others. `revision` is one of the hub's.
         """
-        folder = saving.find_run(folder, revision)
-        saved = saving.read_run(folder)
+        folder = find_run(folder, revision)
+        saved = read_run(folder)
         precision = precision or str(saved.backbone.get("precision", "fp32"))
-        backbone = saving.find_backbone(folder, saved, backbone, device, precision, any_backbone)
+        backbone = find_backbone(folder, saved, backbone, device, precision, any_backbone)
         try:
             classifier = cls(backbone, precision=precision, reporter=reporter, **saved.params())
-            classifier._learner = saving.restore(saved, backbone)
+            classifier._learner = restore(saved, backbone)
         except IplError as error:
             raise SavedRunError(f"{folder} is damaged: {error}") from error
         classifier.selection_ = saved.chosen

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
-from ipl.errors import ConfigError, did_you_mean
+from ipl.support.errors import ConfigError, did_you_mean
 
 E = TypeVar("E", bound="Estimator")
 

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from ipl.backbone import Backbone, chunks
+from ipl.backbone import chunks
 from ipl.backbone.chunks import _parts
-from ipl.learners import Batch, learner_class
+from ipl.backbone.clip import Backbone
+from ipl.learners.batch import Batch
+from ipl.learners.registry import learner_class
 
 NAMES = ["cat", "starry night", "pirate ship", "ox", "siamese cat", "lighthouse", "sea"]
 

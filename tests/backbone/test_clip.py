@@ -10,8 +10,9 @@ import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
 
-from ipl.backbone import Backbone, load_backbone
-from ipl.errors import BackboneError, DataError
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone
+from ipl.support.errors import BackboneError, DataError
 
 TEXTS = ["a photo of a cat.", "a dog", "a centered satellite photo of annual crop land."]
 

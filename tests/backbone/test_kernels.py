@@ -10,10 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, layer_norm, normalize
 
-from ipl.backbone import Backbone, PrefixCache, load_backbone
-from ipl.backbone.prefix import _Run
-from ipl.lexicon import Pool
-from ipl.selection import CandidateScorer, Objective, Search, Selection, greedy_search
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone
+from ipl.backbone.prefix_cache import PrefixCache, _Run
+from ipl.words.greedy import greedy_search
+from ipl.words.modes import Search
+from ipl.words.objective import Objective
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer
+from ipl.words.selection import Selection
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 DEVICE = "cuda"
@@ -25,7 +30,7 @@ WORDS = Pool.bundled().words[::15]
 @pytest.fixture(scope="module")
 def kernels() -> ModuleType:
     pytest.importorskip("triton")
-    from ipl.backbone import kernels
+    from ipl.backbone import search_kernels as kernels
 
     return kernels
 
@@ -188,7 +193,7 @@ def test_fp32_never_goes_through_the_kernels(cuda: Backbone, pocket: Backbone) -
 
 def scorer(backbone: Backbone, pocket: Backbone, seed: int) -> CandidateScorer:
     generator = torch.Generator().manual_seed(seed)
-    texts = normalize(pocket.encode_texts([f"a picture of a {name}" for name in NAMES]), dim=-1)
+    texts = normalize(pocket.encode_texts([f"an image of a {name}" for name in NAMES]), dim=-1)
     labels = torch.arange(24) % len(NAMES)
     noise = 0.3 * torch.randn(24, texts.shape[1], generator=generator)
     images = normalize(texts[labels] + texts.mean(0) + noise, dim=-1)

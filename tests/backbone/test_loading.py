@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone import Backbone, load_backbone, load_tokenizer, loading, pick_device
-from ipl.errors import BackboneError, ConfigError
+from ipl.backbone import loading
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone, load_tokenizer, pick_device
+from ipl.support.errors import BackboneError, ConfigError
 
 POCKET = Path(loading.__file__).parent / "pocket"
 

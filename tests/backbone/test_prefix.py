@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ipl.backbone import Backbone, PrefixCache
-from ipl.backbone import prefix as prefix_module
-from ipl.errors import BackboneError
+from ipl.backbone import prefix_cache as prefix_module
+from ipl.backbone.clip import Backbone
+from ipl.backbone.prefix_cache import PrefixCache
+from ipl.support.errors import BackboneError
 
 WORDS = ["furry", "blue", "adopt", "visit", "social"]
 NAMES = ["cat", "starry night", "siamese cat with a very long name"]

@@ -10,7 +10,7 @@ import torch
 import transformers
 from PIL import Image
 
-from ipl.backbone import Backbone
+from ipl.backbone.clip import Backbone
 from ipl.backbone.preprocessing import random_crop_box
 
 Processor = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
@@ -44,7 +44,7 @@ def test_crops_stay_inside_and_cover_8_to_100_percent() -> None:
     assert max(shares) > 0.85
 
 
-def test_a_thin_picture_gets_the_largest_allowed_crop() -> None:
+def test_a_thin_image_gets_the_largest_allowed_crop() -> None:
     assert random_crop_box((1000, 3), random.Random(0)) == (498, 0, 502, 3)
 
 

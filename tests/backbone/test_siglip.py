@@ -17,11 +17,15 @@ from transformers import AutoTokenizer, CLIPModel, SiglipConfig, SiglipModel
 from transformers import utils as transformers_utils
 from transformers.models.auto import tokenization_auto
 
-from ipl.backbone import Backbone, load_backbone, load_tokenizer, loading
+from ipl.backbone import loading
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone, load_tokenizer
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.errors import BackboneError, DataError
-from ipl.learners import CoOp, Recipe
-from ipl.training import BankedViews, train
+from ipl.learners.coop import CoOp
+from ipl.learners.recipe import Recipe
+from ipl.support.errors import BackboneError, DataError
+from ipl.training.loop import train
+from ipl.training.views import BankedViews
 
 POCKET = Path(loading.__file__).parent / "pocket"
 POSITIONS, WIDTH, SIZE = 20, 32, 32
@@ -218,7 +222,7 @@ def test_tokens_that_end_a_text_and_texts_too_long(siglip: Backbone) -> None:
 
 
 @pytest.mark.parametrize("size", [(96, 96), (32, 32), (200, 81), (2, 90)])
-def test_pictures_are_squashed_as_the_library_does(
+def test_images_are_squashed_as_the_library_does(
     siglip: Backbone, folder: Path, size: tuple[int, int]
 ) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-import ipl.backbone.store as store_module
-from ipl.backbone import Backbone, FeatureStore, encode_files
-from ipl.cache import Cache
-from ipl.datasets.scenes import CLASSES, draw
-from ipl.progress import Reporter
+import ipl.backbone.feature_store as store_module
+from ipl.backbone.clip import Backbone
+from ipl.backbone.encode_images import encode_files
+from ipl.backbone.feature_store import FeatureStore
+from ipl.support.cache import Cache
+from ipl.support.progress import Reporter
+from ipl_scenes import CLASSES, draw
 
 
 class Counted(Reporter):
@@ -42,8 +44,8 @@ def cache(tmp_path: Path) -> Cache:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> list[Path]:
-    """Returns six picture files of different content."""
+def images(tmp_path: Path) -> list[Path]:
+    """Returns six image files of different content."""
     paths = []
     for number in range(6):
         paths.append(tmp_path / f"{number}.png")
@@ -69,22 +71,22 @@ def count(cache: Cache) -> int:
 
 
 def test_without_a_cache_nothing_is_written(
-    pocket: Backbone, pictures: list[Path], computed: list[list[Path]]
+    pocket: Backbone, images: list[Path], computed: list[list[Path]]
 ) -> None:
     before = os.environ["IPL_CACHE"]
     store = FeatureStore(pocket)
-    first, second = store.encode(pictures), store.encode(pictures[::-1])
+    first, second = store.encode(images), store.encode(images[::-1])
     assert torch.equal(first.features, second.features.flip(0))
-    assert torch.equal(first.features, encode_files(pocket, pictures, least=16).features)
-    assert computed == [pictures]
+    assert torch.equal(first.features, encode_files(pocket, images, least=16).features)
+    assert computed == [images]
     assert not Path(before).exists()
 
 
 def test_a_second_store_runs_no_image_tower(
-    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+    pocket: Backbone, cache: Cache, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = FeatureStore(pocket).encode(pictures)
-    first = FeatureStore(pocket, cache).encode(pictures)
+    plain = FeatureStore(pocket).encode(images)
+    first = FeatureStore(pocket, cache).encode(images)
     assert torch.equal(first.features, plain.features)
     assert count(cache) == 6
 
@@ -94,7 +96,7 @@ def test_a_second_store_runs_no_image_tower(
     monkeypatch.setattr(store_module, "encode_files", fail)
     monkeypatch.setattr(pocket, "encode_image", fail)
     reporter = Counted()
-    second = FeatureStore(pocket, Cache(cache.folder)).encode(pictures, reporter)
+    second = FeatureStore(pocket, Cache(cache.folder)).encode(images, reporter)
     assert second.features.dtype == torch.float32
     assert second.features.device == pocket.device
     assert second.features.numpy().tobytes() == first.features.numpy().tobytes()
@@ -104,14 +106,14 @@ def test_a_second_store_runs_no_image_tower(
 
 
 def test_only_what_is_missing_is_computed_and_counted(
-    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+    pocket: Backbone, cache: Cache, images: list[Path], computed: list[list[Path]]
 ) -> None:
-    FeatureStore(pocket, cache).encode(pictures[1:4])
+    FeatureStore(pocket, cache).encode(images[1:4])
     reporter = Counted()
     store = FeatureStore(pocket, cache)
-    asked = [*pictures, pictures[0], pictures[2]]
+    asked = [*images, images[0], images[2]]
     features = store.encode(asked, reporter)
-    assert computed == [pictures[1:4], [pictures[0], *pictures[4:]]]
+    assert computed == [images[1:4], [images[0], *images[4:]]]
     assert reporter.totals == [3]
     assert features.kept == tuple(range(8))
     assert torch.equal(features.features[0], features.features[6])
@@ -122,25 +124,25 @@ def test_only_what_is_missing_is_computed_and_counted(
 
 
 def test_a_file_is_known_by_its_content(
-    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+    pocket: Backbone, cache: Cache, images: list[Path], computed: list[list[Path]]
 ) -> None:
-    FeatureStore(pocket, cache).encode(pictures[:1])
-    moved = pictures[0].with_name("a new name.png")
-    pictures[0].rename(moved)
+    FeatureStore(pocket, cache).encode(images[:1])
+    moved = images[0].with_name("a new name.png")
+    images[0].rename(moved)
     FeatureStore(pocket, cache).encode([moved])
     assert len(computed) == 1
-    other = encode_files(pocket, pictures[1:2], least=16).features
-    moved.write_bytes(pictures[1].read_bytes())  # other content at the same path
+    other = encode_files(pocket, images[1:2], least=16).features
+    moved.write_bytes(images[1].read_bytes())  # other content at the same path
     again = FeatureStore(pocket, cache).encode([moved])
     assert computed[1:] == [[moved]]
     assert torch.equal(again.features, other)
 
 
 def test_copies_of_a_file_share_one_feature(
-    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+    pocket: Backbone, cache: Cache, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = pictures[0].with_name("copy.png")
-    copy.write_bytes(pictures[0].read_bytes())
+    copy = images[0].with_name("copy.png")
+    copy.write_bytes(images[0].read_bytes())
 
     def wobble(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         """As a tower does whose last bits depend on the place in the batch."""
@@ -148,7 +150,7 @@ def test_copies_of_a_file_share_one_feature(
         return replace(found, features=found.features + 1e-7 * torch.arange(len(paths))[:, None])
 
     monkeypatch.setattr(store_module, "encode_files", wobble)
-    paths = [pictures[0], pictures[1], copy]
+    paths = [images[0], images[1], copy]
     first = FeatureStore(pocket, cache).encode(paths)
     assert torch.equal(first.features[0], first.features[2])
     assert count(cache) == 2
@@ -156,15 +158,15 @@ def test_copies_of_a_file_share_one_feature(
 
 
 def test_unreadable_files_are_named_and_never_kept(
-    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+    pocket: Backbone, cache: Cache, images: list[Path], computed: list[list[Path]]
 ) -> None:
-    tmp = pictures[0].parent
-    (tmp / "text.png").write_text("no picture")
+    tmp = images[0].parent
+    (tmp / "text.png").write_text("no image")
     (tmp / "empty.png").write_bytes(b"")
-    (tmp / "cut.png").write_bytes(pictures[5].read_bytes()[:-40])
+    (tmp / "cut.png").write_bytes(images[5].read_bytes()[:-40])
     (tmp / "folder.png").mkdir()
     bad = [tmp / name for name in ("text.png", "missing.png", "empty.png", "cut.png", "folder.png")]
-    asked = [bad[0], pictures[0], bad[1], bad[2], pictures[1], bad[3], bad[4]]
+    asked = [bad[0], images[0], bad[1], bad[2], images[1], bad[3], bad[4]]
     expected = encode_files(pocket, asked, least=16)
     for _ in range(2):
         seen = FeatureStore(pocket, cache).encode(asked)
@@ -181,30 +183,30 @@ def test_a_file_without_end_is_not_hashed(pocket: Backbone, cache: Cache) -> Non
     assert seen.unreadable == encode_files(pocket, [Path("/dev/zero")]).unreadable
 
 
-def test_a_file_that_becomes_readable(pocket: Backbone, cache: Cache, pictures: list[Path]) -> None:
-    late = pictures[0].with_name("late.png")
+def test_a_file_that_becomes_readable(pocket: Backbone, cache: Cache, images: list[Path]) -> None:
+    late = images[0].with_name("late.png")
     late.write_text("not yet")
     assert FeatureStore(pocket, cache).encode([late]).kept == ()
-    late.write_bytes(pictures[2].read_bytes())
+    late.write_bytes(images[2].read_bytes())
     assert FeatureStore(pocket, cache).encode([late]).kept == (0,)
 
 
 def test_a_file_written_while_it_is_encoded_is_not_kept(
-    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+    pocket: Backbone, cache: Cache, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = pictures[0].read_bytes()
+    old = images[0].read_bytes()
 
     def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
-        pictures[0].write_bytes(pictures[1].read_bytes())  # after it was hashed
+        images[0].write_bytes(images[1].read_bytes())  # after it was hashed
         return encode_files(backbone, paths, *rest, **more)
 
     monkeypatch.setattr(store_module, "encode_files", encode)
-    FeatureStore(pocket, cache).encode(pictures[:1])
+    FeatureStore(pocket, cache).encode(images[:1])
     assert count(cache) == 0
     monkeypatch.undo()
-    pictures[0].write_bytes(old)
-    again = FeatureStore(pocket, cache).encode(pictures[:1])
-    assert torch.equal(again.features, encode_files(pocket, pictures[:1], least=16).features)
+    images[0].write_bytes(old)
+    again = FeatureStore(pocket, cache).encode(images[:1])
+    assert torch.equal(again.features, encode_files(pocket, images[:1], least=16).features)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_a_file_written_while_it_is_encoded_is_not_kept(
     ids=lambda change: next(iter(change)),
 )
 def test_what_changes_the_feature_changes_the_key(
-    pocket: Backbone, pictures: list[Path], change: dict[str, Any]
+    pocket: Backbone, images: list[Path], change: dict[str, Any]
 ) -> None:
     asked: list[str] = []
 
@@ -230,7 +232,7 @@ def test_what_changes_the_feature_changes_the_key(
     def look(**changes: Any) -> None:
         fields = ("fingerprint", "device", "dtype", "feature_dim")
         parts = {name: getattr(pocket, name) for name in fields}
-        FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(pictures[:1])
+        FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(images[:1])
 
     look()
     look()
@@ -251,12 +253,12 @@ def test_what_changes_the_feature_changes_the_key(
     ids=["nothing", "another name", "too short", "a row too many", "double"],
 )
 def test_an_entry_of_another_shape_is_replaced(
-    pocket: Backbone, cache: Cache, pictures: list[Path], arrays: dict[str, Any]
+    pocket: Backbone, cache: Cache, images: list[Path], arrays: dict[str, Any]
 ) -> None:
-    first = FeatureStore(pocket, cache).encode(pictures[:1])
+    first = FeatureStore(pocket, cache).encode(images[:1])
     (entry,) = cache.entries("images")
     cache.put("images", entry.key, arrays, {})
-    again = FeatureStore(pocket, cache).encode(pictures[:1])
+    again = FeatureStore(pocket, cache).encode(images[:1])
     assert torch.equal(again.features, first.features)
     kept = cache.get("images", entry.key)
     assert kept is not None
@@ -264,14 +266,14 @@ def test_an_entry_of_another_shape_is_replaced(
 
 
 def test_a_damaged_entry_is_computed_anew(
-    pocket: Backbone, cache: Cache, pictures: list[Path], computed: list[list[Path]]
+    pocket: Backbone, cache: Cache, images: list[Path], computed: list[list[Path]]
 ) -> None:
-    first = FeatureStore(pocket, cache).encode(pictures)
+    first = FeatureStore(pocket, cache).encode(images)
     entry = list(cache.entries("images"))[2]
     data = bytearray(entry.path.read_bytes())
     data[-1] ^= 1
     entry.path.write_bytes(data)
-    again = FeatureStore(pocket, cache).encode(pictures)
+    again = FeatureStore(pocket, cache).encode(images)
     assert len(computed[1]) == 1
     assert torch.allclose(again.features, first.features, atol=1e-5)
     assert len(cache.reporter.heard) == 1
@@ -279,18 +281,18 @@ def test_a_damaged_entry_is_computed_anew(
 
 
 def test_a_cache_that_cannot_be_written_does_not_break_the_work(
-    pocket: Backbone, tmp_path: Path, pictures: list[Path]
+    pocket: Backbone, tmp_path: Path, images: list[Path]
 ) -> None:
     (tmp_path / "in the way").write_text("mine")
     reporter = Counted()
     store = FeatureStore(pocket, Cache(tmp_path / "in the way", reporter))
-    seen = store.encode(pictures)
-    assert torch.equal(seen.features, encode_files(pocket, pictures, least=16).features)
+    seen = store.encode(images)
+    assert torch.equal(seen.features, encode_files(pocket, images, least=16).features)
     assert len(reporter.heard) == 1
 
 
 def test_what_was_done_before_an_interruption_is_kept(
-    pocket: Backbone, cache: Cache, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+    pocket: Backbone, cache: Cache, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
@@ -303,8 +305,8 @@ def test_what_was_done_before_an_interruption_is_kept(
     monkeypatch.setattr(store_module, "encode_files", encode)
     monkeypatch.setattr(store_module, "STEP", 2)
     with pytest.raises(KeyboardInterrupt):
-        FeatureStore(pocket, cache).encode(pictures)
-    assert calls == [pictures[:2], pictures[2:4]]
+        FeatureStore(pocket, cache).encode(images)
+    assert calls == [images[:2], images[2:4]]
     assert count(cache) == 4
 
 

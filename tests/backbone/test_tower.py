@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 from transformers import CLIPConfig, CLIPModel
 
-from ipl.backbone import Backbone, PrefixCache, load_backbone
-from ipl.backbone import prefix as prefix_module
-from ipl.backbone.tower import TextTower
-from ipl.errors import BackboneError, ConfigError
+from ipl.backbone import prefix_cache as prefix_module
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone
+from ipl.backbone.prefix_cache import PrefixCache
+from ipl.backbone.text_tower import TextTower
+from ipl.support.errors import BackboneError, ConfigError
 
 NAMES = ["cat", "starry night", "siamese cat with a very long name", "ox"]
 WORDS = ["furry", "blue", "adopt", "visit", "social", "phone", "title"]

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ipl.backbone.shared import Shape, attend_plainly
+from ipl.backbone.shared_prefix import Shape, attend_plainly
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 SHAPES = [

@@ -79,8 +79,8 @@ def overflow(page: Page) -> int:
     return width
 
 
-def broken_pictures(page: Page) -> list[str]:
-    """Returns the alternative texts of the pictures that did not load."""
+def broken_images(page: Page) -> list[str]:
+    """Returns the alternative texts of the images that did not load."""
     script = "[...document.images].filter((i) => !i.naturalWidth).map((i) => i.alt || i.src)"
     found: list[str] = page.evaluate(script)
     return found

@@ -13,9 +13,12 @@ import pytest
 import uvicorn
 from rated import write_small_study
 
-from ipl.rating import Raters, Study, read_results, read_study, write_sheet
-from ipl.rating.app import create_rating_app
-from ipl.serving import address_of, listen
+from ipl.apps.rate.app import create_rating_app
+from ipl.apps.server import address_of, listen
+from ipl.explain.ratings.raters import Raters
+from ipl.explain.ratings.results import read_ratings
+from ipl.explain.ratings.sheet import write_sheet
+from ipl.explain.ratings.study import Study, read_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -151,7 +154,7 @@ def test_two_people_rate_at_once(open_page: Open, folder: Path, study: Study) ->
 
 
 def _check_numbers(folder: Path, study: Study, given: dict[str, dict[str, int]]) -> None:
-    found = read_results(folder)
+    found = read_ratings(folder)
     for run, rated in zip(study.runs, found.runs, strict=True):
         for one in rated.lists:
             clicked = [[who[word] for who in given.values()] for word in run.lists[one.method]]

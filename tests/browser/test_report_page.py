@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from seeing import PHONE, broken_pictures, contrasts, overflow
+from seeing import PHONE, broken_images, contrasts, overflow
 
-from ipl.analysis import Settings, analyse, compare_runs
-from ipl.backbone import Backbone
-from ipl.reports.account import report_document
-from ipl.reports.comparison import comparison_document
-from ipl.reports.html import as_html
+from ipl.backbone.clip import Backbone
+from ipl.display.html import as_html
+from ipl.explain.analysis import ReportSettings, analyse_run
+from ipl.explain.comparison import compare_runs
+from ipl.explain.comparison_document import comparison_document
+from ipl.explain.report import report_document
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -31,8 +32,8 @@ def report(
     pool_file: Path,
 ) -> str:
     """Returns the address of a whole report."""
-    settings = Settings(resamples=1, images=12, plain="train")
-    analysis = analyse(make_run(), six_scenes, settings, pocket, words_file=pool_file)
+    settings = ReportSettings(resamples=1, images=12, plain="train")
+    analysis = analyse_run(make_run(), six_scenes, settings, pocket, words_file=pool_file)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(as_html(report_document(analysis)), encoding="utf-8")
     return path.as_uri()
@@ -47,7 +48,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory, make_run: MakeRun) -> s
     return path.as_uri()
 
 
-def test_a_reader_finds_the_prompt_first_and_every_picture(
+def test_a_reader_finds_the_prompt_first_and_every_image(
     report: str, open_page: OpenPage, make_run: MakeRun
 ) -> None:
     page = open_page(report, viewport={"width": 1280, "height": 800})
@@ -58,7 +59,7 @@ def test_a_reader_finds_the_prompt_first_and_every_picture(
     words = prompt.locator(".word").all_inner_texts()
     assert len(words) == 2
     assert page.locator("img").count() > 0
-    assert broken_pictures(page) == []
+    assert broken_images(page) == []
     for word in words:
         assert page.get_by_role("heading", name=word).count() > 0
 
@@ -110,7 +111,7 @@ def test_a_phone_breaks_commands_at_blanks_and_wraps_captions(
     open_page: OpenPage, make_run: MakeRun, pocket: Backbone, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.html"
-    path.write_text(as_html(report_document(analyse(make_run(), backbone=pocket))))
+    path.write_text(as_html(report_document(analyse_run(make_run(), backbone=pocket))))
     page = open_page(path.as_uri(), **PHONE)
     parts = page.locator("pre span").all()
     assert len(parts) > 5

@@ -1,4 +1,4 @@
-"""The workbench as a person uses it: pictures, words, training, predictions, and a friend."""
+"""The workbench as a person uses it: images, words, training, predictions, and a friend."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ipl import PromptClassifier
-from ipl.backbone import Backbone
-from ipl.datasets.scenes import draw
-from ipl.lexicon import Pool
+from ipl.backbone.clip import Backbone
+from ipl.words.pool import Pool
+from ipl_scenes import draw
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,9 +27,9 @@ LONG = "500"
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
-    """Returns some pictures of a few classes."""
-    root = tmp_path_factory.mktemp("pictures")
+def images(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Returns some images of a few classes."""
+    root = tmp_path_factory.mktemp("images")
     found: dict[str, list[Path]] = {}
     for name in ("beach", "castle", "forest", "lake"):
         (root / name).mkdir()
@@ -87,18 +87,18 @@ def learn(page: Page) -> None:
 
 
 def test_a_person_learns_a_prompt_and_takes_it_away(
-    address: str, open_page: Open, pictures: dict[str, list[Path]], pocket: Backbone, tmp_path: Path
+    address: str, open_page: Open, images: dict[str, list[Path]], pocket: Backbone, tmp_path: Path
 ) -> None:
     page = open_page(address)
-    page.get_by_text("No pictures yet").wait_for()
+    page.get_by_text("No images yet").wait_for()
     page.get_by_role("button", name="Learn", exact=True).click()
-    page.get_by_text("Pictures of two classes or more are needed; there is none yet.").wait_for()
+    page.get_by_text("Images of two classes or more are needed; there is none yet.").wait_for()
 
-    add_class(page, "beach", pictures["beach"])
-    (tmp_path / "notes.png").write_text("no picture")
-    add_class(page, "castle ${1+1} {{value}}", [*pictures["castle"], tmp_path / "notes.png"])
-    page.get_by_text("Left out: notes.png is damaged or no picture").wait_for()
-    page.get_by_text("2 classes with 8 pictures.").wait_for()
+    add_class(page, "beach", images["beach"])
+    (tmp_path / "notes.png").write_text("no image")
+    add_class(page, "castle ${1+1} {{value}}", [*images["castle"], tmp_path / "notes.png"])
+    page.get_by_text("Left out: notes.png is damaged or no image").wait_for()
+    page.get_by_text("2 classes with 8 images.").wait_for()
     assert page.locator("#classes img").count() == 8
 
     page.get_by_label("Word", exact=True).fill("tower")
@@ -139,34 +139,34 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     page.get_by_text("'towerlike' is cut into several pieces").wait_for()
     page.locator("#weighed tbody").wait_for(state="detached")
 
-    page.set_input_files("#picture input[type=file]", pictures["castle"][0])
+    page.set_input_files("#image input[type=file]", images["castle"][0])
     page.locator("#ranking figcaption").wait_for()
     assert page.locator("#ranking tbody tr").count() == 2
     page.get_by_label("One more class to tell apart").fill("lake")
     page.get_by_role("button", name="Add this class").click()
     page.locator("#ranking tbody tr").nth(2).wait_for(state="attached")
-    page.set_input_files("#picture input[type=file]", tmp_path / "notes.png")
+    page.set_input_files("#image input[type=file]", tmp_path / "notes.png")
     use_message = page.locator("#use-message")
-    use_message.get_by_text("notes.png is damaged or no picture").wait_for()
+    use_message.get_by_text("notes.png is damaged or no image").wait_for()
     page.locator("#ranking figcaption").wait_for(state="detached")
 
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the prompt").click()
-    assert download.value.suggested_filename == "pictures-coop-2w-seed1.zip"
+    assert download.value.suggested_filename == "images-coop-2w-seed1.zip"
     with zipfile.ZipFile(download.value.path()) as packed:
         packed.extractall(tmp_path)
-    loaded = PromptClassifier.from_pretrained(tmp_path / "pictures-coop-2w-seed1", pocket)
+    loaded = PromptClassifier.from_pretrained(tmp_path / "images-coop-2w-seed1", pocket)
     assert loaded.words_ == words
     assert loaded.classes_ == ["beach", "castle ${1+1} {{value}}", "lake"]
     assert page.locator("#prompt-text code").inner_text() == loaded.prompt_
 
 
 def test_a_fit_is_cancelled_and_another_learnt(
-    address: str, open_page: Open, pictures: dict[str, list[Path]]
+    address: str, open_page: Open, images: dict[str, list[Path]]
 ) -> None:
     page = open_page(address)
-    add_class(page, "beach", pictures["beach"])
-    add_class(page, "lake", pictures["lake"])
+    add_class(page, "beach", images["beach"])
+    add_class(page, "lake", images["lake"])
     set_words(page, 1)
     set_numbers(page, epochs="0")
     page.get_by_role("button", name="Learn", exact=True).click()
@@ -189,18 +189,18 @@ def test_a_fit_is_cancelled_and_another_learnt(
     page.get_by_text("No class is chosen yet; choose the one to take away.").wait_for()
     page.locator("#remove-which").get_by_label("beach").check()
     page.get_by_role("button", name="Remove class").click()
-    page.get_by_text("Learnt from other pictures than those above.").wait_for()
+    page.get_by_text("Learnt from other images than those above.").wait_for()
     page.get_by_text("One more class, and there is something to tell apart.").wait_for()
 
 
 def test_two_browsers_have_their_own_classes_and_prompts(
-    address: str, open_page: Open, pictures: dict[str, list[Path]]
+    address: str, open_page: Open, images: dict[str, list[Path]]
 ) -> None:
     one, two = open_page(address), open_page(address)
-    add_class(one, "beach", pictures["beach"])
-    add_class(two, "forest", pictures["forest"])
-    add_class(one, "castle", pictures["castle"])
-    add_class(two, "lake", pictures["lake"])
+    add_class(one, "beach", images["beach"])
+    add_class(two, "forest", images["forest"])
+    add_class(one, "castle", images["castle"])
+    add_class(two, "lake", images["lake"])
     set_words(two, 1)
     for page in (one, two):
         set_numbers(page, epochs="150")
@@ -218,11 +218,11 @@ def test_two_browsers_have_their_own_classes_and_prompts(
 def test_a_saved_prompt_on_a_phone(
     open_page: Open,
     browser: object,
-    pictures: dict[str, list[Path]],
+    images: dict[str, list[Path]],
     pocket: Backbone,
     tmp_path: Path,
 ) -> None:
-    data = pictures["beach"][0].parents[1]
+    data = images["beach"][0].parents[1]
     pool = Pool.from_words(("dark", "sand", "stone", "wall"), "four words")
     made = PromptClassifier(
         pocket, words=1, shots=2, epochs=2, interval=1, views=0, pool=pool, cache=False
@@ -236,9 +236,9 @@ def test_a_saved_prompt_on_a_phone(
         where = server.stderr.readline().split(" at ")[1].split()[0]
         phone = open_page(where, viewport={"width": 390, "height": 844}, color_scheme="dark")
         phone.locator("#outcome .prompt .word", has_text=made.words_[0]).wait_for()
-        phone.get_by_text("4 classes with 16 pictures.").wait_for()
+        phone.get_by_text("4 classes with 16 images.").wait_for()
         phone.get_by_text("The saved prompt run was opened").wait_for()
-        phone.set_input_files("#picture input[type=file]", pictures["castle"][0])
+        phone.set_input_files("#image input[type=file]", images["castle"][0])
         phone.locator("#ranking figcaption").wait_for()
         phone.get_by_label("Word", exact=True).fill("tower")
         phone.get_by_role("button", name="Weigh it").click()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from ipl.backbone import load_backbone
-from ipl.lexicon import Pool
-from ipl.serving import address_of, listen
-from ipl.workbench import Workbench, run_workbench
+from ipl.apps.server import address_of, listen
+from ipl.apps.workbench.server import run_workbench
+from ipl.apps.workbench.workbench import Workbench
+from ipl.backbone.loading import load_backbone
+from ipl.words.pool import Pool
 
 WORDS = ("bright", "dark", "ocean", "sand", "stone", "tower", "wall", "water")
 

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a caller, small folders of pictures, a fitted run."""
+"""What the tests of the command line share: a caller, small folders of images, a fitted run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ipl.cli.main import main
-from ipl.datasets.scenes import CLASSES, draw
+from ipl_scenes import CLASSES, draw
 
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
 QUICK = ("--shots", "2", "--epochs", "3", "--interval", "1", "--words", "1", "--device", "cpu")
@@ -68,7 +68,7 @@ def run_ipl(*arguments: object) -> Result:
 
 
 def draw_folder(root: Path, counts: Mapping[str, int]) -> Path:
-    """Returns a folder with a sub-folder per class and so many pictures in each."""
+    """Returns a folder with a sub-folder per class and so many images in each."""
     for number, (name, count) in enumerate(counts.items()):
         scene = name if name in CLASSES else CLASSES[number]
         (root / name).mkdir(parents=True)
@@ -119,8 +119,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def pictures(home: Path) -> Callable[..., Path]:
-    """Returns a maker of small data sets: pictures(beach=3, castle=3)."""
+def images(home: Path) -> Callable[..., Path]:
+    """Returns a maker of small datasets: images(beach=3, castle=3)."""
 
     def make(counts: Mapping[str, int] | None = None, /, **more: int) -> Path:
         return draw_folder(home / "data", {**(counts or {}), **more})
@@ -166,7 +166,7 @@ def _drawn_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def three_classes(_drawn_once: Path, home: Path) -> Path:
-    """Returns a folder of three classes with three pictures each, which a test may change."""
+    """Returns a folder of three classes with three images each, which a test may change."""
     return Path(shutil.copytree(_drawn_once, home / "data"))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import ipl.protocols.bench
-from ipl.backbone import Backbone
+import ipl.bench.runner
+from ipl.backbone.clip import Backbone
 from ipl.classifier import PromptClassifier
-from ipl.datasets.scenes import draw
+from ipl_scenes import draw
 
 NAMES = ("beach", "castle", "forest", "lake")
 Bench = Callable[..., Any]
@@ -34,7 +34,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _pocket_is_loaded(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ipl.protocols.bench, "load_backbone", lambda *how: pocket)
+    monkeypatch.setattr(ipl.bench.runner, "load_backbone", lambda *how: pocket)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--datasets", "eurosatt"], "There is no data set 'eurosatt'"),
+        (["--datasets", "eurosatt"], "There is no dataset 'eurosatt'"),
         (["--data", "nowhere"], "data is 'nowhere'; there is no such folder."),
         (["--learners", "koop"], "No learner is called 'koop'"),
         (["--words", "few"], "words holds 'few'"),
@@ -133,4 +133,4 @@ def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:
 
 def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
     result = bench("--datasets", "all", "--data", tmp_path)
-    assert "None of the data sets is complete" in result.error
+    assert "None of the datasets is complete" in result.error

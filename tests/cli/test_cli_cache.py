@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipl.cache import KINDS, Cache, cache_folder, key_of
+from ipl.support.cache import KINDS, Cache, cache_folder, key_of
 
 Call = Callable[..., Any]
 
@@ -24,7 +24,7 @@ SELECTION = {
 
 @pytest.fixture
 def filled() -> Cache:
-    """Returns the cache with three pictures, one piece of words and one selection."""
+    """Returns the cache with three images, one piece of words and one selection."""
     cache = Cache()
     for number in range(3):
         feature = np.full(512, number, dtype=np.float32)
@@ -154,7 +154,7 @@ def test_what_cannot_be_removed_is_said(
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("ipl.cache.os.unlink", refuse)
+        patch.setattr("ipl.support.cache.os.unlink", refuse)
         message = ipl("cache", "--clear").error
     assert "Permission denied" in message
     assert filled.usage()["images"][0] == 3

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ipl.datasets import BENCHMARKS
+from ipl.datasets.benchmarks import BENCHMARKS
 
 Call = Callable[..., Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ipl.classifier import PromptClassifier
-from ipl.datasets.scenes import CLASSES
-from ipl.lexicon import Pool
+from ipl.words.pool import Pool
+from ipl_scenes import CLASSES
 
 Call = Callable[..., Any]
 METHODS = ["zero-shot CLIP", "CoOp", "CoOp + IPL"]
@@ -21,7 +21,7 @@ METHODS = ["zero-shot CLIP", "CoOp", "CoOp + IPL"]
 
 @pytest.fixture(scope="module", autouse=True)
 def _short() -> Iterator[None]:
-    """Makes the demo small: few pictures, few words, few epochs, two seeds."""
+    """Makes the demo small: few images, few words, few epochs, two seeds."""
     pool = Pool.from_words(["bright", "dark", "sand", "stone", "wall", "water"], "six words")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Pool, "bundled", staticmethod(lambda: pool))
@@ -117,9 +117,9 @@ def test_ctrl_c_says_what_was_kept(ipl: Call, home: Path, monkeypatch: pytest.Mo
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.protocols.base_to_novel", interrupt)
+    monkeypatch.setattr("ipl.bench.base_to_novel", interrupt)
     result = ipl("demo", "--quiet", "--device", "cpu")
     assert result.code == 130
     assert result.out == ""
-    assert "the pictures in ipl-demo/scenes" in result.err
+    assert "the images in ipl-demo/scenes" in result.err
     assert [p.name for p in (home / "ipl-demo").iterdir()] == ["scenes"]

@@ -38,39 +38,39 @@ def test_a_folder_without_class_folders(refused: Call, home: Path) -> None:
     assert "sub-folder" in message
 
 
-def test_an_empty_class_folder(refused: Call, pictures: Call) -> None:
-    data = pictures(beach=2, castle=0)
+def test_an_empty_class_folder(refused: Call, images: Call) -> None:
+    data = images(beach=2, castle=0)
     message = refused(data)
     assert str(data / "castle") in message
     assert "empty" in message
 
 
-def test_one_class_only(refused: Call, pictures: Call) -> None:
-    message = refused(pictures(beach=2))
+def test_one_class_only(refused: Call, images: Call) -> None:
+    message = refused(images(beach=2))
     assert "'beach'" in message
     assert "at least two" in message
 
 
-def test_two_folders_with_the_same_name(refused: Call, pictures: Call) -> None:
-    message = refused(pictures({"tabby_cat": 1, "tabby cat": 1}))
+def test_two_folders_with_the_same_name(refused: Call, images: Call) -> None:
+    message = refused(images({"tabby_cat": 1, "tabby cat": 1}))
     assert "tabby cat" in message
     assert "same name" in message
 
 
-def test_two_labels_with_the_same_name(refused: Call, pictures: Call, home: Path) -> None:
-    pictures(beach=1, castle=1)
+def test_two_labels_with_the_same_name(refused: Call, images: Call, home: Path) -> None:
+    images(beach=1, castle=1)
     (home / "list.csv").write_text("path,label\ndata/beach/0.png,Cat\ndata/castle/0.png,cat\n")
     message = refused(home / "list.csv")
     assert "'Cat'" in message
     assert "'cat'" in message
 
 
-def test_a_class_name_that_is_empty(refused: Call, pictures: Call) -> None:
-    assert "empty name" in refused(pictures({"beach": 1, "___": 1}))
+def test_a_class_name_that_is_empty(refused: Call, images: Call) -> None:
+    assert "empty name" in refused(images({"beach": 1, "___": 1}))
 
 
-def test_a_class_name_of_300_words(refused: Call, pictures: Call, home: Path) -> None:
-    pictures(beach=1, castle=1)
+def test_a_class_name_of_300_words(refused: Call, images: Call, home: Path) -> None:
+    images(beach=1, castle=1)
     name = "very " * 299 + "long"
     (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
     message = refused(home / "list.csv")
@@ -81,9 +81,9 @@ def test_a_class_name_of_300_words(refused: Call, pictures: Call, home: Path) ->
 
 
 def test_a_class_name_that_only_the_template_has_no_room_for(
-    refused: Call, fit: Call, pictures: Call, home: Path
+    refused: Call, fit: Call, images: Call, home: Path
 ) -> None:
-    pictures(beach=1, castle=1)
+    images(beach=1, castle=1)
     name = "very " * 66 + "long"
     (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
     message = refused(home / "list.csv")
@@ -92,8 +92,8 @@ def test_a_class_name_that_only_the_template_has_no_room_for(
     assert fit(home / "list.csv", "--words", 0, "--out", home / "plain").code == 0
 
 
-def test_a_class_name_that_is_not_ascii(refused: Call, pictures: Call) -> None:
-    message = refused(pictures({"beach": 1, "café": 1}))
+def test_a_class_name_that_is_not_ascii(refused: Call, images: Call) -> None:
+    message = refused(images({"beach": 1, "café": 1}))
     assert "'café'" in message
     assert "'cafe'" in message  # what to rename it to
     assert "not ASCII" in message
@@ -114,33 +114,33 @@ def test_a_table_with_an_endless_field(refused: Call, home: Path) -> None:
 
 
 def test_words_times_interval_beyond_epochs_names_the_three_numbers(
-    refused: Call, pictures: Call
+    refused: Call, images: Call
 ) -> None:
-    message = refused(pictures(beach=1, castle=1), "--words", 5, "--interval", 7, "--epochs", 31)
+    message = refused(images(beach=1, castle=1), "--words", 5, "--interval", 7, "--epochs", 31)
     assert all(f"= {number})" in message for number in (5, 7, 31))
     assert "35" in message
 
 
-def test_more_words_than_the_pool_has(refused: Call, pictures: Call) -> None:
-    message = refused(pictures(beach=1, castle=1), "--words", 7, "--epochs", 7)
+def test_more_words_than_the_pool_has(refused: Call, images: Call) -> None:
+    message = refused(images(beach=1, castle=1), "--words", 7, "--epochs", 7)
     assert "7" in message
     assert "the pool has 6 words" in message
 
 
-def test_more_words_than_positions(refused: Call, pictures: Call) -> None:
-    message = refused(pictures(beach=1, castle=1), "--words", 40, "--epochs", 40)
+def test_more_words_than_positions(refused: Call, images: Call) -> None:
+    message = refused(images(beach=1, castle=1), "--words", 40, "--epochs", 40)
     assert "40 words" in message
     assert "77 positions" in message
 
 
 def test_more_words_than_the_template_leaves_room_for(
-    refused: Call, pictures: Call, home: Path
+    refused: Call, images: Call, home: Path
 ) -> None:
-    from ipl.lexicon import Pool
+    from ipl.words.pool import Pool
 
     (home / "many.txt").write_text("\n".join(Pool.bundled().words[:100]))
     settings = ["--m", 1, "--words", 35, "--epochs", 35, "--words-file", home / "many.txt"]
-    message = refused(pictures(beach=1, castle=1), *settings)
+    message = refused(images(beach=1, castle=1), *settings)
     assert "35 words" in message
     assert "template" in message
     assert "77" in message
@@ -171,31 +171,31 @@ def test_more_words_than_the_template_leaves_room_for(
     ],
 )
 def test_a_setting_out_of_range_is_named(
-    option: str, value: object, named: str, refused: Call, pictures: Call
+    option: str, value: object, named: str, refused: Call, images: Call
 ) -> None:
-    message = refused(pictures(beach=1, castle=1), option, value)
+    message = refused(images(beach=1, castle=1), option, value)
     assert named in message
     assert str(value) in message
 
 
-def test_an_unknown_learner_with_the_closest_name(refused: Call, pictures: Call) -> None:
-    message = refused(pictures(beach=1, castle=1), "--learner", "cop")
+def test_an_unknown_learner_with_the_closest_name(refused: Call, images: Call) -> None:
+    message = refused(images(beach=1, castle=1), "--learner", "cop")
     assert "'cop'" in message
     assert "Did you mean 'coop'" in message
 
 
-def test_an_unknown_learner_with_all_names(refused: Call, pictures: Call) -> None:
-    assert "Known: coop" in refused(pictures(beach=1, castle=1), "--learner", "zzz")
+def test_an_unknown_learner_with_all_names(refused: Call, images: Call) -> None:
+    assert "Known: coop" in refused(images(beach=1, castle=1), "--learner", "zzz")
 
 
-def test_an_unknown_backbone_with_the_closest_name(refused: Call, pictures: Call) -> None:
-    message = refused(pictures(beach=1, castle=1), "--backbone", "pockt")
+def test_an_unknown_backbone_with_the_closest_name(refused: Call, images: Call) -> None:
+    message = refused(images(beach=1, castle=1), "--backbone", "pockt")
     assert "'pockt'" in message
     assert "'pocket'" in message
 
 
-def test_a_folder_that_is_no_backbone(refused: Call, pictures: Call) -> None:
-    data = pictures(beach=1, castle=1)
+def test_a_folder_that_is_no_backbone(refused: Call, images: Call) -> None:
+    data = images(beach=1, castle=1)
     message = refused(data, "--backbone", data)
     assert str(data) in message
     assert "config.json" in message
@@ -213,10 +213,10 @@ def no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_network")
 def test_a_hub_name_without_network_says_how_to_get_the_weights(
-    refused: Call, pictures: Call
+    refused: Call, images: Call
 ) -> None:
     name = "openai/clip-vit-base-patch16"
-    data = pictures(beach=1, castle=1)
+    data = images(beach=1, castle=1)
     started = time.monotonic()
     message = refused(data, "--backbone", name)
     assert time.monotonic() - started < 20  # the hub's client alone would retry for longer
@@ -227,20 +227,20 @@ def test_a_hub_name_without_network_says_how_to_get_the_weights(
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("name", ["openai/clip-vit-base-patch1", "opnai/clip-vit-base-patch16"])
 def test_a_mistyped_hub_name_comes_with_the_closest_names(
-    name: str, refused: Call, pictures: Call
+    name: str, refused: Call, images: Call
 ) -> None:
-    message = refused(pictures(beach=1, castle=1), "--backbone", name)
+    message = refused(images(beach=1, castle=1), "--backbone", name)
     assert repr("openai/clip-vit-base-patch16") in message
 
 
-def test_a_word_list_that_is_not_there(refused: Call, pictures: Call, home: Path) -> None:
-    message = refused(pictures(beach=1, castle=1), "--words-file", home / "none.txt")
+def test_a_word_list_that_is_not_there(refused: Call, images: Call, home: Path) -> None:
+    message = refused(images(beach=1, castle=1), "--words-file", home / "none.txt")
     assert "none.txt" in message
 
 
-def test_dropped_words_of_a_list_are_named(fit: Call, pictures: Call, home: Path) -> None:
+def test_dropped_words_of_a_list_are_named(fit: Call, images: Call, home: Path) -> None:
     (home / "own.txt").write_text("stone\nxx\nwater\n")
-    data = pictures(beach=1, castle=1)
+    data = images(beach=1, castle=1)
     result = fit(data, "--words-file", home / "own.txt", "--out", home / "run")
     assert result.code == 0
     assert "'xx' is left out" in result.err

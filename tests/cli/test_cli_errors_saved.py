@@ -24,7 +24,7 @@ def copy(saved_run: Path, home: Path) -> Path:
 @pytest.fixture
 def predict_error(ipl: Call, copy: Path, home: Path) -> Callable[[], str]:
     """Returns what `ipl predict` says of the broken copy, having changed nothing."""
-    from ipl.datasets.scenes import draw
+    from ipl_scenes import draw
 
     draw("beach", 7).save(home / "beach.png")
 
@@ -170,7 +170,7 @@ def test_no_such_run(ipl: Call, home: Path) -> None:
     assert "nowhere" in ipl("predict", home / "nowhere", home / "a.png").error
 
 
-def test_a_folder_that_is_no_run(ipl: Call, pictures: Call) -> None:
-    data = pictures(beach=1)
+def test_a_folder_that_is_no_run(ipl: Call, images: Call) -> None:
+    data = images(beach=1)
     message = ipl("predict", data, data / "beach" / "0.png").error
     assert "not a saved run" in message

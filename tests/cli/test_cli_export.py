@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from ipl import hub
+from ipl.support import hub
 
 Call = Callable[..., Any]
 
@@ -74,7 +74,7 @@ def test_options_that_cannot_be(
 
 
 def test_no_run(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "reachable", lambda: False)
+    monkeypatch.setattr(hub, "hub_reachable", lambda: False)
     assert "No saved run at none" in ipl("export", "none", "--to", "text").error
     assert "cannot be reached" in ipl("export", "ada/none", "--to", "text").error
     assert "cannot be reached" in ipl("predict", "ada/none", "x.png").error
@@ -82,7 +82,7 @@ def test_no_run(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_push(ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "reachable", lambda: False)
+    monkeypatch.setattr(hub, "hub_reachable", lambda: False)
     assert "cannot be reached" in ipl("push", saved_run, "ada/scenes").error
     assert "owner/name" in ipl("push", saved_run, "scenes").error
     monkeypatch.setattr(

@@ -16,9 +16,9 @@ FILES = {"config.json", "prompt.safetensors", "README.md"}
 
 
 def test_text_shows_accuracies_word_prompt_and_where(
-    fit: Call, pictures: Call, home: Path, words_file: Path
+    fit: Call, images: Call, home: Path, words_file: Path
 ) -> None:
-    result = fit(pictures(beach=3, castle=3), "--out", home / "run")
+    result = fit(images(beach=3, castle=3), "--out", home / "run")
     assert result.code == 0
     assert result.err == ""  # --quiet
     config = json.loads((home / "run" / "config.json").read_text())
@@ -33,8 +33,8 @@ def test_text_shows_accuracies_word_prompt_and_where(
     assert {path.name for path in (home / "run").iterdir()} == FILES
 
 
-def test_json_is_the_saved_config_with_out_and_notes(fit: Call, pictures: Call, home: Path) -> None:
-    result = fit(pictures(beach=3, castle=3), "--out", home / "run", "--json")
+def test_json_is_the_saved_config_with_out_and_notes(fit: Call, images: Call, home: Path) -> None:
+    result = fit(images(beach=3, castle=3), "--out", home / "run", "--json")
     assert result.code == 0
     told = result.json
     assert told.pop("out") == str(home / "run")
@@ -46,32 +46,32 @@ def test_json_is_the_saved_config_with_out_and_notes(fit: Call, pictures: Call, 
 
 
 def test_progress_goes_to_standard_error(
-    ipl: Call, pictures: Call, home: Path, words_file: Path
+    ipl: Call, images: Call, home: Path, words_file: Path
 ) -> None:
     settings = ["--shots", 2, "--epochs", 3, "--interval", 1, "--words", 1, "--device", "cpu"]
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     result = ipl("fit", data, *settings, "--words-file", words_file, "--json", "--out", "run")
     assert result.json["out"] == "run"
     assert "Training: 3 of 3" in result.err
     assert "Choosing word 1 of 1: 6 of 6" in result.err
 
 
-def test_words_0_is_the_plain_learner(fit: Call, pictures: Call, home: Path) -> None:
-    told = fit(pictures(beach=2, castle=2), "--words", 0, "--out", home / "run", "--json").json
+def test_words_0_is_the_plain_learner(fit: Call, images: Call, home: Path) -> None:
+    told = fit(images(beach=2, castle=2), "--words", 0, "--out", home / "run", "--json").json
     assert told["prompt"] == "[V V V V] {cls}."
     assert told["words"] == []
     assert told["selection"] is None
 
 
-def test_the_default_folder_is_numbered_when_taken(fit: Call, pictures: Call, home: Path) -> None:
-    data = pictures(beach=2, castle=2)
+def test_the_default_folder_is_numbered_when_taken(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=2, castle=2)
     outs = [fit(data, "--json", "--epochs", 1).json["out"] for _ in range(2)]
     assert outs == ["ipl-runs/data-coop-1w-seed1", "ipl-runs/data-coop-1w-seed1-2"]
     assert all(set(os.listdir(home / out)) == FILES for out in outs)
 
 
-def test_a_table_gives_the_same_prompt_as_the_folder(fit: Call, pictures: Call, home: Path) -> None:
-    data = pictures(beach=3, castle=3)
+def test_a_table_gives_the_same_prompt_as_the_folder(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=3, castle=3)
     rows = "".join(
         f"{path.relative_to(home)},{path.parent.name}\n" for path in sorted(data.rglob("*.png"))
     )
@@ -85,8 +85,8 @@ def test_a_table_gives_the_same_prompt_as_the_folder(fit: Call, pictures: Call, 
     assert tensors[0] == tensors[1]
 
 
-def test_the_same_seed_gives_the_same_bytes(fit: Call, pictures: Call, home: Path) -> None:
-    data = pictures(beach=4, castle=4)
+def test_the_same_seed_gives_the_same_bytes(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=4, castle=4)
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
         assert fit(data, "--out", home / out, "--seed", seed).code == 0
     a, b, c = ((home / out / "prompt.safetensors").read_bytes() for out in "abc")
@@ -95,9 +95,9 @@ def test_the_same_seed_gives_the_same_bytes(fit: Call, pictures: Call, home: Pat
 
 
 def test_fewer_images_than_shots_are_all_used_and_it_says_so(
-    fit: Call, pictures: Call, home: Path
+    fit: Call, images: Call, home: Path
 ) -> None:
-    result = fit(pictures(beach=2, castle=5), "--shots", 4, "--out", home / "run", "--json")
+    result = fit(images(beach=2, castle=5), "--shots", 4, "--out", home / "run", "--json")
     assert result.code == 0
     (note,) = result.json["notes"]
     assert "fewer than 4 training images" in note
@@ -108,16 +108,14 @@ def test_fewer_images_than_shots_are_all_used_and_it_says_so(
     assert result.json["results"]["held_out_images"] == 1
 
 
-def test_no_image_left_to_hold_out_is_said(fit: Call, pictures: Call, home: Path) -> None:
-    result = fit(pictures(beach=2, castle=2), "--out", home / "run")
+def test_no_image_left_to_hold_out_is_said(fit: Call, images: Call, home: Path) -> None:
+    result = fit(images(beach=2, castle=2), "--out", home / "run")
     assert "Held-out accuracy: not measured" in result.out
     assert "not measured" in (home / "run" / "README.md").read_text()
 
 
-def test_a_file_that_is_no_image_is_named_and_counted(
-    fit: Call, pictures: Call, home: Path
-) -> None:
-    data = pictures(beach=2, castle=2)
+def test_a_file_that_is_no_image_is_named_and_counted(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=2, castle=2)
     (data / "beach" / "list.txt").write_text("notes")
     (data / "castle" / ".DS_Store").write_text("litter")
     result = fit(data, "--out", home / "run")
@@ -127,9 +125,9 @@ def test_a_file_that_is_no_image_is_named_and_counted(
     assert ".DS_Store" not in result.err
 
 
-def test_broken_images_are_named_skipped_and_counted(fit: Call, pictures: Call, home: Path) -> None:
-    data = pictures(beach=2, castle=2)
-    (data / "beach" / "fake.jpg").write_text("not a picture")
+def test_broken_images_are_named_skipped_and_counted(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=2, castle=2)
+    (data / "beach" / "fake.jpg").write_text("not an image")
     _truncated_jpeg(data / "castle" / "cut.jpg")
     result = fit(data, "--shots", 3, "--out", home / "run", "--json")
     assert result.code == 0
@@ -141,36 +139,36 @@ def test_broken_images_are_named_skipped_and_counted(fit: Call, pictures: Call, 
 
 
 @pytest.mark.parametrize("kind", ["text", "fake", "truncated"])
-def test_strict_fails_on_a_bad_file(kind: str, refused: Call, pictures: Call) -> None:
-    data = pictures(beach=2, castle=2)
+def test_strict_fails_on_a_bad_file(kind: str, refused: Call, images: Call) -> None:
+    data = images(beach=2, castle=2)
     name = {"text": "list.txt", "fake": "fake.jpg", "truncated": "cut.jpg"}[kind]
     if kind == "truncated":
         _truncated_jpeg(data / "castle" / name)
     else:
-        (data / "castle" / name).write_text("not a picture")
+        (data / "castle" / name).write_text("not an image")
     message = refused(data, "--strict", "--shots", 3)
     assert str(data / "castle" / name) in message
     assert ("truncated" if kind == "truncated" else "not an image") in message
 
 
-def test_a_class_without_a_readable_image_is_refused(refused: Call, pictures: Call) -> None:
-    data = pictures(beach=2, castle=0)
-    (data / "castle" / "a.png").write_text("not a picture")
+def test_a_class_without_a_readable_image_is_refused(refused: Call, images: Call) -> None:
+    data = images(beach=2, castle=0)
+    (data / "castle" / "a.png").write_text("not an image")
     assert "'castle'" in refused(data)
 
 
 def test_readable_images_are_drawn_in_place_of_broken_ones(
-    fit: Call, pictures: Call, home: Path
+    fit: Call, images: Call, home: Path
 ) -> None:
-    data = pictures(beach=9, castle=2)
+    data = images(beach=9, castle=2)
     for index in range(7):
-        (data / "beach" / f"{index}.png").write_text("not a picture")
+        (data / "beach" / f"{index}.png").write_text("not an image")
     result = fit(data, "--out", home / "run", "--json")
     assert result.code == 0, result.err  # two of nine can be read, and two are needed
 
 
-def test_a_folder_whose_name_is_not_utf8(fit: Call, pictures: Call, home: Path) -> None:
-    data = pictures(beach=2, castle=2)
+def test_a_folder_whose_name_is_not_utf8(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=2, castle=2)
     odd = home / os.fsdecode(b"caf\xe9")
     try:
         data.rename(odd)
@@ -182,17 +180,17 @@ def test_a_folder_whose_name_is_not_utf8(fit: Call, pictures: Call, home: Path) 
 
 
 def test_the_advice_can_be_typed_when_a_name_has_a_blank(
-    fit: Call, ipl: Call, pictures: Call, home: Path
+    fit: Call, ipl: Call, images: Call, home: Path
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     result = fit(data, "--out", "my run")
     (advice,) = [line for line in result.out.splitlines() if line.startswith("Next:")]
     words = shlex.split(advice)
     assert words[words.index("predict") + 1] == "my run"
 
 
-def test_a_failing_loss_names_epoch_and_batch(refused: Call, pictures: Call) -> None:
-    message = refused(pictures(beach=2, castle=2), "--lr", "1e38")
+def test_a_failing_loss_names_epoch_and_batch(refused: Call, images: Call) -> None:
+    message = refused(images(beach=2, castle=2), "--lr", "1e38")
     assert "epoch" in message
     assert "batch 1" in message
 
@@ -207,9 +205,10 @@ def _truncated_jpeg(path: Path) -> None:
 
 def test_the_defaults_in_the_help_are_those_in_use() -> None:
     """The command line states them without importing the search, so they must be kept equal."""
-    from ipl.backbone import MEMORY
-    from ipl.cli import common
-    from ipl.selection import DEFAULT_TEMPLATE, Search
+    from ipl.backbone.prefix_cache import MEMORY
+    from ipl.cli import options as common
+    from ipl.words.modes import Search
+    from ipl.words.template import DEFAULT_TEMPLATE
 
     assert common.TEMPLATE.default == DEFAULT_TEMPLATE
     assert common.MEMORY.default == MEMORY

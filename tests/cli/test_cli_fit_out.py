@@ -26,9 +26,9 @@ def _tree(root: Path) -> dict[str, bytes | None]:
 
 
 def test_a_saved_run_is_refused_before_training(
-    fit: Call, pictures: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    fit: Call, images: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     shutil.copytree(saved_run, home / "run")
     before = _tree(home)
     monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
@@ -39,21 +39,21 @@ def test_a_saved_run_is_refused_before_training(
 
 
 def test_overwrite_replaces_a_saved_run(
-    fit: Call, pictures: Call, saved_run: Path, home: Path
+    fit: Call, images: Call, saved_run: Path, home: Path
 ) -> None:
     shutil.copytree(saved_run, home / "run")
-    result = fit(pictures(beach=2, castle=2), "--out", home / "run", "--overwrite", "--json")
+    result = fit(images(beach=2, castle=2), "--out", home / "run", "--overwrite", "--json")
     assert result.code == 0
     assert json.loads((home / "run" / "config.json").read_text())["classes"] == ["beach", "castle"]
     assert sorted(os.listdir(home)) == ["data", "run"]
 
 
 def test_overwrite_keeps_what_a_user_put_beside_the_run(
-    fit: Call, pictures: Call, saved_run: Path, home: Path
+    fit: Call, images: Call, saved_run: Path, home: Path
 ) -> None:
     shutil.copytree(saved_run, home / "run")
     (home / "run" / "my notes.txt").write_text("mine")
-    result = fit(pictures(beach=2, castle=2), "--out", home / "run", "--overwrite")
+    result = fit(images(beach=2, castle=2), "--out", home / "run", "--overwrite")
     assert (home / "run" / "my notes.txt").read_text() == "mine", result
 
 
@@ -63,11 +63,11 @@ def test_out_that_is_something_else_is_refused_before_training(
     kind: str,
     overwrite: tuple[str, ...],
     fit: Call,
-    pictures: Call,
+    images: Call,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     if kind == "a file":
         (home / "out").write_text("mine")
     else:
@@ -80,17 +80,17 @@ def test_out_that_is_something_else_is_refused_before_training(
 
 
 def test_out_below_a_file_is_refused_before_training(
-    pictures: Call, refused: Call, monkeypatch: pytest.MonkeyPatch
+    images: Call, refused: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
     assert "0.png" in refused(data, "--out", data / "beach" / "0.png" / "run")
 
 
 def test_out_that_cannot_be_written_is_refused_before_training(
-    pictures: Call, refused: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+    images: Call, refused: Call, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     (home / "locked").mkdir()
     monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
     real = os.access  # root may write anywhere, so the answer is given here
@@ -100,16 +100,16 @@ def test_out_that_cannot_be_written_is_refused_before_training(
     assert "locked" in refused(data, "--out", home / "locked" / "run")
 
 
-def test_an_empty_folder_is_filled(fit: Call, pictures: Call, home: Path) -> None:
+def test_an_empty_folder_is_filled(fit: Call, images: Call, home: Path) -> None:
     (home / "run").mkdir()
-    assert fit(pictures(beach=2, castle=2), "--out", home / "run").code == 0
+    assert fit(images(beach=2, castle=2), "--out", home / "run").code == 0
     assert set(os.listdir(home / "run")) == FILES
 
 
-def test_a_link_to_a_folder_stays_a_link(fit: Call, pictures: Call, home: Path) -> None:
+def test_a_link_to_a_folder_stays_a_link(fit: Call, images: Call, home: Path) -> None:
     (home / "real").mkdir()
     (home / "link").symlink_to("real")
-    assert fit(pictures(beach=2, castle=2), "--out", home / "link").code == 0
+    assert fit(images(beach=2, castle=2), "--out", home / "link").code == 0
     assert set(os.listdir(home / "link")) == FILES
     assert sorted(os.listdir(home)) == ["data", "link", "real"]
     assert (home / "link").is_symlink()
@@ -119,12 +119,12 @@ def test_a_link_to_a_folder_stays_a_link(fit: Call, pictures: Call, home: Path) 
 def test_a_full_disk_leaves_the_earlier_run(
     failing: int,
     fit: Call,
-    pictures: Call,
+    images: Call,
     saved_run: Path,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     shutil.copytree(saved_run, home / "run")
     before = _tree(home)
     calls, real = [0], os.replace
@@ -143,9 +143,9 @@ def test_a_full_disk_leaves_the_earlier_run(
 
 
 def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
-    fit: Call, pictures: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    fit: Call, images: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     shutil.copytree(saved_run, home / "run")
     before = _tree(home)
     monkeypatch.setattr(torch.optim.SGD, "step", lambda *_: signal.raise_signal(signal.SIGINT))
@@ -166,9 +166,9 @@ def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
 
 @pytest.mark.parametrize("place", ["ipl.datasets.read_dataset", "ipl.saving.check_target"])
 def test_ctrl_c_says_the_same_before_training(
-    place: str, fit: Call, pictures: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = pictures(beach=2, castle=2)
+    data = images(beach=2, castle=2)
     before = _tree(home)
 
     def interrupt(*_: Any, **__: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ipl.cache import cache_folder
+from ipl.support.cache import cache_folder
 
 Call = Callable[..., Any]
 
@@ -30,9 +30,9 @@ def _best(tried: list[dict[str, Any]]) -> int:
 
 @pytest.mark.parametrize(("epochs", "interval", "most"), [(6, 1, 6), (5, 2, 2), (2, 2, 1)])
 def test_auto_tries_what_the_epochs_allow_and_takes_the_best(
-    epochs: int, interval: int, most: int, fit: Call, pictures: Call, home: Path
+    epochs: int, interval: int, most: int, fit: Call, images: Call, home: Path
 ) -> None:
-    data = pictures(beach=4, castle=4, forest=4)
+    data = images(beach=4, castle=4, forest=4)
     limits = ("--epochs", epochs, "--interval", interval, "--lr", 0.02)
     result = fit(data, "--words", "auto", *limits, "--json", "--out", "run")
     told = result.json
@@ -47,8 +47,8 @@ def test_auto_tries_what_the_epochs_allow_and_takes_the_best(
     assert [word for word in entered if word] == told["words"]
 
 
-def test_the_report_shows_what_was_tried(fit: Call, pictures: Call, home: Path) -> None:
-    result = fit(pictures(beach=2, castle=2), "--words", "auto", "--epochs", 3)
+def test_the_report_shows_what_was_tried(fit: Call, images: Call, home: Path) -> None:
+    result = fit(images(beach=2, castle=2), "--words", "auto", "--epochs", 3)
     out = home / "ipl-runs" / "data-coop-auto-seed1"
     tried = json.loads((out / "config.json").read_text())["results"]["words_tried"]
     lines = [line.split() for line in result.out.splitlines()]
@@ -58,17 +58,15 @@ def test_the_report_shows_what_was_tried(fit: Call, pictures: Call, home: Path) 
     assert "ipl-runs/data-coop-auto-seed1\n" in result.out
 
 
-def test_a_fixed_number_shows_no_trials(fit: Call, pictures: Call) -> None:
-    result = fit(pictures(beach=2, castle=2), "--out", "run")
+def test_a_fixed_number_shows_no_trials(fit: Call, images: Call) -> None:
+    result = fit(images(beach=2, castle=2), "--out", "run")
     assert "taken" not in result.out
 
 
-def test_auto_with_fewer_words_than_six_to_choose_from(
-    fit: Call, pictures: Call, home: Path
-) -> None:
+def test_auto_with_fewer_words_than_six_to_choose_from(fit: Call, images: Call, home: Path) -> None:
     (home / "own.txt").write_text("stone\nwater\nsand\n")
     more = ("--epochs", 6, "--words-file", home / "own.txt", "--json", "--out", "run")
-    result = fit(pictures(beach=2, castle=2), "--words", "auto", *more)
+    result = fit(images(beach=2, castle=2), "--words", "auto", *more)
     assert result.code == 0, result.err
     assert [trial["words"] for trial in result.json["results"]["words_tried"]] == [1, 2, 3]
     (note,) = [note for note in result.json["notes"] if "auto" in note]
@@ -79,9 +77,9 @@ def test_auto_with_fewer_words_than_six_to_choose_from(
 
 @pytest.mark.parametrize(("repeats", "most"), [(55, 5), (59, 3), (62, 1)])
 def test_auto_with_a_class_name_that_leaves_little_room(
-    repeats: int, most: int, fit: Call, pictures: Call, home: Path
+    repeats: int, most: int, fit: Call, images: Call, home: Path
 ) -> None:
-    pictures(beach=1, castle=1)
+    images(beach=1, castle=1)
     name = "very " * repeats + "old castle"
     (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
     result = fit(home / "list.csv", "--words", "auto", "--epochs", 6, "--json", "--out", "run")
@@ -91,8 +89,8 @@ def test_auto_with_a_class_name_that_leaves_little_room(
     assert any(f"no more than {most} can be tried" in note for note in result.json["notes"])
 
 
-def test_auto_without_room_or_time_for_one_word(refused: Call, pictures: Call, home: Path) -> None:
-    data = pictures(beach=1, castle=1)
+def test_auto_without_room_or_time_for_one_word(refused: Call, images: Call, home: Path) -> None:
+    data = images(beach=1, castle=1)
     message = refused(data, "--words", "auto", "--epochs", 5, "--interval", 10)
     assert "(t = 10)" in message
     assert "(T = 5)" in message
@@ -102,10 +100,8 @@ def test_auto_without_room_or_time_for_one_word(refused: Call, pictures: Call, h
 
 
 @pytest.mark.parametrize("words", ["three", "1.5", "", "AUTO", "-1", "100000"])
-def test_words_that_are_neither_a_number_nor_auto(
-    words: str, refused: Call, pictures: Call
-) -> None:
-    message = refused(pictures(beach=1, castle=1), "--words", words)
+def test_words_that_are_neither_a_number_nor_auto(words: str, refused: Call, images: Call) -> None:
+    message = refused(images(beach=1, castle=1), "--words", words)
     assert "words" in message
     assert words in message
 
@@ -115,9 +111,9 @@ def test_words_that_are_neither_a_number_nor_auto(
 
 @pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
 def test_the_search_is_told_and_an_approximate_one_shown(
-    mode: str, fit: Call, pictures: Call, home: Path
+    mode: str, fit: Call, images: Call, home: Path
 ) -> None:
-    result = fit(pictures(beach=2, castle=2), "--search", mode, "--out", "run")
+    result = fit(images(beach=2, castle=2), "--search", mode, "--out", "run")
     selection = json.loads((home / "run" / "config.json").read_text())["selection"]
     assert selection["search"] == mode
     assert selection["certified"] == (mode in ("exact", "exhaustive"))
@@ -125,9 +121,9 @@ def test_the_search_is_told_and_an_approximate_one_shown(
 
 
 def test_memory_and_shortlist_arrive(
-    fit: Call, pictures: Call, monkeypatch: pytest.MonkeyPatch
+    fit: Call, images: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ipl.selection import WordChoice
+    from ipl.words.select import WordChoice
 
     seen = []
     real = WordChoice.choose
@@ -138,7 +134,7 @@ def test_memory_and_shortlist_arrive(
 
     monkeypatch.setattr(WordChoice, "choose", choose)
     more = ("--memory", 0.25, "--search", "screen", "--shortlist", 30)
-    assert fit(pictures(beach=2, castle=2), *more, "--out", "run").code == 0
+    assert fit(images(beach=2, castle=2), *more, "--out", "run").code == 0
     assert seen == [(0.25, "screen", 30)]
 
 
@@ -154,22 +150,22 @@ def test_memory_and_shortlist_arrive(
     ],
 )
 def test_a_search_that_cannot_be(
-    options: tuple[str, ...], named: str, refused: Call, pictures: Call
+    options: tuple[str, ...], named: str, refused: Call, images: Call
 ) -> None:
-    assert named in refused(pictures(beach=1, castle=1), *options)
+    assert named in refused(images(beach=1, castle=1), *options)
 
 
 # -- what is kept for the next fit ----------------------------------------------------------------
 
 
-def test_the_next_fit_has_its_words_and_pictures_from_the_cache(
-    fit: Call, ipl: Call, pictures: Call, monkeypatch: pytest.MonkeyPatch
+def test_the_next_fit_has_its_words_and_images_from_the_cache(
+    fit: Call, ipl: Call, images: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = pictures(beach=3, castle=3)
+    data = images(beach=3, castle=3)
     first = fit(data, "--words", 2, "--views", 0, "--json", "--out", "a").json
     (facts,) = [entry["facts"] for entry in ipl("cache", "--json").json["selections"]]
     assert facts["words"] == first["words"]
-    for place in ("ipl.selection.CandidateScorer.features", "ipl.selection.CandidateScorer.loss",
+    for place in ("ipl.words.CandidateScorer.features", "ipl.words.CandidateScorer.loss",
                   "ipl.backbone.Backbone.encode_image"):  # fmt: skip
         monkeypatch.setattr(place, _must_not_run)
     again = fit(
@@ -183,8 +179,8 @@ def test_the_next_fit_has_its_words_and_pictures_from_the_cache(
     assert one["words"] == first["words"][:1]
 
 
-def test_no_cache_keeps_nothing_and_gives_the_same(fit: Call, pictures: Call, home: Path) -> None:
-    data = pictures(beach=3, castle=3)
+def test_no_cache_keeps_nothing_and_gives_the_same(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=3, castle=3)
     assert fit(data, "--no-cache", "--out", "a").code == 0
     assert not cache_folder().exists()
     assert fit(data, "--out", "b").code == 0
@@ -194,11 +190,11 @@ def test_no_cache_keeps_nothing_and_gives_the_same(fit: Call, pictures: Call, ho
 
 
 def test_a_cache_that_cannot_be_written_is_only_a_warning(
-    fit: Call, pictures: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+    fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "file").write_text("mine")
     monkeypatch.setenv("IPL_CACHE", str(home / "file"))
-    result = fit(pictures(beach=3, castle=3), "--out", "run", "--json")
+    result = fit(images(beach=3, castle=3), "--out", "run", "--json")
     assert result.code == 0
     assert result.err.count("warning: The cache ") == 1
     assert (home / "file").read_text() == "mine"

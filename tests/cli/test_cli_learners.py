@@ -32,8 +32,8 @@ def test_the_list_has_all_five_with_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("learner", ["cocoop", "kgcoop", "maple", "promptsrc"])
-def test_fit_and_predict(learner: str, fit: Call, pictures: Call) -> None:
-    data = pictures(beach=2, castle=2)
+def test_fit_and_predict(learner: str, fit: Call, images: Call) -> None:
+    data = images(beach=2, castle=2)
     done = fit(data, "--learner", learner, "--words", 1, "--epochs", 1, "--interval", 1, "--json")
     assert done.json["learner"] == learner
     assert len(done.json["words"]) == 1

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from ipl.classifier import PromptClassifier
-from ipl.datasets.scenes import draw
+from ipl_scenes import draw
 
 Call = Callable[..., Any]
 
 
 @pytest.fixture
 def beach(home: Path) -> Path:
-    """Returns a picture that the saved run has not seen."""
+    """Returns an image that the saved run has not seen."""
     draw("beach", 11).save(home / "new beach.png")
     return home / "new beach.png"
 
@@ -115,18 +115,18 @@ def test_a_class_file_that_is_no_text(predict: Call, beach: Path, home: Path) ->
     assert "names.txt" in predict(beach, "--classes", home / "names.txt").error
 
 
-def test_a_folder_means_all_pictures_in_it(predict: Call, home: Path) -> None:
+def test_a_folder_means_all_images_in_it(predict: Call, home: Path) -> None:
     names = ["album/b.JPG", "album/deep/c.png", "album/é [final].png"]
     (home / "album" / "deep").mkdir(parents=True)
     for index, name in enumerate(names):
         draw("castle", index).save(home / name)
-    (home / "album" / "notes.txt").write_text("no picture")
+    (home / "album" / "notes.txt").write_text("no image")
     told = predict("album", "--json").json
     assert sorted(p["image"] for p in told["predictions"]) == sorted(names)
     assert told["skipped"] == []
 
 
-def test_a_folder_leaves_out_hidden_files_and_folders_named_like_pictures(
+def test_a_folder_leaves_out_hidden_files_and_folders_named_like_images(
     predict: Call, home: Path
 ) -> None:
     (home / "album" / "trip.jpg").mkdir(parents=True)
@@ -154,8 +154,8 @@ def test_brackets_in_a_class_are_shown(predict: Call, beach: Path) -> None:
     assert "forest [dark] " in result.out
 
 
-def test_broken_pictures_are_named_and_skipped(predict: Call, beach: Path, home: Path) -> None:
-    (home / "fake.png").write_text("not a picture")
+def test_broken_images_are_named_and_skipped(predict: Call, beach: Path, home: Path) -> None:
+    (home / "fake.png").write_text("not an image")
     result = predict(beach, "fake.png", "--json")
     assert result.code == 0
     assert [p["image"] for p in result.json["predictions"]] == [str(beach)]
@@ -165,7 +165,7 @@ def test_broken_pictures_are_named_and_skipped(predict: Call, beach: Path, home:
     assert "fake.png" in predict("fake.png").error  # nothing is left to show
 
 
-def test_missing_pictures_are_refused(predict: Call, home: Path) -> None:
+def test_missing_images_are_refused(predict: Call, home: Path) -> None:
     assert "nowhere.png" in predict("nowhere.png").error
     assert "x" * 300 in predict("x" * 300).error
     (home / "empty").mkdir()
@@ -176,19 +176,19 @@ def test_ctrl_c_stops_with_130(predict: Call, beach: Path, monkeypatch: pytest.M
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.learners.base.encode_files", interrupt)
+    monkeypatch.setattr("ipl.learners.learner.encode_files", interrupt)
     result = predict(beach)
     assert result.code == 130
     assert "nothing was written" in result.err
 
 
 def test_a_run_with_more_words_than_the_default_schedule_has_time_for(
-    ipl: Call, fit: Call, pictures: Call, home: Path
+    ipl: Call, fit: Call, images: Call, home: Path
 ) -> None:
-    from ipl.lexicon import Pool
+    from ipl.words.pool import Pool
 
     (home / "many.txt").write_text("\n".join(Pool.bundled().words[:12]))
-    data = pictures(beach=1, castle=1)
+    data = images(beach=1, castle=1)
     options = ["--words", 12, "--epochs", 12, "--m", 1, "--words-file", home / "many.txt"]
     assert fit(data, *options, "--out", home / "run").code == 0
     result = ipl("predict", home / "run", data, "--device", "cpu", "--quiet", "--json")

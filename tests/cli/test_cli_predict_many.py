@@ -1,4 +1,4 @@
-"""`ipl predict` on many pictures: patterns, standard input, formats, thresholds, memory."""
+"""`ipl predict` on many images: patterns, standard input, formats, thresholds, memory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ipl.backbone import ImageFeatures
+from ipl.backbone.encode_images import ImageFeatures
 from ipl.classifier import PromptClassifier
-from ipl.datasets.scenes import draw
-from ipl.predictions import predict_stream
+from ipl.inference.predictions import predict_stream
+from ipl_scenes import draw
 
 Call = Callable[..., Any]
 
 
 @pytest.fixture
 def album(home: Path) -> Path:
-    """Returns a folder of three pictures, one of them in a folder of its own, and a broken file."""
+    """Returns a folder of three images, one of them in a folder of its own, and a broken file."""
     folder = home / "album"
     (folder / "deep").mkdir(parents=True)
     for index, name in enumerate(("a.png", "b.jpg", "deep/c.png")):
         draw("beach", index + 20).save(folder / name)
-    (folder / "broken.png").write_text("no picture")
+    (folder / "broken.png").write_text("no image")
     return folder
 
 
@@ -158,7 +158,7 @@ def test_out_is_a_file_that_appears_whole(
         raise KeyboardInterrupt
 
     before = target.read_text()
-    monkeypatch.setattr("ipl.learners.base.encode_files", interrupt)
+    monkeypatch.setattr("ipl.learners.learner.encode_files", interrupt)
     assert predict(album, "--out", target, "--overwrite").code == 130
     assert target.read_text() == before
     assert [p.name for p in target.parent.iterdir()] == ["rows.csv"]
@@ -212,36 +212,36 @@ def test_parquet_without_its_package(
     assert not (home / "x.parquet").exists()
 
 
-def test_many_pictures_are_neither_kept_nor_taken_ahead(
+def test_many_images_are_neither_kept_nor_taken_ahead(
     saved_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Features, pixels and pictures of earlier batches are gone when the next one comes."""
+    """Features, pixels and images of earlier batches are gone when the next one comes."""
     classifier = PromptClassifier.from_pretrained(saved_run, device="cpu")
     seen: list[weakref.ref[Any]] = []
     taken, batches, size = 0, 5, 8
-    monkeypatch.setattr("ipl.predictions.BATCH", size)
-    look = classifier.look
+    monkeypatch.setattr("ipl.inference.predictions.BATCH", size)
+    look = classifier.encode_images
 
     def watched(sources: Any, *more: Any) -> ImageFeatures:
         found = look(sources, *more)
         seen.append(weakref.ref(found.features))
         return found
 
-    def pictures() -> Any:
+    def images() -> Any:
         nonlocal taken
         for index in range(batches * size):
             taken += 1
-            picture = Image.new("RGB", (32, 32), (index % 256, 9, 9))
-            seen.append(weakref.ref(picture))
-            yield picture
+            one_image = Image.new("RGB", (32, 32), (index % 256, 9, 9))
+            seen.append(weakref.ref(one_image))
+            yield one_image
 
-    classifier.look = watched  # type: ignore[method-assign]
-    for number, batch in enumerate(predict_stream(classifier, pictures()), start=1):
+    classifier.encode_images = watched  # type: ignore[method-assign]
+    for number, batch in enumerate(predict_stream(classifier, images()), start=1):
         assert len(batch) == size
         assert taken == number * size
         gc.collect()
         alive = sum(ref() is not None for ref in seen)
-        assert alive <= size + 2  # one batch of pictures, and its features
+        assert alive <= size + 2  # one batch of images, and its features
     assert number == batches
 
 
@@ -249,7 +249,7 @@ def test_rows_come_while_paths_still_do(
     predict: Call, album: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever reads may stop early: no error, and nothing more is computed."""
-    monkeypatch.setattr("ipl.predictions.BATCH", 2)
+    monkeypatch.setattr("ipl.inference.predictions.BATCH", 2)
     asked: list[int] = []
 
     class Lines(io.BytesIO):
@@ -261,7 +261,7 @@ def test_rows_come_while_paths_still_do(
         raise BrokenPipeError(32, "Broken pipe")
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Lines()))
-    monkeypatch.setattr("ipl.reports.JsonLinesWriter.write", closed)
+    monkeypatch.setattr("ipl.display.JsonLinesWriter.write", closed)
     result = predict("-", "--format", "jsonl")
     assert (result.code, result.err) == (1, "")
     assert asked == [0, 1]

@@ -14,10 +14,11 @@ import pytest
 from page_check import check_page
 
 import ipl as ipl_package
-from ipl.backbone import Backbone
-from ipl.protocols.claims import Claims
-from ipl.rating import Raters, read_study
-from ipl.serving import listen
+from ipl.apps.server import listen
+from ipl.backbone.clip import Backbone
+from ipl.bench.claims import Claims
+from ipl.explain.ratings.raters import Raters
+from ipl.explain.ratings.study import read_study
 
 CPU = ("--device", "cpu", "--quiet")
 Ipl = Callable[..., Any]
@@ -26,7 +27,7 @@ Ipl = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _loaded_once(monkeypatch: pytest.MonkeyPatch, pocket: Backbone) -> None:
     """Lets the many calls of these tests share the backbone; it is frozen."""
-    monkeypatch.setattr("ipl.saving.learner.load_backbone", lambda *_, **__: pocket)
+    monkeypatch.setattr("ipl.saving.restore.load_backbone", lambda *_, **__: pocket)
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def served(monkeypatch: pytest.MonkeyPatch, home: Path) -> list[str]:
                 for item in sorted(study.items):
                     Raters(folder, study).rate(name, item, 1 + (ord(item[0]) + number) % 5)
 
-    monkeypatch.setattr("ipl.serving.run_server", serve)
+    monkeypatch.setattr("ipl.apps.serve.run_server", serve)
     return people
 
 
@@ -155,7 +156,7 @@ def test_stopped_while_the_study_is_made(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.rating.make.train_plain", stop)
+    monkeypatch.setattr("ipl.explain.ratings.make_study.train_plain", stop)
     told = rate("--quiet")
     assert (told.code, told.out, told.err) == (130, "", "\nstopped: no study was made.\n")
     assert not (home / "run-ratings").exists()
@@ -166,7 +167,7 @@ def test_a_learner_without_words_can_be_given(
     rate: Ipl, home: Path, fit: Ipl, served: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fit("data", "--words", 0, "--out", home / "bare").code == 0
-    monkeypatch.setattr("ipl.rating.make.train_plain", None)
+    monkeypatch.setattr("ipl.explain.ratings.make_study.train_plain", None)
     assert rate("--plain", "bare", "--quiet").code == 0
     value = json.loads((home / "run-ratings" / "study.json").read_text())
     assert value["runs"][0]["plain"] == "coop without words, the run bare"
@@ -176,8 +177,8 @@ def test_only_the_page_needs_the_extra(
     ipl: Ipl, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    monkeypatch.delitem(sys.modules, "ipl.serving")
-    monkeypatch.delitem(sys.modules, "ipl.rating.app", raising=False)
+    monkeypatch.delitem(sys.modules, "ipl.apps.serve")
+    monkeypatch.delitem(sys.modules, "ipl.apps.rate.app", raising=False)
     message = ipl("rate", "run", "--data", "data").error
     assert "fastapi" in message
     assert "pip install 'ipl[serve]'" in message

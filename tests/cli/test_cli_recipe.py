@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ipl.datasets.scenes import draw
+from ipl_scenes import draw
 
 Call = Callable[..., Any]
 CLASSES = ("beach", "castle", "desert", "forest")
@@ -46,7 +46,7 @@ def test_list_and_show(ipl: Call) -> None:
     assert "base-to-novel/coop" in names
     assert "domain/maple-ipl" in names
     shown = ipl("recipe", "list").out
-    assert "CoOp + IPL, ImageNet to ten other data sets" in shown
+    assert "CoOp + IPL, ImageNet to ten other datasets" in shown
     text = ipl("recipe", "show", "base-to-novel/coop").out
     assert "learners: coop\n" in text
     assert "no recipe 'base-to-novel/cop'" in ipl("recipe", "show", "base-to-novel/cop").error

@@ -13,7 +13,7 @@ import huggingface_hub
 import pytest
 from page_check import check_page
 
-from ipl import hub
+from ipl.support import hub
 
 CPU = ("--device", "cpu", "--quiet")
 Ipl = Callable[..., Any]
@@ -53,8 +53,8 @@ def test_other_formats_and_the_command_that_repeats_it(
     assert json.loads((home / "r.json").read_text())["words"] == values["words"]
 
 
-def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], pictures: Any, home: Path) -> None:
-    data = pictures({"<script>bad": 3, "castle": 3})
+def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], images: Any, home: Path) -> None:
+    data = images({"<script>bad": 3, "castle": 3})
     assert fit(data, "--out", home / "run").code == 0
     result = ipl("report", "run", "--data", data, *CPU)
     assert result.code == 0, result.err
@@ -99,7 +99,7 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
 
 
 def test_runs_on_the_hub(ipl: Ipl, run: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub, "hub_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(run))
     before = {path.name for path in home.iterdir()}
     result = ipl("report", "ada/scenes", *CPU)
@@ -115,6 +115,6 @@ def test_runs_on_the_hub(ipl: Ipl, run: Path, home: Path, monkeypatch: pytest.Mo
 def test_runs_on_a_hub_that_is_not_there(
     ipl: Ipl, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "reachable", lambda: False)
+    monkeypatch.setattr(hub, "hub_reachable", lambda: False)
     assert "cannot be reached" in ipl("report", "ada/none", *CPU).error
     assert "cannot be reached" in ipl("compare", "run", "ada/none", *CPU).error

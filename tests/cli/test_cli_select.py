@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ipl.cache import Cache
-from ipl.selection import select_words
+from ipl.support.cache import Cache
+from ipl.words.select import select_words
 
 Call = Callable[..., Any]
 MODES = ("exact", "exhaustive", "screen", "lazy")
@@ -37,8 +37,8 @@ def test_text_shows_words_gains_and_what_is_proved(select: Call, found: Call, ho
 def test_json_is_the_selection_of_the_library(
     found: Call, three_classes: Path, words_file: Path
 ) -> None:
-    from ipl.backbone import load_backbone
-    from ipl.lexicon import Pool
+    from ipl.backbone.loading import load_backbone
+    from ipl.words.pool import Pool
 
     told = found("--seed", 3, "--no-cache")
     pocket = load_backbone("pocket", "cpu")
@@ -87,7 +87,7 @@ def test_every_mode_finds_the_best_of_a_few_words(mode: str, select: Call, found
 
 
 def test_a_shortlist_and_its_recall(select: Call, found: Call, home: Path) -> None:
-    from ipl.lexicon import Pool
+    from ipl.words.pool import Pool
 
     (home / "many.txt").write_text("\n".join(Pool.bundled().words[::150]))
     more = ("--words-file", home / "many.txt", "--search", "screen")

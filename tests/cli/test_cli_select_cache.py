@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ipl.backbone import Backbone
-from ipl.cache import Cache, cache_folder
-from ipl.lexicon import Pool
-from ipl.progress import Reporter
-from ipl.selection import CandidateScorer, select_words
+from ipl.backbone.clip import Backbone
+from ipl.support.cache import Cache, cache_folder
+from ipl.support.progress import Reporter
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer
+from ipl.words.select import select_words
 
 Call = Callable[..., Any]
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
@@ -32,8 +33,8 @@ class Ear(Reporter):
 
 @pytest.fixture
 def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes any look at a prompt or at a picture a failure."""
-    for place in ("ipl.selection.CandidateScorer.features", "ipl.selection.CandidateScorer.loss",
+    """Makes any look at a prompt or at an image a failure."""
+    for place in ("ipl.words.CandidateScorer.features", "ipl.words.CandidateScorer.loss",
                   "ipl.backbone.Backbone.encode_image"):  # fmt: skip
         monkeypatch.setattr(place, _must_not_run)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ipl.serving import Limits, listen
+from ipl.apps.limits import Limits
+from ipl.apps.server import listen
 
 Call = Callable[..., Any]
 
@@ -19,7 +20,7 @@ Call = Callable[..., Any]
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Returns the limits of each server that would have been run."""
     seen: list[Any] = []
-    monkeypatch.setattr("ipl.serving.run_server", lambda app, bound, limits: seen.append(limits))
+    monkeypatch.setattr("ipl.apps.serve.run_server", lambda app, bound, limits: seen.append(limits))
     return seen
 
 
@@ -50,7 +51,7 @@ def test_other_classes(
     ipl: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr("ipl.serving.run_server", lambda app, *_: seen.append(app))
+    monkeypatch.setattr("ipl.apps.serve.run_server", lambda app, *_: seen.append(app))
     (home / "names.txt").write_text("lake\n# by night\nisland\n")
     for given, names in (
         ('"lake, deep",island', ["lake, deep", "island"]),
@@ -79,7 +80,7 @@ def test_a_missing_package_is_named(
     missing: str, ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "ipl.serving")
+    monkeypatch.delitem(sys.modules, "ipl.apps.serve")
     message = ipl("serve", saved_run).error
     assert missing in message
     assert "pip install 'ipl[serve]'" in message

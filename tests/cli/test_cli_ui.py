@@ -15,8 +15,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from ipl.serving import listen
-from ipl.workbench.worker import THREAD
+from ipl.apps.server import listen
+from ipl.apps.workbench.fit_thread import THREAD
 
 Call = Callable[..., Any]
 
@@ -31,7 +31,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         ready()
         bench.end()
 
-    monkeypatch.setattr("ipl.workbench.run_workbench", run)
+    monkeypatch.setattr("ipl.apps.workbench.run_workbench", run)
     return seen
 
 
@@ -47,7 +47,7 @@ def test_it_says_where_it_is_and_who_can_reach_it(ipl: Call, opened: list[Any]) 
     assert [bench.browse for bench in opened] == [True, True, False]
 
 
-def test_it_opens_with_a_prompt_and_pictures(
+def test_it_opens_with_a_prompt_and_images(
     ipl: Call, saved_run: Path, three_classes: Path, opened: list[Any]
 ) -> None:
     told = ipl("ui", saved_run, "--data", three_classes, "--port", 0)
@@ -55,7 +55,7 @@ def test_it_opens_with_a_prompt_and_pictures(
     (bench,) = opened
     assert bench.classifier.classes_ == ["beach", "castle", "forest"]
     assert bench.backbone is bench.classifier.learner_.backbone
-    assert bench.pictures.names == ("beach", "castle", "forest")
+    assert bench.images.names == ("beach", "castle", "forest")
     assert bench.opened == saved_run.name
 
 
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said(ipl: Call, home: Path, opened: list[Any]) -> None
 
 def test_a_missing_package_is_named(ipl: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gradio", None)
-    monkeypatch.delitem(sys.modules, "ipl.workbench", raising=False)
+    monkeypatch.delitem(sys.modules, "ipl.apps.workbench", raising=False)
     message = ipl("ui").error
     assert "gradio" in message
     assert "pip install 'ipl[ui]'" in message

@@ -1,4 +1,4 @@
-"""Small data sets in the published layouts, of empty files: no reader may open one."""
+"""Small datasets in the published layouts, of empty files: no reader may open one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def touch(root: Path, *names: str) -> Path:
 
 
 def rows(classes: Sequence[str], each: int, start: int = 0) -> Rows:
-    """Returns rows of a split file: `each` pictures of every class."""
+    """Returns rows of a split file: `each` images of every class."""
     numbers = range(start, start + each)
     return [[f"{c}/{n:03d}.jpg", label, c] for label, c in enumerate(classes) for n in numbers]
 
@@ -32,7 +32,7 @@ def write_split(file: Path, **parts: Any) -> Path:
 
 
 def pets(root: Path, train: int = 3, test: int = 2) -> Path:
-    """Returns a root with a small OxfordPets, all pictures there."""
+    """Returns a root with a small OxfordPets, all images there."""
     split = {"train": rows(["Tabby_Cat", "pug"], train), "val": []}
     split["test"] = rows(["Tabby_Cat", "pug"], test, start=train)
     write_split(root / "oxford_pets/split_zhou_OxfordPets.json", **split)
@@ -41,7 +41,7 @@ def pets(root: Path, train: int = 3, test: int = 2) -> Path:
 
 
 def imagenet(root: Path, wnids: Sequence[str] = ("n01", "n02", "n03")) -> Path:
-    """Returns a root with a small ImageNet: two training pictures and one test picture a class."""
+    """Returns a root with a small ImageNet: two training images and one test image a class."""
     names = ["tench", "missile", "missile"]
     lines = "".join(f"{wnid} {name}\n" for wnid, name in zip(wnids, names, strict=False))
     touch(root / "imagenet", "classnames.txt")

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ipl.datasets import archive as archive_room
-from ipl.datasets import unpack
-from ipl.errors import DataError, IplError
+from ipl.datasets.archive import unpack
+from ipl.support.errors import DataError, IplError
 
 FILES = {"pets/images/a.jpg": b"a" * 3000, "pets/b.txt": b"", "README": b"hello"}
 

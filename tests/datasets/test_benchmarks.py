@@ -10,21 +10,20 @@ from pathlib import Path
 import pytest
 from split_helpers import pets, rows, write_split
 
-from ipl.datasets import (
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.benchmarks import (
     BENCHMARKS,
     DOMAIN_SETS,
     Benchmark,
-    Item,
-    check_files,
-    missing_files,
-    read_benchmark,
-    read_dataset,
-    sample_shots,
-    scenes_dataset,
     teacher_template_of,
     template_of,
 )
-from ipl.errors import ConfigError, DataError
+from ipl.datasets.dataset import Item
+from ipl.datasets.fewshot import sample_shots
+from ipl.datasets.presence import check_files, missing_files
+from ipl.datasets.readers import read_dataset
+from ipl.datasets.scenes import scenes_dataset
+from ipl.support.errors import ConfigError, DataError
 
 TEST_SIZES = {
     "imagenet": 50_000,
@@ -122,7 +121,7 @@ def test_eurosat_folder_names_become_words(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_shots_are_those_of_the_published_algorithm(seed: int, tmp_path: Path) -> None:
-    # Labels appear in another order than they count, one class is short of pictures.
+    # Labels appear in another order than they count, one class is short of images.
     train = rows(["a", "b", "c"], 30)
     train = [r for r in train if r[1] == 2] + [r for r in train if r[1] == 0][:9] + train[30:60]
     split = {"train": train, "test": rows(["a", "b", "c"], 1, 40)}
@@ -142,7 +141,7 @@ def test_shots_are_those_of_the_published_algorithm(seed: int, tmp_path: Path) -
 # -- what is there, and what is not ---------------------------------------------------------------
 
 
-def test_reading_needs_no_picture_and_missing_ones_are_named(tmp_path: Path) -> None:
+def test_reading_needs_no_image_and_missing_ones_are_named(tmp_path: Path) -> None:
     dataset = read_benchmark("oxford_pets", pets(tmp_path))
     assert missing_files(dataset.train) == []
     check_files("oxford_pets", dataset.train)
@@ -161,7 +160,7 @@ def test_a_folder_with_a_split_file_is_read_by_that(tmp_path: Path) -> None:
     assert read_dataset(root / "oxford_pets") == read_benchmark("oxford_pets", root)
 
 
-def test_a_folder_that_is_missing_lacks_all_its_pictures(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_lacks_all_its_images(tmp_path: Path) -> None:
     items = [Item(tmp_path / "no/1.jpg", 0), Item(tmp_path / "no/2.jpg", 1)]
     assert missing_files(items) == [item.path for item in items]
 
@@ -169,13 +168,13 @@ def test_a_folder_that_is_missing_lacks_all_its_pictures(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("oxford_pet", "no data set 'oxford_pet'.*Did you mean 'oxford_pets'"),
+        ("oxford_pet", "no dataset 'oxford_pet'.*Did you mean 'oxford_pets'"),
         ("qqq", "Known: imagenet, .*scenes"),
-        ("pacs/", "'pacs/' is no data set"),
-        ("../pacs", "is no data set"),
-        ("pacs/..", "is no data set"),
-        ("pacs/photo/dog", "is no data set"),
-        ("", "no data set ''"),
+        ("pacs/", "'pacs/' is no dataset"),
+        ("../pacs", "is no dataset"),
+        ("pacs/..", "is no dataset"),
+        ("pacs/photo/dog", "is no dataset"),
+        ("", "no dataset ''"),
     ],
 )
 def test_names_that_are_not_known(name: str, said: str, tmp_path: Path) -> None:
@@ -195,7 +194,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_the_drawn_scenes_are_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = partial(scenes_dataset, train=1, test=1)
-    monkeypatch.setattr("ipl.datasets.scenes_set.scenes_dataset", few)
+    monkeypatch.setattr("ipl.datasets.scenes.scenes_dataset", few)
     first = read_benchmark("scenes", tmp_path)
     assert first.name == "scenes"
     assert len(first.train) == len(first.test) == 20

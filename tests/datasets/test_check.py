@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from split_helpers import imagenet, pets, touch, write_split
 
-from ipl.datasets import BENCHMARKS, DOMAIN_SETS, SetState, check_root
-from ipl.errors import ConfigError, DataError
+from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS
+from ipl.datasets.check import SetState, check_root
+from ipl.support.errors import ConfigError, DataError
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_missing_images_of_a_domain(tmp_path: Path) -> None:
 
 
 def test_names_and_roots_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no data set 'dtdd'. Did you mean 'dtd'"):
+    with pytest.raises(ConfigError, match="no dataset 'dtdd'. Did you mean 'dtd'"):
         check_root(tmp_path, ["dtd", "dtdd"])
     with pytest.raises(DataError, match="No such folder: .*nowhere"):
         check_root(tmp_path / "nowhere")

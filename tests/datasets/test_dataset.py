@@ -1,4 +1,4 @@
-"""Class names and lists of (path, label): what a data set accepts and how it is cut down."""
+"""Class names and lists of (path, label): what a dataset accepts and how it is cut down."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ipl.datasets import Dataset, Item, check_class_names, clean_class_name
-from ipl.errors import DataError
+from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
+from ipl.support.errors import DataError
 
 
 def _items(*labels: int) -> tuple[Item, ...]:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from split_helpers import rows, touch, write_split
 
-from ipl.datasets import Dataset, Item, check_same_classes, read_benchmark
-from ipl.errors import DataError
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.domains import check_same_classes
+from ipl.support.errors import DataError
 
 FILES = [
     f"{d}/{c}/{n}.png" for d in ("photo", "sketch") for c in ("big_dog", "cat") for n in (2, 1)

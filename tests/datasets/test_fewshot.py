@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ipl.datasets import Dataset, Item, sample_shots, split_base_novel
-from ipl.errors import ConfigError
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.fewshot import sample_shots, split_base_novel
+from ipl.support.errors import ConfigError
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def _global_random() -> Iterator[None]:
 
 
 def _split(seed: int) -> list[Item]:
-    """Returns a split of seven classes of 1 to 25 pictures, its labels in no order at all."""
+    """Returns a split of seven classes of 1 to 25 images, its labels in no order at all."""
     items = [
         Item(Path(f"{label}/{number}.jpg"), label)
         for label, count in enumerate((20, 5, 16, 17, 1, 25, 3))
@@ -81,7 +82,7 @@ def test_halves(classes: int, base: int) -> None:
     assert second.class_names == names[base:]
     for half, start in ((first, 0), (second, base)):
         assert len(half.train) == len(half.test) == len(half.class_names)
-        # A picture keeps its class: the name its label stands for is the one it had.
+        # An image keeps its class: the name its label stands for is the one it had.
         for item in (*half.train, *half.test):
             assert item.path.stem == str(item.label + start)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from split_helpers import imagenet, touch
 
-from ipl.datasets import Item, check_class_names, read_benchmark
-from ipl.errors import DataError
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.dataset import Item, check_class_names
+from ipl.support.errors import DataError
 
 V2 = "imagenetv2/imagenetv2-matched-frequency-format-val"
 
@@ -52,7 +53,7 @@ def test_imagenet_whose_parts_differ(tmp_path: Path) -> None:
         read_benchmark("imagenet", root)
 
 
-def test_imagenet_with_loose_test_pictures(tmp_path: Path) -> None:
+def test_imagenet_with_loose_test_images(tmp_path: Path) -> None:
     root = imagenet(tmp_path)
     (root / "imagenet/images/val").rename(tmp_path / "elsewhere")
     touch(root / "imagenet/images/val", "ILSVRC2012_val_00000001.JPEG")

@@ -1,4 +1,4 @@
-"""Opening pictures of every kind, upright and in RGB, and saying why one cannot be opened."""
+"""Opening images of every kind, upright and in RGB, and saying why one cannot be opened."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from ipl.datasets import UnreadableImageError, open_image, small_jpeg
-from ipl.datasets.images import is_image_name, is_litter
-from ipl.datasets.scenes import draw
+from ipl.datasets.images import (
+    UnreadableImageError,
+    is_image_name,
+    is_litter,
+    open_image,
+    small_jpeg,
+)
+from ipl_scenes import draw
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +68,7 @@ def test_sixteen_bits_keep_their_tones(name: str, scene: Image.Image, tmp_path: 
     assert np.abs(opened - grey[..., None]).max() <= 1
 
 
-def test_a_picture_is_turned_upright(scene: Image.Image, tmp_path: Path) -> None:
+def test_a_image_is_turned_upright(scene: Image.Image, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was held on its side
     scene.resize((64, 32)).save(tmp_path / "a.png", exif=exif)
@@ -73,7 +78,7 @@ def test_a_picture_is_turned_upright(scene: Image.Image, tmp_path: Path) -> None
     assert np.array_equal(_pixels(opened), _pixels(turned))
 
 
-def test_of_an_animation_the_first_picture(tmp_path: Path) -> None:
+def test_of_an_animation_the_first_image(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
     assert open_image(tmp_path / "a.gif").getpixel((4, 4)) == (255, 0, 0)
@@ -90,7 +95,7 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
     [(b"", "not an image"), (b"hello", "not an image"), (b"\x89PNG\r\n\x1a\n", "")],
     ids=["empty", "text", "header alone"],
 )
-def test_what_is_no_picture(content: bytes, reason: str, tmp_path: Path) -> None:
+def test_what_is_no_image(content: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(content)
     with pytest.raises(UnreadableImageError, match=f"a.png: .*{reason}"):
@@ -186,7 +191,7 @@ def test_threads_leave_the_filters_of_warnings_alone(scene: Image.Image, tmp_pat
     ("name", "image"),
     [("a.JPG", True), ("a.b.tiff", True), ("a", False), ("jpg", False), ("a.txt", False)],
 )
-def test_names_of_pictures(name: str, image: bool) -> None:
+def test_names_of_images(name: str, image: bool) -> None:
     assert is_image_name(Path(name)) is image
 
 

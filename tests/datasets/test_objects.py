@@ -1,4 +1,4 @@
-"""Data sets of other libraries, known by what they offer: stand-ins with the same protocol."""
+"""Datasets of other libraries, known by what they offer: stand-ins with the same protocol."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ipl.datasets import Dataset, Item, Picture, UnreadableImageError, open_image, read_dataset
-from ipl.errors import DataError
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
+from ipl.datasets.readers import read_dataset
+from ipl.support.errors import DataError
 
 
 class ClassLabel:
@@ -49,20 +51,20 @@ class HuggingFace:
 
 
 class Torchvision:
-    """A data set of pairs, as torchvision's are, with whatever fields are given."""
+    """A dataset of pairs, as torchvision's are, with whatever fields are given."""
 
-    def __init__(self, pictures: list[Any], **fields: Any) -> None:
-        self.pictures = pictures
+    def __init__(self, folder_of_images: list[Any], **fields: Any) -> None:
+        self.folder_of_images = folder_of_images
         self.__dict__.update(fields)
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.folder_of_images)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        return self.pictures[index], -1
+        return self.folder_of_images[index], -1
 
 
-def test_hugging_face_is_read_without_taking_a_picture() -> None:
+def test_hugging_face_is_read_without_taking_a_image() -> None:
     data = HuggingFace([1, 0, 1])
     dataset = read_dataset(data)
     assert dataset.name == "pets"
@@ -135,10 +137,10 @@ def test_torchvision_by_files_and_labels(field: str) -> None:
 
 
 def test_torchvision_in_memory() -> None:
-    pictures = [Image.new("RGB", (2, 2), color) for color in ("red", "blue")]
-    dataset = read_dataset(Torchvision(pictures, classes=["a", "b"], targets=[1, 0]))
+    folder_of_images = [Image.new("RGB", (2, 2), color) for color in ("red", "blue")]
+    dataset = read_dataset(Torchvision(folder_of_images, classes=["a", "b"], targets=[1, 0]))
     source = dataset.train[1].path
-    assert isinstance(source, Picture)
+    assert isinstance(source, ImageSource)
     assert open_image(source).getpixel((0, 0)) == (0, 0, 255)
     assert [item.label for item in dataset.train] == [1, 0]
 
@@ -157,18 +159,18 @@ def test_names_that_are_tuples_are_a_published_list() -> None:
     assert dataset.alike
 
 
-def test_what_is_no_picture_is_named() -> None:
+def test_what_is_no_image_is_named() -> None:
     dataset = read_dataset(Torchvision([[1.0], [2.0]], classes=["a", "b"], targets=[0, 1]))
-    with pytest.raises(UnreadableImageError, match=r"train\[0\]: a list, not a picture; its data"):
+    with pytest.raises(UnreadableImageError, match=r"train\[0\]: a list, not an image; its data"):
         open_image(dataset.train[0].path)
 
 
-def test_a_picture_that_cannot_be_taken_out() -> None:
+def test_a_image_that_cannot_be_taken_out() -> None:
     def broken() -> Any:
         raise OSError("image file is truncated (3 bytes not processed)")
 
     with pytest.raises(UnreadableImageError, match=r"pets\[3\]: the file is truncated"):
-        open_image(Picture("pets[3]", broken))
+        open_image(ImageSource("pets[3]", broken))
 
 
 def test_a_dataset_is_returned_as_it_is() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ipl.datasets import read_dataset, read_folder
-from ipl.errors import DataError
+from ipl.datasets.readers import read_dataset, read_folder
+from ipl.support.errors import DataError
 
 
 def _touch(root: Path, *names: str) -> Path:
@@ -82,7 +82,7 @@ def test_litter_is_no_reason_to_fail(tmp_path: Path) -> None:
     assert len(dataset.train) == 2
 
 
-def test_hidden_folders_and_folders_named_like_pictures_are_passed_over(tmp_path: Path) -> None:
+def test_hidden_folders_and_folders_named_like_images_are_passed_over(tmp_path: Path) -> None:
     root = _touch(tmp_path, "a/1.png", "a/.ipynb_checkpoints/1-checkpoint.png", "b/1.png")
     (root / "b" / "trip.jpg").mkdir()
     assert _found(read_folder(root).train, root) == [("a/1.png", 0), ("b/1.png", 1)]
@@ -136,7 +136,7 @@ def test_no_such_path(name: str, tmp_path: Path) -> None:
 
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "data.xlsx").write_bytes(b"")
-    with pytest.raises(DataError, match=r"data\.xlsx is not a data set"):
+    with pytest.raises(DataError, match=r"data\.xlsx is not a dataset"):
         read_dataset(tmp_path / "data.xlsx")
 
 

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ipl.datasets import Dataset, Item, read_benchmark, scenes, scenes_set
-from ipl.errors import DataError
+import ipl_scenes as scenes
+from ipl.datasets import scenes as scenes_set
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.dataset import Dataset, Item
+from ipl.support.errors import DataError
 
 CLASSES = (
     "beach desert forest mountain snowfield volcano waterfall lake island canyon skyline village "
@@ -23,7 +26,7 @@ SAMPLES = [(name, style) for name in scenes.CLASSES[::4] for style in scenes.STY
 
 
 def _digest(samples: list[tuple[str, str]]) -> str:
-    """Return one hash over the pixels of picture 5 of each sample."""
+    """Return one hash over the pixels of image 5 of each sample."""
     total = hashlib.sha256()
     for name, style in samples:
         total.update(scenes.draw(name, 5, style).tobytes())
@@ -31,11 +34,11 @@ def _digest(samples: list[tuple[str, str]]) -> str:
 
 
 def _thumbnails(indices: range) -> NDArray[np.float64]:
-    """Return raw 12 x 12 pixels of every class, as classes x pictures x values."""
+    """Return raw 12 x 12 pixels of every class, as classes x images x values."""
     rows = []
     for name in scenes.CLASSES:
         small = [scenes.draw(name, index).resize((12, 12)) for index in indices]
-        rows.append([np.asarray(picture, dtype=np.float64).ravel() for picture in small])
+        rows.append([np.asarray(image, dtype=np.float64).ravel() for image in small])
     return np.array(rows)
 
 
@@ -47,12 +50,12 @@ def test_names_and_their_order() -> None:
 
 @pytest.mark.parametrize("style", scenes.STYLES)
 @pytest.mark.parametrize("name", scenes.CLASSES)
-def test_every_class_in_every_style_is_a_picture(name: str, style: str) -> None:
+def test_every_class_in_every_style_is_a_image(name: str, style: str) -> None:
     drawn = [scenes.draw(name, index, style) for index in (0, 1, 100_003)]
-    for picture in drawn:
-        assert (picture.mode, picture.size) == ("RGB", (96, 96))
-        assert np.asarray(picture).std() > 8, "the picture is almost one flat colour"
-    assert len({picture.tobytes() for picture in drawn}) == 3
+    for image in drawn:
+        assert (image.mode, image.size) == ("RGB", (96, 96))
+        assert np.asarray(image).std() > 8, "the image is almost one flat colour"
+    assert len({image.tobytes() for image in drawn}) == 3
 
 
 def test_the_same_triple_gives_the_same_bytes_again() -> None:
@@ -115,7 +118,7 @@ def test_a_negative_index_is_an_error() -> None:
         scenes.draw("lake", -1)
 
 
-def test_the_contact_sheet_holds_the_pictures_it_says() -> None:
+def test_the_contact_sheet_holds_the_images_it_says() -> None:
     sheet = scenes.contact_sheet("sketch", columns=2, names=("lake", "castle"))
     right = sheet.width - 4
     for row, name in enumerate(("lake", "castle")):

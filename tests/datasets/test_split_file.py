@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from split_helpers import rows, write_split
 
-from ipl.datasets import Item
+from ipl.datasets.dataset import Item
 from ipl.datasets.split_file import read_split
-from ipl.errors import DataError
+from ipl.support.errors import DataError
 
 GOOD = {"train": rows(["a", "b"], 2), "test": rows(["a", "b"], 1, 2)}
 

@@ -1,4 +1,4 @@
-"""What the tests of learners share: a batch of pictures."""
+"""What the tests of learners share: a batch of images."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone
-from ipl.learners import Batch
+from ipl.backbone.clip import Backbone
+from ipl.learners.batch import Batch
 
 
 @pytest.fixture(scope="module")
 def batch(pocket: Backbone) -> Batch:
-    """Returns four random pictures of three classes."""
+    """Returns four random images of three classes."""
     pixels = torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         features = normalize(pocket.encode_image(pixels), dim=-1)

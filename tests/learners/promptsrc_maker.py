@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ipl.backbone import Backbone
-from ipl.learners import PromptSRC
+from ipl.backbone.clip import Backbone
+from ipl.learners.promptsrc import PromptSRC
 
 NAMES = ["cat", "starry_night", "pirate ship"]
 WORDS = ["furry", "blue"]

@@ -7,8 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone import Backbone
-from ipl.learners import Batch, CoCoOp, CoOp, cocoop
+from ipl.backbone.clip import Backbone
+from ipl.learners import cocoop
+from ipl.learners.batch import Batch
+from ipl.learners.cocoop import CoCoOp
+from ipl.learners.coop import CoOp
 
 NAMES = ["cat", "starry night", "pirate ship"]
 WORDS = ["furry", "blue"]

@@ -7,9 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone import Backbone
-from ipl.errors import ConfigError
-from ipl.learners import Batch, CoOp, Learner, learner_class
+from ipl.backbone.clip import Backbone
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.learner import Learner
+from ipl.learners.registry import learner_class
+from ipl.support.errors import ConfigError
 from ipl.training.loop import train
 
 NAMES = ["cat", "starry night", "pirate ship"]
@@ -37,7 +40,7 @@ def few(few_images: Images) -> Batch:
 
 @pytest.fixture
 def batch(pocket: Backbone) -> Batch:
-    """Returns three pictures with everything a learner may look at."""
+    """Returns three images with everything a learner may look at."""
     pixels = torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         features = normalize(pocket.encode_image(pixels), dim=-1)
@@ -136,7 +139,7 @@ def test_a_global_seed_has_no_say(pocket: Backbone, name: str) -> None:
 
 
 class Still:
-    """The same pictures in every epoch."""
+    """The same images in every epoch."""
 
     def __init__(self, batch: Batch) -> None:
         self.seen = batch

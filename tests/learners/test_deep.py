@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ipl.backbone import Backbone
-from ipl.learners.deep import replace_rows
+from ipl.backbone.clip import Backbone
+from ipl.learners.deep_prompts import replace_rows
 
 
 def random_rows(*shape: int, seed: int = 0) -> Tensor:

@@ -12,9 +12,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
 
-from ipl.backbone import Backbone
+from ipl.backbone.clip import Backbone
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.learners import Learner, MaPLe, PromptSRC
+from ipl.learners.learner import Learner
+from ipl.learners.maple import MaPLe
+from ipl.learners.promptsrc import PromptSRC
 
 NAMES = ["cat", "starry night", "pirate ship"]
 WORDS = ["furry", "blue"]

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from ipl import PromptClassifier
-from ipl.backbone import Backbone
-from ipl.datasets import Dataset
-from ipl.errors import SavedRunError
-from ipl.learners import learner_class, registry
+from ipl.backbone.clip import Backbone
+from ipl.datasets.dataset import Dataset
+from ipl.learners import registry
+from ipl.learners.registry import learner_class
+from ipl.support.errors import SavedRunError
 
 DOCS = Path(__file__).parents[2] / "docs" / "learners.md"
 

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from ipl.backbone import Backbone
-from ipl.learners import Batch, CoOp, KgCoOp
+from ipl.backbone.clip import Backbone
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.kgcoop import KgCoOp
 
 NAMES = ["cat", "starry_night", "pirate ship"]
 Images = tuple[torch.Tensor, torch.Tensor]

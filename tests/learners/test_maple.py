@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone import Backbone
-from ipl.learners import Batch, MaPLe
-from ipl.prompts import Soft, Text
+from ipl.backbone.clip import Backbone
+from ipl.learners.batch import Batch
+from ipl.learners.maple import MaPLe
+from ipl.prompts.layout import FixedText, Soft
 
 NAMES = ["cat", "starry night", "pirate ship"]
 WORDS = ["furry", "blue"]
@@ -33,7 +34,7 @@ def pixels() -> Tensor:
 def test_layouts() -> None:
     plain = MaPLe.layout_for(0, 2)
     assert plain.readable() == "[V V] of a {cls}."
-    assert plain.segments[1:3] == (Soft(2, init="a photo"), Text("of a"))
+    assert plain.segments[1:3] == (Soft(2, init="a photo"), FixedText("of a"))
     assert MaPLe.layout_for(2, 2).readable() == "[V V] *_* [V V] *_* [V V] {cls}."
     assert [group.std for group in MaPLe.layout_for(2, 2).groups] == [0.01, 0.01, 0.02]
     assert MaPLe.layout_for(0, 3).groups[0].init is None

@@ -14,12 +14,16 @@ from promptsrc_maker import make
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, encode_files
-from ipl.datasets import Dataset
-from ipl.learners import Batch, CoOp, MaPLe, PromptSRC
-from ipl.learners.templates import IMAGENET_TEMPLATES
-from ipl.progress import SILENT
-from ipl.selection import Seen
+from ipl.backbone.clip import Backbone
+from ipl.backbone.encode_images import encode_files
+from ipl.backbone.shots import LabelledFeatures
+from ipl.datasets.dataset import Dataset
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.imagenet_templates import IMAGENET_TEMPLATES
+from ipl.learners.maple import MaPLe
+from ipl.learners.promptsrc import PromptSRC
+from ipl.support.progress import SILENT
 from ipl.training import views
 
 CLEAN = ["cat", "starry night", "pirate ship"]
@@ -179,16 +183,16 @@ def test_gradients_of_each_term(pocket: Backbone, batch: Batch) -> None:
 
 
 @pytest.fixture(scope="module")
-def shots(pocket: Backbone, scenes: Dataset) -> Seen:
+def shots(pocket: Backbone, scenes: Dataset) -> LabelledFeatures:
     items = tuple(scenes.train[:5])
-    return Seen(items, encode_files(pocket, [item.path for item in items]).features, ())
+    return LabelledFeatures(items, encode_files(pocket, [item.path for item in items]).features, ())
 
 
 @pytest.mark.parametrize("number", [0, 2, "fresh"])
 @pytest.mark.parametrize("room", [views.BANK_BYTES, 0])
 def test_the_frozen_features_are_of_the_same_crops(
     pocket: Backbone,
-    shots: Seen,
+    shots: LabelledFeatures,
     number: int | str,
     room: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -209,7 +213,9 @@ def test_the_frozen_features_are_of_the_same_crops(
 
 
 @pytest.mark.parametrize("number", [0, 2, "fresh"])
-def test_learners_get_what_they_look_at(pocket: Backbone, shots: Seen, number: int | str) -> None:
+def test_learners_get_what_they_look_at(
+    pocket: Backbone, shots: LabelledFeatures, number: int | str
+) -> None:
     for kind, features, pixels in ((PromptSRC, 1, 1), (MaPLe, 0, 1), (CoOp, 1, 0)):
         source = views.make_views(number, kind, pocket, shots, 1, SILENT)
         batch = source.batch(0, torch.tensor([0, 3]))

@@ -10,14 +10,18 @@ import torch
 from promptsrc_maker import NAMES, WORDS, make
 from torch import Tensor
 
-from ipl.backbone import Backbone
-from ipl.learners import Batch, CoOp, Learner, PromptSRC, Recipe
+from ipl.backbone.clip import Backbone
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.learner import Learner
+from ipl.learners.promptsrc import PromptSRC
+from ipl.learners.recipe import Recipe
 from ipl.training import loop
 from ipl.training.loop import Average, train
 
 
 class Still:
-    """The same few pictures in every epoch; keeps a copy of the vectors as an epoch begins."""
+    """The same few images in every epoch; keeps a copy of the vectors as an epoch begins."""
 
     def __init__(self, learner: Learner, batch: Batch) -> None:
         self.learner, self.seen = learner, batch

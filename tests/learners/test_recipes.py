@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ipl.errors import ConfigError
-from ipl.learners import PROTOCOLS, Recipe, learner_class
+from ipl.learners.recipe import PROTOCOLS, Recipe
+from ipl.learners.registry import learner_class
+from ipl.support.errors import ConfigError
 
 BASE, CROSS = "base-to-novel", "cross-dataset"
 # epochs T, interval t, batch, lr, m, depth, mean and std of the average over epochs

@@ -10,8 +10,11 @@ from types import ModuleType
 
 import pytest
 
-from ipl.errors import ConfigError
-from ipl.learners import CoOp, Learner, known_learners, learner_class, register, registry
+from ipl.learners import registry
+from ipl.learners.coop import CoOp
+from ipl.learners.learner import Learner
+from ipl.learners.registry import known_learners, learner_class, register
+from ipl.support.errors import ConfigError
 
 FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
 

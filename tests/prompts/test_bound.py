@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ipl.backbone import Backbone
-from ipl.errors import ConfigError, DataError
-from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text, bind, initial_soft
+from ipl.backbone.clip import Backbone
+from ipl.prompts.bound_prompts import bind, initial_soft
+from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
+from ipl.support.errors import ConfigError, DataError
 
 NAMES = ["cat", "starry night", "pirate ship at sea"]
 
@@ -55,7 +56,7 @@ def test_class_names_may_stand_first(pocket: Backbone) -> None:
 
 def test_plain_prompts_give_the_plain_text_features(pocket: Backbone) -> None:
     """Soft vectors that hold the embeddings of "a photo of a" are that prompt."""
-    layout = PromptLayout((SOS, Soft(4, init="a photo of a"), ClassName(), Text("."), EOS))
+    layout = PromptLayout((SOS, Soft(4, init="a photo of a"), ClassName(), FixedText("."), EOS))
     bound = bind(layout, pocket, NAMES)
     soft = initial_soft(layout, pocket, torch.Generator())
     ours = pocket.encode_text(bound.assemble(soft), bound.eos)

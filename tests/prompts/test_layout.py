@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ipl.errors import ConfigError
-from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text, WordSlot
+from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft, WordSlot
+from ipl.support.errors import ConfigError
 
-MAPLE_LIKE = PromptLayout((SOS, Soft(2), Text("of a"), ClassName(), Text("."), EOS))
+MAPLE_LIKE = PromptLayout((SOS, Soft(2), FixedText("of a"), ClassName(), FixedText("."), EOS))
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 7])

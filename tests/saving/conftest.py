@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ipl.saving import SavedPrompt
+from ipl.saving.format import SavedPrompt
 
 
 @pytest.fixture(scope="session")

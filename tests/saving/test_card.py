@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ipl.saving import SavedPrompt, model_card
+from ipl.saving.card import model_card
+from ipl.saving.format import SavedPrompt
 
 Make = Callable[..., SavedPrompt]
 Call = Callable[..., str]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ipl import PromptClassifier
-from ipl.backbone import Backbone
-from ipl.errors import SavedRunError
-from ipl.saving import read_run
-from ipl.saving.fields import FIELDS, OrNull
+from ipl.backbone.clip import Backbone
+from ipl.saving.format import read_run
+from ipl.saving.schema import FIELDS, OrNull
+from ipl.support.errors import SavedRunError
 
 VERSION_1 = Path(__file__).parent / "version-1"
 Edit = Callable[[str, Any], Path]

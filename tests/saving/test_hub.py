@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ipl import PromptClassifier, hub
-from ipl.backbone import Backbone
-from ipl.errors import ConfigError, SavedRunError
-from ipl.saving import find_run
+from ipl import PromptClassifier
+from ipl.backbone.clip import Backbone
+from ipl.saving.sharing import find_run
+from ipl.support import hub
+from ipl.support.errors import ConfigError, SavedRunError
 
 VERSION_1 = Path(__file__).parent / "version-1"
 
@@ -52,7 +53,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     for stand in (create_repo, upload_folder, snapshot_download):
         monkeypatch.setattr(huggingface_hub, stand.__name__, stand)
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub, "hub_reachable", lambda: True)
     monkeypatch.chdir(tmp_path)
     return root
 
@@ -67,8 +68,8 @@ def test_pushed_and_fetched_it_predicts_the_same(stand_in: Path, pocket: Backbon
     assert 'from_pretrained("ada/scenes")' in card
     (stand_in / "ada/scenes/evil.pkl").write_bytes(b"never fetched")
     second = PromptClassifier.from_pretrained("ada/scenes", pocket, revision="v2")
-    picture = Image.new("RGB", (80, 64), (120, 90, 10))
-    np.testing.assert_array_equal(first.predict_proba([picture]), second.predict_proba([picture]))
+    image = Image.new("RGB", (80, 64), (120, 90, 10))
+    np.testing.assert_array_equal(first.predict_proba([image]), second.predict_proba([image]))
     fetched = find_run("ada/scenes", "v2")
     assert sorted(p.name for p in fetched.iterdir()) == [
         "README.md",
@@ -96,7 +97,7 @@ def test_a_name_that_the_hub_does_not_have(stand_in: Path) -> None:
 def test_without_network_there_is_one_sentence(
     stand_in: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "reachable", lambda: False)
+    monkeypatch.setattr(hub, "hub_reachable", lambda: False)
     with pytest.raises(SavedRunError, match="hub cannot be reached, nor has its local cache one"):
         PromptClassifier.from_pretrained("ada/scenes")
     with pytest.raises(SavedRunError, match="Cannot push ada/x: the .* hub cannot be reached"):

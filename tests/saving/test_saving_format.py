@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from ipl.errors import IplError, SavedRunError
-from ipl.saving import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
+from ipl.saving.format import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
+from ipl.support.errors import IplError, SavedRunError
 
 Make = Callable[..., SavedPrompt]
 

@@ -15,9 +15,9 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from ipl import PromptClassifier
-from ipl.backbone import Backbone
-from ipl.errors import BackboneError, SavedRunError
-from ipl.saving.fields import FIELDS, OrNull
+from ipl.backbone.clip import Backbone
+from ipl.saving.schema import FIELDS, OrNull
+from ipl.support.errors import BackboneError, SavedRunError
 
 # A folder for each version of the format, never written again: later versions must read it.
 VERSIONS = {1: Path(__file__).parent / "version-1"}
@@ -25,7 +25,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "format.md"
 
 
 @pytest.fixture
-def picture() -> Image.Image:
+def image() -> Image.Image:
     """Returns a slope of light that no version of Pillow draws differently."""
     slope = np.add.outer(np.arange(64) * 2, np.arange(64) * 2)[..., None] * np.array([1, 0.8, 0.6])
     return Image.fromarray(slope.clip(0, 255).astype(np.uint8))
@@ -37,15 +37,15 @@ def run(tmp_path: Path) -> Path:
     return Path(shutil.copytree(VERSIONS[1], tmp_path / "run"))
 
 
-def test_version_1(pocket: Backbone, picture: Image.Image) -> None:
+def test_version_1(pocket: Backbone, image: Image.Image) -> None:
     loaded = PromptClassifier.from_pretrained(VERSIONS[1], pocket)
     assert loaded.prompt_ == "[V] *dark* [V] *wall* [V] {cls}."
     assert loaded.classes_ == ["beach", "snowfield", "castle"]
     np.testing.assert_allclose(
-        loaded.predict_proba([picture]), [[0.62116, 0.35967, 0.01917]], atol=1e-3
+        loaded.predict_proba([image]), [[0.62116, 0.35967, 0.01917]], atol=1e-3
     )
     other = loaded.with_classes(["lake", "bridge"])
-    np.testing.assert_allclose(other.predict_proba([picture]), [[0.80097, 0.19903]], atol=1e-3)
+    np.testing.assert_allclose(other.predict_proba([image]), [[0.80097, 0.19903]], atol=1e-3)
     assert loaded.selection_ is not None
     assert [step.word for step in loaded.selection_.steps] == loaded.words_
 

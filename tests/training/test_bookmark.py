@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone import Backbone
-from ipl.cache import Cache, key_of
-from ipl.errors import NotFiniteError
-from ipl.learners import Batch, CoOp, Learner, Recipe, learner_class
-from ipl.training import BankedViews, TrainingRecord, bookmark, train
-from ipl.training.bookmark import Bookmark
+from ipl.backbone.clip import Backbone
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.learner import Learner
+from ipl.learners.recipe import Recipe
+from ipl.learners.registry import learner_class
+from ipl.support.cache import Cache, key_of
+from ipl.support.errors import NotFiniteError
+from ipl.training import checkpoint as bookmark
+from ipl.training.checkpoint import Checkpoint
+from ipl.training.history import TrainingRecord
+from ipl.training.loop import train
+from ipl.training.views import BankedViews
 
 NAMES = ["cat", "starry night", "pirate ship"]
 WORDS = ["furry", "blue"]
@@ -57,7 +64,7 @@ def run(
     pixels = (lambda _, chosen: bank[chosen]) if kind.prompts_images else None
     views = StoppingViews(pocket, images[1], 2, features, pixels)
     views.stop_in, views.seen = stop_in, False
-    mark = Bookmark(cache, KEY if cache else "")
+    mark = Checkpoint(cache, KEY if cache else "")
     return learner, train(learner, views, 12, WORDS, recipe, 5, bookmark=mark)
 
 
@@ -72,7 +79,7 @@ def test_going_on_ends_where_not_stopping_ends(
     cache = Cache(tmp_path)
     with pytest.raises(Stopped):
         run(pocket, few_images, name, cache, stop_in)
-    kept = Bookmark(cache, KEY).read()
+    kept = Checkpoint(cache, KEY).read()
     assert (len(kept.epochs) if kept else 0) == stop_in
     ours, again = run(pocket, few_images, name, cache)
     assert again.epochs == record.epochs
@@ -98,8 +105,8 @@ def test_what_is_kept_after_the_end_trains_no_epoch(
     again, record = run(pocket, few_images, "promptsrc", cache, stop_in=0)
     assert len(record.epochs) == 5
     assert torch.equal(again.image, first.image)  # averaged once, not twice
-    Bookmark(cache, KEY).remove()
-    assert Bookmark(cache, KEY).read() is None
+    Checkpoint(cache, KEY).remove()
+    assert Checkpoint(cache, KEY).read() is None
 
 
 def test_state_of_another_shape_is_not_used(
@@ -146,7 +153,7 @@ def test_a_broken_training_is_not_gone_on_with(
     monkeypatch.setattr(CoOp, "loss", breaks)
     with pytest.raises(NotFiniteError, match="nan in epoch 3, batch 2"):
         run(pocket, few_images, cache=Cache(tmp_path))
-    assert Bookmark(Cache(tmp_path), KEY).read() is None
+    assert Checkpoint(Cache(tmp_path), KEY).read() is None
 
 
 def test_a_prompt_that_the_last_step_broke_is_an_error(

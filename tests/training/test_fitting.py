@@ -10,25 +10,19 @@ from typing import Any
 import pytest
 import torch
 
-from ipl.backbone import Backbone
-from ipl.datasets import Item
-from ipl.errors import ConfigError, DataError
-from ipl.learners import Recipe
-from ipl.lexicon import Pool
-from ipl.progress import Reporter
-from ipl.selection import Seen, WordChoice
-from ipl.training import (
-    Fitted,
-    Trial,
-    check_words,
-    fit_learner,
-    most_words,
-    numbers_to_try,
-)
+from ipl.backbone.clip import Backbone
+from ipl.backbone.shots import LabelledFeatures
+from ipl.datasets.dataset import Item
+from ipl.learners.recipe import Recipe
+from ipl.support.errors import ConfigError, DataError
+from ipl.support.progress import Reporter
+from ipl.training.fitting import Fitted, Trial, check_words, fit_learner, most_words, numbers_to_try
+from ipl.words.pool import Pool
+from ipl.words.select import WordChoice
 
 WORDS = ("one", "two", "three", "four")
 LABELS = (0, 1, 0, 1)
-SHOTS = Seen(
+SHOTS = LabelledFeatures(
     tuple(Item(Path(f"{index}.png"), label) for index, label in enumerate(LABELS)),
     torch.nn.functional.normalize(torch.ones(4, 8), dim=-1),
     (),
@@ -36,7 +30,7 @@ SHOTS = Seen(
 
 
 class StandIn:
-    """A learner that gets so many of the four pictures right, with so much confidence."""
+    """A learner that gets so many of the four images right, with so much confidence."""
 
     prompts_images, wants_features = False, True
 
@@ -82,7 +76,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 def fit(
     outcomes: dict[int, tuple[int, float]], reporter: Reporter | None = None, recipe: Any = None
 ) -> Fitted:
-    """Returns what is kept when k words get `outcomes[k]`: pictures right, and their margin."""
+    """Returns what is kept when k words get `outcomes[k]`: images right, and their margin."""
 
     def make(k: int) -> StandIn:
         return StandIn(*outcomes[k])

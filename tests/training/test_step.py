@@ -10,12 +10,17 @@ import pytest
 import torch
 from rich.console import Console
 
-from ipl.backbone import Backbone, load_backbone
-from ipl.learners import Batch, CoOp, Learner, Recipe, learner_class
-from ipl.progress import Reporter
-from ipl.training import BankedViews, train
-from ipl.training.loop import new_optimiser
-from ipl.training.step import RecordedStep, Step, make_step
+from ipl.backbone.clip import Backbone
+from ipl.backbone.loading import load_backbone
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.learner import Learner
+from ipl.learners.recipe import Recipe
+from ipl.learners.registry import learner_class
+from ipl.support.progress import Reporter
+from ipl.training.loop import new_optimiser, train
+from ipl.training.step import RecordedStep, TrainingStep, make_step
+from ipl.training.views import BankedViews
 
 NAMES = ["cat", "starry night", "pirate ship"]
 LEARNERS = ["coop", "cocoop", "kgcoop", "maple", "promptsrc"]
@@ -38,7 +43,7 @@ def learner(backbone: Backbone, kind: type[Learner] = CoOp, words: int = 2) -> L
     return kind.from_recipe(backbone, NAMES, words, kind.recipe(words), seed=5)
 
 
-def pictures(backbone: Backbone, count: int = 4) -> Batch:
+def images(backbone: Backbone, count: int = 4) -> Batch:
     generator = torch.Generator().manual_seed(0)
     edge = backbone.preprocessing.crop
     pixels = torch.randn(count, 3, edge, edge, generator=generator)
@@ -49,10 +54,10 @@ def pictures(backbone: Backbone, count: int = 4) -> Batch:
 
 
 def test_a_step_returns_the_loss_before_it_and_lowers_it(pocket: Backbone) -> None:
-    one, batch = learner(pocket), pictures(pocket)
+    one, batch = learner(pocket), images(pocket)
     before = one.loss(batch).detach()
     step = make_step(one, new_optimiser(one, 0.01), batch, Reporter(quiet=True))
-    assert type(step) is Step
+    assert type(step) is TrainingStep
     assert torch.equal(step(batch), before)
     assert one.loss(batch) < before
 
@@ -73,7 +78,7 @@ def test_only_the_main_thread_records(monkeypatch: pytest.MonkeyPatch) -> None:
     other.start()
     other.join()
     assert made[0] == "recorded"
-    assert type(made[1]) is Step
+    assert type(made[1]) is TrainingStep
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +95,8 @@ def test_a_recorded_step_is_the_step(cuda: Backbone, name: str, words: int) -> N
     for recorded in (False, True):
         one = learner(cuda, kind, words)
         optimiser, losses = new_optimiser(one, 0.01), []
-        first = pictures(cuda)
-        step = RecordedStep(one, optimiser, first) if recorded else Step(one, optimiser)
+        first = images(cuda)
+        step = RecordedStep(one, optimiser, first) if recorded else TrainingStep(one, optimiser)
         for number in range(3):
             if number == 1 and words:
                 one.place_word("blue")
@@ -106,7 +111,7 @@ def test_a_recorded_step_is_the_step(cuda: Backbone, name: str, words: int) -> N
 
 @gpu
 def test_recording_changes_nothing(cuda: Backbone) -> None:
-    one, batch = learner(cuda), pictures(cuda)
+    one, batch = learner(cuda), images(cuda)
     before = one.soft.detach().clone()
     RecordedStep(one, new_optimiser(one, 0.01), batch)
     assert torch.equal(one.soft, before)
@@ -116,15 +121,15 @@ def test_recording_changes_nothing(cuda: Backbone) -> None:
 @gpu
 def test_a_loss_that_looks_at_values_runs_unrecorded(cuda: Backbone) -> None:
     console = Console(record=True, width=200, force_terminal=False)
-    one, batch = learner(cuda, Looks), pictures(cuda)
+    one, batch = learner(cuda, Looks), images(cuda)
     step = make_step(one, new_optimiser(one, 0.01), batch, Reporter(console=console))
-    assert type(step) is Step
+    assert type(step) is TrainingStep
     assert "cannot be recorded" in console.export_text()
     assert torch.cuda.get_sync_debug_mode() == 0
     before = one.loss(batch).detach()
     assert torch.equal(step(batch), before)
     told = learner(cuda, Told)
-    assert type(make_step(told, new_optimiser(told, 0.01), batch, Reporter())) is Step
+    assert type(make_step(told, new_optimiser(told, 0.01), batch, Reporter())) is TrainingStep
 
 
 @gpu
@@ -136,7 +141,7 @@ def test_training_on_a_gpu_ends_where_it_ends_on_a_cpu(
     recipe = Recipe(epochs=3, interval=1, batch=2, lr=0.01, m=2, depth=2)
     for backbone in (pocket, cuda):
         one = kind.from_recipe(backbone, NAMES, 2, recipe, seed=5)
-        batch = pictures(backbone)
+        batch = images(backbone)
         pixels = (batch.pixels.permute(0, 2, 3, 1) * 40 + 128).clamp(0, 255).to(torch.uint8).cpu()
         views = BankedViews(
             backbone, batch.labels, 1, batch.features[None], lambda _, i, p=pixels: p[i]

@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone import Backbone, encode_files
-from ipl.datasets import Dataset, Item
-from ipl.errors import ConfigError, TrainingError
-from ipl.learners import Batch, CoOp, Learner, Recipe
-from ipl.progress import SILENT
-from ipl.selection import Seen
-from ipl.training import BankedViews, View, learning_rate, make_views, train, word_epochs
-from ipl.training.loop import batches
+from ipl.backbone.clip import Backbone
+from ipl.backbone.encode_images import encode_files
+from ipl.backbone.shots import LabelledFeatures
+from ipl.datasets.dataset import Dataset, Item
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.learners.learner import Learner
+from ipl.learners.recipe import Recipe
+from ipl.support.errors import ConfigError, TrainingError
+from ipl.support.progress import SILENT
+from ipl.training.loop import batches, train
+from ipl.training.schedule import learning_rate, word_epochs
+from ipl.training.views import BankedViews, View, make_views
 
 NAMES = ["cat", "starry night", "pirate ship"]
 RECIPE = Recipe(epochs=6, interval=2, batch=4, lr=0.1, m=2)
@@ -142,9 +147,9 @@ def paths(scenes: Dataset) -> list[Path]:
     return [item.path for item in scenes.train[:6]]
 
 
-def seen(pocket: Backbone, paths: list[Path]) -> Seen:
+def seen(pocket: Backbone, paths: list[Path]) -> LabelledFeatures:
     items = tuple(Item(path, index % 3) for index, path in enumerate(paths))
-    return Seen(items, encode_files(pocket, paths).features, ())
+    return LabelledFeatures(items, encode_files(pocket, paths).features, ())
 
 
 def test_no_views_is_the_centre_crop_computed_once(
@@ -192,6 +197,6 @@ def test_fresh_views_differ_by_epoch_and_repeat_by_seed(
 
 @pytest.mark.parametrize("views", [-1, "stale", 1.5])
 def test_what_is_no_view(pocket: Backbone, views: object) -> None:
-    nothing = Seen((), torch.zeros(0, 512), ())
+    nothing = LabelledFeatures((), torch.zeros(0, 512), ())
     with pytest.raises(ConfigError, match="views is"):
         make_views(views, CoOp, pocket, nothing, 1, SILENT)  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.chunks import in_parts
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared import run_shared
-from ipl.backbone.tower import TextTower
-from ipl.errors import BackboneError, ConfigError, DataError
+from ipl.backbone.shared_prefix import run_shared
+from ipl.backbone.text_tower import TextTower
+from ipl.support.errors import BackboneError, ConfigError, DataError
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Called before each layer with (layer, hidden states); returns the hidden states to go on with.
@@ -248,7 +248,7 @@ class Backbone:
         return torch.cat([hidden, rows], dim=1)
 
     def no_features(self) -> Tensor:
-        """Returns the features (0, dim) of no picture."""
+        """Returns the features (0, dim) of no image."""
         return torch.zeros(0, self.feature_dim, device=self.device)
 
     # -- together -------------------------------------------------------------------------------

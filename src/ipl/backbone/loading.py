@@ -14,10 +14,10 @@ import torch
 from ipl.backbone.clip import Backbone, check_precision
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
-from ipl.files import is_folder
-from ipl.hub import reachable as _hub_reachable
-from ipl.progress import Reporter
+from ipl.support.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
+from ipl.support.files import is_folder
+from ipl.support.hub import hub_reachable as _hub_reachable
+from ipl.support.progress import Reporter
 
 # Names to suggest; any CLIP or SigLIP on the hub or in a folder works.
 BACKBONES = (
@@ -36,7 +36,7 @@ class Family:
 
     backbone: type[Backbone]
     model: str  # the class in transformers
-    crops: bool  # resizes the short side and crops, or squashes the whole picture
+    crops: bool  # resizes the short side and crops, or squashes the whole image
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
@@ -217,7 +217,7 @@ def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
 
 def _read_preprocessing(values: dict[str, Any], image_size: int, family: Family) -> Preprocessing:
     size = values.get("size")
-    # {"height", "width"} is the size of the whole picture unless a crop follows.
+    # {"height", "width"} is the size of the whole image unless a crop follows.
     exact = "height" in size if isinstance(size, dict) else not family.crops
     squash = exact and not values.get("do_center_crop", family.crops)
     resize = _edge(size, image_size)

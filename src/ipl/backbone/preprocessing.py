@@ -1,4 +1,4 @@
-"""From a picture to the pixels a backbone sees: one look for testing, many for training."""
+"""From an image to the pixels a backbone sees: one look for testing, many for training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Preprocessing:
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
     resample: int = Image.Resampling.BICUBIC
-    squash: bool = False  # the whole picture to crop x crop, whatever its shape
+    squash: bool = False  # the whole image to crop x crop, whatever its shape
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the fields as plain values for JSON."""
@@ -34,7 +34,7 @@ class Preprocessing:
         return values
 
     def evaluate(self, image: Image.Image) -> np.ndarray[Any, Any]:
-        """Returns the centre of the resized picture, or all of it: (crop, crop, 3) in bytes."""
+        """Returns the centre of the resized image, or all of it: (crop, crop, 3) in bytes."""
         if self.squash:
             whole = image.resize((self.crop, self.crop), Image.Resampling(self.resample))
             return np.asarray(whole)
@@ -85,7 +85,7 @@ def random_crop_box(size: tuple[int, int], stream: random.Random) -> tuple[int, 
         if 0 < w <= width and 0 < h <= height:
             left, top = stream.randint(0, width - w), stream.randint(0, height - h)
             return left, top, left + w, top + h
-    # A very long or thin picture: the largest centre crop with an allowed ratio.
+    # A very long or thin image: the largest centre crop with an allowed ratio.
     w = min(width, round(height * 4 / 3))
     h = min(height, round(width * 4 / 3))
     left, top = (width - w) // 2, (height - h) // 2

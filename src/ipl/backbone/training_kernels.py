@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ipl.backbone.shared import Shape
+from ipl.backbone.shared_prefix import Shape
 
 LEAST = 16  # rows of a block, for the matrix units
 

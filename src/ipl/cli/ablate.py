@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from ipl.cli import common
+from ipl.cli import options as common
 from ipl.cli.bench import Number, Text, carry_out, list_runs
-from ipl.cli.common import out as console
-from ipl.cli.common import print_json, stopping
-from ipl.errors import ConfigError, did_you_mean
+from ipl.cli.options import out as console
+from ipl.cli.options import print_json, stopping
+from ipl.support.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from ipl.protocols.ablation import Ablation
-    from ipl.protocols.recipes import BenchRecipe
+    from ipl.bench.ablation import Ablation
+    from ipl.bench.recipe import BenchRecipe
 
 
 def ablate(
@@ -69,17 +69,17 @@ def ablate(
     }
     settings = {key: value for key, value in given.items() if value is not None}
     with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.progress import Reporter
-        from ipl.protocols import Place
-        from ipl.protocols.ablation import ABLATIONS, sum_up
-        from ipl.protocols.recipes import plan_runs, read_recipe
-        from ipl.protocols.tables import read_results
+        from ipl.bench.ablation import ABLATIONS, sum_up
+        from ipl.bench.recipe import plan_runs, read_recipe
+        from ipl.bench.runner import RunEnvironment
+        from ipl.bench.tables.results import read_results
+        from ipl.support.progress import Reporter
 
         if name not in ABLATIONS:
             raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
         reporter = Reporter(quiet=quiet)
         if not no_plot:
-            from ipl.reports.plots import check_matplotlib
+            from ipl.bench.ablation_plot import check_matplotlib
 
             check_matplotlib()  # before hours of training
         asked = read_recipe(recipe or f"ablations/{name}")
@@ -89,7 +89,7 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    place = Place(str(data), device, memory, not no_cache)
+    place = RunEnvironment(str(data), device, memory, not no_cache)
     result = carry_out(planned.runs, save_to, place, engine, jobs, address, retry_failed, reporter)
     results, warnings = read_results([save_to])
     for warning in warnings:
@@ -106,7 +106,7 @@ def _varied(
     recipe: BenchRecipe, name: str, settings: dict[str, Any], values: list[str]
 ) -> BenchRecipe:
     """Returns the recipe with these settings and the levels of the ablation."""
-    from ipl.protocols.ablation import ABLATIONS
+    from ipl.bench.ablation import ABLATIONS
 
     varied = ABLATIONS[name]
     if varied in settings:
@@ -143,10 +143,10 @@ def _value(text: str) -> Any:
 
 
 def _write(ablation: Ablation, target: Path, plot: bool) -> None:
-    from ipl.files import write_bytes, write_json, write_text
-    from ipl.reports.ablations import ablation_csv, ablation_sheet, ablation_values
-    from ipl.reports.plots import plot_ablation
-    from ipl.reports.tables import as_latex, as_markdown
+    from ipl.bench.ablation_plot import plot_ablation
+    from ipl.bench.ablation_tables import ablation_csv, ablation_sheet, ablation_values
+    from ipl.display.table import as_latex, as_markdown
+    from ipl.support.files import write_bytes, write_json, write_text
 
     sheets = [ablation_sheet(ablation)]
     write_text(target / f"{ablation.name}.md", as_markdown(sheets))
@@ -154,13 +154,13 @@ def _write(ablation: Ablation, target: Path, plot: bool) -> None:
     write_text(target / f"{ablation.name}.csv", ablation_csv(ablation))
     write_json(target / f"{ablation.name}.json", ablation_values(ablation))
     if plot:
-        for kind, picture in plot_ablation(ablation).items():
-            write_bytes(target / f"{ablation.name}.{kind}", picture)
+        for kind, image in plot_ablation(ablation).items():
+            write_bytes(target / f"{ablation.name}.{kind}", image)
 
 
 def _show(ablation: Ablation, target: Path, summary: str, as_json: bool) -> None:
-    from ipl.reports.ablations import ablation_sheet, ablation_values
-    from ipl.reports.tables import as_text
+    from ipl.bench.ablation_tables import ablation_sheet, ablation_values
+    from ipl.display.table import as_text
 
     if as_json:
         print_json(ablation_values(ablation))

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import typer
 from typer import Argument, Option
 
-from ipl.cli import common
-from ipl.cli.common import out as console
-from ipl.cli.common import print_json, stopping, typed
-from ipl.errors import IplError
+from ipl.cli import options as common
+from ipl.cli.options import out as console
+from ipl.cli.options import print_json, stopping, typed
+from ipl.support.errors import IplError
 
 if TYPE_CHECKING:
-    from ipl.progress import Reporter
-    from ipl.protocols import GridResult, Place, Run
+    from ipl.bench.grid import GridResult
+    from ipl.bench.run import Run
+    from ipl.bench.runner import RunEnvironment
+    from ipl.support.progress import Reporter
 
 # A setting that is not given keeps the plan's default, so each is None here.
 Text = str | None
@@ -65,7 +67,7 @@ def bench(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Run a protocol on data sets: one run and one record for each learner, words and seed."""
+    """Run a protocol on datasets: one run and one record for each learner, words and seed."""
     given = {
         "protocol": protocol,
         "datasets": datasets,
@@ -95,9 +97,9 @@ def bench(
     }
     values = {name: value for name, value in given.items() if value is not None}
     with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.progress import Reporter
-        from ipl.protocols import Place
-        from ipl.protocols.recipes import BenchRecipe, plan_runs, read_recipe
+        from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe
+        from ipl.bench.runner import RunEnvironment
+        from ipl.support.progress import Reporter
 
         reporter = Reporter(quiet=quiet)
         asked = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
@@ -107,7 +109,7 @@ def bench(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    place = Place(str(data), device, memory, not no_cache, profile)
+    place = RunEnvironment(str(data), device, memory, not no_cache, profile)
     result = carry_out(planned.runs, save_to, place, engine, jobs, address, retry_failed, reporter)
     _tell(result, as_json)
     if result.failed:
@@ -117,7 +119,7 @@ def bench(
 def carry_out(
     runs: tuple[Run, ...],
     save_to: Path,
-    place: Place,
+    place: RunEnvironment,
     engine: str,
     jobs: int,
     address: str | None,
@@ -125,7 +127,8 @@ def carry_out(
     reporter: Reporter,
 ) -> GridResult:
     """Returns what became of the runs; stopped, it says what was done and how to go on."""
-    from ipl.protocols import GridResult, make_engine, run_grid
+    from ipl.bench.engines import make_engine
+    from ipl.bench.grid import GridResult, run_grid
 
     result = GridResult(save_to, runs)
     work = make_engine(engine, place, jobs, address)
@@ -145,7 +148,8 @@ def _again(save_to: Path) -> str:
 
 def list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
     """Prints the runs and which of them are done."""
-    from ipl.protocols import DONE, read_record, record_path, titles_of
+    from ipl.bench.records import DONE, read_record, record_path
+    from ipl.bench.run import titles_of
 
     rows = []
     for run in runs:

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from ipl.cli.common import JSON, out, print_json, stopping, typed
-from ipl.errors import ConfigError, did_you_mean
+from ipl.cli.options import JSON, out, print_json, stopping, typed
+from ipl.support.errors import ConfigError, did_you_mean
 
 
 def cache(
@@ -21,15 +21,15 @@ def cache(
     """Show what is kept on disk so that it need not be computed again, or remove it."""
     from rich.filesize import decimal
 
-    from ipl.cache import KINDS, Cache
-    from ipl.files import is_folder, is_there
+    from ipl.support.cache import KINDS, Cache
+    from ipl.support.files import is_folder, path_exists
 
     if kind is not None and not clear:
         raise ConfigError("--kind says what --clear removes; give both.")
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"--kind is {kind!r}.{did_you_mean(kind, KINDS)}")
     store = Cache()
-    if is_there(store.folder) and not is_folder(store.folder):
+    if path_exists(store.folder) and not is_folder(store.folder):
         raise ConfigError(f"The cache folder {store.folder} is a file; IPL_CACHE names another.")
     report: dict[str, Any] = {"folder": str(store.folder)}
     if clear:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import out, print_json, stopping
+from ipl.cli import options as common
+from ipl.cli.options import out, print_json, stopping
 from ipl.cli.report import FORMAT, IMAGES, target_of, write_page
 
 
@@ -16,7 +16,7 @@ def compare(
         metavar="RUN...", help="Folders that `ipl fit` saved, or owner/name on the hub."
     ),
     data: Path | None = typer.Option(
-        None, "--data", help="Pictures to score all runs on (default: accuracies as saved)."
+        None, "--data", help="Images to score all runs on (default: accuracies as saved)."
     ),
     save_to: Path | None = typer.Option(
         None, "--out", help="The file to write (default: ipl-comparison.html, .md or .json)."
@@ -35,13 +35,13 @@ def compare(
     """Compare saved prompts on one page: words, accuracies, settings that differ."""
     target = target_of(save_to or Path(f"ipl-comparison.{kind}"), kind, overwrite)
 
-    from ipl.analysis import compare_runs
-    from ipl.progress import Reporter
-    from ipl.rating import read_results
-    from ipl.reports.comparison import comparison_document, comparison_values
+    from ipl.explain.comparison import compare_runs
+    from ipl.explain.comparison_document import comparison_document, comparison_values
+    from ipl.explain.ratings.results import read_ratings
+    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
-    study = None if ratings is None else read_results(ratings)
+    study = None if ratings is None else read_ratings(ratings)
     with stopping(lambda: "nothing was written."):
         found = compare_runs(runs, data, images, device, not no_cache, reporter)
         for note in found.notes:

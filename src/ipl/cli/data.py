@@ -1,4 +1,4 @@
-"""`ipl data`: the published data sets, what of them is on a disk, and unpacking archives."""
+"""`ipl data`: the published datasets, what of them is on a disk, and unpacking archives."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ipl.cli.common import JSON, QUIET, out, print_json, stopping
+from ipl.cli.options import JSON, QUIET, out, print_json, stopping
 
 if TYPE_CHECKING:
-    from ipl.datasets import Benchmark, DomainSet, SetState
+    from ipl.datasets.benchmarks import Benchmark, DomainSet
+    from ipl.datasets.check import SetState
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 
 app = typer.Typer(
-    help="The published data sets: what is known, what is on a disk, and unpacking archives.",
+    help="The published datasets: what is known, what is on a disk, and unpacking archives.",
     no_args_is_help=True,
 )
 
 
 @app.command("list")
 def list_(as_json: bool = JSON) -> None:
-    """List the data sets that are known by name, with their sizes, templates and folders."""
+    """List the datasets that are known by name, with their sizes, templates and folders."""
     from dataclasses import asdict
 
-    from ipl.datasets import BENCHMARKS, DOMAIN_SETS
+    from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS
 
     sets, groups = list(BENCHMARKS.values()), list(DOMAIN_SETS.values())
     if as_json:
@@ -40,18 +41,18 @@ def list_(as_json: bool = JSON) -> None:
 
 @app.command()
 def check(
-    root: Path = typer.Argument(metavar="ROOT", help="The folder with the data sets' folders."),
+    root: Path = typer.Argument(metavar="ROOT", help="The folder with the datasets' folders."),
     names: list[str] | None = typer.Argument(
         None, metavar="NAME", help="Look for these alone (default: all that are known)."
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Tell which data sets are there, and what is missing of them; no picture is opened.
+    """Tell which datasets are there, and what is missing of them; no image is opened.
 
     Exit code 0 if all that were named are complete; without names, if some are there and those
     that are there are complete. Else 1.
     """
-    from ipl.datasets import check_root
+    from ipl.datasets.check import check_root
 
     states = check_root(root, names or ())
     asked = states if names else [s for s in states if s.state != "missing"]
@@ -73,8 +74,8 @@ def unpack(
     as_json: bool = JSON,
 ) -> None:
     """Unpack a downloaded archive, whole or not at all; nothing that is there is overwritten."""
-    from ipl.datasets import unpack as unpack_archive
-    from ipl.progress import Reporter
+    from ipl.datasets.archive import unpack as unpack_archive
+    from ipl.support.progress import Reporter
 
     with stopping(lambda: f"nothing was unpacked, and {folder} is as it was."):
         made = unpack_archive(archive, folder, Reporter(quiet=quiet))
@@ -86,7 +87,7 @@ def unpack(
 
 
 def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) -> Table:
-    from ipl.datasets import template_of
+    from ipl.datasets.benchmarks import template_of
 
     table = _table("name", "classes", "test images", "template", "folder and split file")
     for b in benchmarks:

@@ -1,4 +1,4 @@
-"""`ipl demo`: the whole way, from drawn pictures to a readable prompt, in two minutes."""
+"""`ipl demo`: the whole way, from drawn images to a readable prompt, in two minutes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ipl.cli.common import DEVICE, JSON, QUIET, out, print_json, stopping, typed
+from ipl.cli.options import DEVICE, JSON, QUIET, out, print_json, stopping, typed
 
 if TYPE_CHECKING:
-    from ipl.protocols import Outcome
+    from ipl.bench.base_to_novel import Outcome
 
-PER_CLASS = 24  # pictures of each class to draw shots from, and as many to test on
+PER_CLASS = 24  # images of each class to draw shots from, and as many to test on
 SEEDS = (1, 2, 3)
 WORDS = 2
 SHORT = {"epochs": 50, "views": 0}  # published: 200 plain, 100 with words; fresh crops
@@ -26,19 +26,20 @@ def demo(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Draw pictures, learn prompts with and without words, and show what came out."""
-    from ipl.backbone import load_backbone
-    from ipl.datasets import scenes_dataset
-    from ipl.datasets.scenes import CLASSES
-    from ipl.files import write_json
-    from ipl.progress import Reporter
-    from ipl.protocols import Method, base_to_novel
-    from ipl.reports import methods_summary, methods_table, words_table
-    from ipl.saving import check_target
+    """Draw images, learn prompts with and without words, and show what came out."""
+    from ipl.backbone.loading import load_backbone
+    from ipl.bench.base_to_novel import Method, base_to_novel
+    from ipl.bench.methods_summary import methods_summary, methods_table
+    from ipl.datasets.scenes import scenes_dataset
+    from ipl.saving.format import check_target
+    from ipl.support.files import write_json
+    from ipl.support.progress import Reporter
+    from ipl.words.tables import words_table
+    from ipl_scenes import CLASSES
 
     started = time.perf_counter()
     reporter = Reporter(quiet=quiet)
-    kept = {"what": f"nothing; {folder} may hold some of the drawn pictures."}
+    kept = {"what": f"nothing; {folder} may hold some of the drawn images."}
     methods = [
         Method("zero-shot CLIP"),
         Method(PLAIN, {"learner": "coop", "words": 0, **SHORT}),
@@ -54,10 +55,10 @@ def demo(
 
     with stopping(lambda: f"kept: {kept['what']}"):
         check_target(folder / "run", overwrite=True)
-        with reporter.task("Drawing pictures", 2 * PER_CLASS * len(CLASSES)) as advance:
+        with reporter.task("Drawing images", 2 * PER_CLASS * len(CLASSES)) as advance:
             dataset = scenes_dataset(folder / "scenes", PER_CLASS, PER_CLASS, progress=advance)
-        kept["what"] = f"the pictures in {folder / 'scenes'}."
-        reporter.say(f"Drew {len(dataset.train) + len(dataset.test)} pictures of 20 classes.")
+        kept["what"] = f"the images in {folder / 'scenes'}."
+        reporter.say(f"Drew {len(dataset.train) + len(dataset.test)} images of 20 classes.")
         backbone = load_backbone("pocket", device)
         result = base_to_novel(dataset, backbone, methods, SEEDS, reporter=reporter, done=done)
         best = result.classifiers[WITH_WORDS, SEEDS[0]]
@@ -79,7 +80,7 @@ def demo(
         print_json(report)
         return
     console = out()
-    picture = dataset.test[12 * PER_CLASS].path
+    image = dataset.test[12 * PER_CLASS].path
     title = (
         f"Accuracy in %, mean ± standard deviation over seeds {', '.join(map(str, SEEDS))}\n"
         f"(drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs)"
@@ -93,11 +94,11 @@ def demo(
         "\nThe prompt: [V] is a trained vector, *word* a chosen word, {cls} the class name\n"
         f"  {best.prompt_}\n\n"
         f"Saved\n"
-        f"  the pictures        {folder / 'scenes'}\n"
+        f"  the images        {folder / 'scenes'}\n"
         f"  this prompt         {run}\n"
         f"  every number above  {folder / 'results.json'}\n\n"
         f"Next\n"
-        f"  {typed('predict', run, str(picture), '--classes', 'castle,bridge,windmill')}\n"
+        f"  {typed('predict', run, str(image), '--classes', 'castle,bridge,windmill')}\n"
         f"  {typed('report', run, '--data', folder / 'scenes')}\n"
         f"  {typed('fit', folder / 'scenes')}\n"
         f"  {typed('fit', 'YOUR_FOLDER_OF_CLASS_FOLDERS')}\n\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import check_new, print_json, read_class_names, stopping
-from ipl.errors import ConfigError
+from ipl.cli import options as common
+from ipl.cli.options import check_new, print_json, read_class_names, stopping
+from ipl.support.errors import ConfigError
 
 KINDS = ("classifier", "onnx", "transformers", "text")
 
@@ -22,7 +22,7 @@ def export(
     ),
     classes: str | None = common.CLASSES,
     check: Path | None = typer.Option(
-        None, help="onnx: pictures in class folders, to measure accuracy (default: drawn ones)."
+        None, help="onnx: images in class folders, to measure accuracy (default: drawn ones)."
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="text: replace the file in --out."),
     backbone: str | None = common.MOVED_BACKBONE,
@@ -33,9 +33,10 @@ def export(
     """Write a saved prompt as a matrix, as ONNX, as a transformers folder or as plain text."""
     from ipl import exports
     from ipl.classifier import PromptClassifier
-    from ipl.datasets import read_dataset
-    from ipl.progress import Reporter
-    from ipl.saving import find_run, read_run
+    from ipl.datasets.readers import read_dataset
+    from ipl.saving.format import read_run
+    from ipl.saving.sharing import find_run
+    from ipl.support.progress import Reporter
 
     if to not in KINDS:
         raise ConfigError(f"--to is {to!r}; allowed are {', '.join(KINDS)}.")
@@ -51,7 +52,7 @@ def export(
     elif save_to is not None:
         check_new(save_to, overwrite)
     names = read_class_names(classes) if classes is not None else None
-    pictures = read_dataset(check) if check is not None else None
+    images = read_dataset(check) if check is not None else None
     with stopping(lambda: "nothing was written."):
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, "cpu", precision="fp32", any_backbone=any_backbone
@@ -65,7 +66,7 @@ def export(
         elif to == "classifier":
             told = exports.export_classifier(classifier, target)
         elif to == "onnx":
-            told = exports.export_onnx(classifier, target, pictures)
+            told = exports.export_onnx(classifier, target, images)
         else:
             told = exports.export_transformers(classifier, target)
     shown = to == "text" and save_to is None
@@ -90,7 +91,7 @@ def _lines(to: str, told: dict[str, Any]) -> list[str]:
     if to == "text":
         return []
     checked = told["checked"]
-    lines = [f"Compared with our own predictions on {checked['pictures']} {checked['of']}:"]
+    lines = [f"Compared with our own predictions on {checked['images']} {checked['of']}:"]
     for name in ("fp32", "int8"):
         one = checked[name]
         line = (

@@ -1,4 +1,4 @@
-"""`ipl fit DATA`: learn a prompt from pictures and save it."""
+"""`ipl fit DATA`: learn a prompt from images and save it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import as_number, out, own_pool, print_json, stopping, typed
-from ipl.errors import ConfigError
+from ipl.cli import options as common
+from ipl.cli.options import as_number, out, own_pool, print_json, stopping, typed
+from ipl.support.errors import ConfigError
 
 
 def fit(
@@ -59,14 +59,14 @@ def fit(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Learn a prompt from a few pictures per class and save it."""
-    from ipl.backbone import load_backbone
+    """Learn a prompt from a few images per class and save it."""
+    from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
-    from ipl.datasets import read_dataset
-    from ipl.progress import Reporter
-    from ipl.reports import fit_report
-    from ipl.saving import check_target
-    from ipl.selection import Search
+    from ipl.cli.fit_report import fit_report
+    from ipl.datasets.readers import read_dataset
+    from ipl.saving.format import check_target
+    from ipl.support.progress import Reporter
+    from ipl.words.modes import Search
 
     reporter = Reporter(quiet=quiet)
     where = save_to or "ipl-runs"

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from ipl.cli.common import BACKBONE, DEVICE, JSON, out, print_json
+from ipl.cli.options import BACKBONE, DEVICE, JSON, out, print_json
 
 
 def learners(
@@ -16,9 +16,10 @@ def learners(
     as_json: bool = JSON,
 ) -> None:
     """List the prompt learners with their published numbers and parameter counts."""
-    from ipl.backbone import load_backbone
-    from ipl.learners import PROTOCOLS, known_learners, learner_class
-    from ipl.reports import learners_table
+    from ipl.backbone.loading import load_backbone
+    from ipl.cli.learners_table import learners_table
+    from ipl.learners.recipe import PROTOCOLS
+    from ipl.learners.registry import known_learners, learner_class
 
     clip = load_backbone(backbone, device)
     rows: list[dict[str, Any]] = []

@@ -30,7 +30,7 @@ from ipl.cli import (
     ui,
     words,
 )
-from ipl.errors import IplError
+from ipl.support.errors import IplError
 
 # Threads that wait for each other by spinning slow two processes on one machine down many times;
 # this must be said before torch is loaded.

@@ -1,4 +1,4 @@
-"""`ipl predict RUN IMAGES...`: what a saved prompt sees in pictures."""
+"""`ipl predict RUN IMAGES...`: what a saved prompt sees in images."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import check_new, out, print_json, read_class_names, stopping
-from ipl.errors import ConfigError, DataError
+from ipl.cli import options as common
+from ipl.cli.options import check_new, out, print_json, read_class_names, stopping
+from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from ipl.classifier import PromptClassifier
-    from ipl.predictions import Prediction, Ranking
-    from ipl.progress import Reporter
-    from ipl.reports import Writer
+    from ipl.inference.predictions import Prediction, Ranking
+    from ipl.inference.writers import Writer
+    from ipl.support.progress import Reporter
 
 FORMATS = ("table", "csv", "jsonl", "parquet")
 CHUNK = 65_536  # bytes of standard input that are taken at a time
@@ -50,11 +50,12 @@ def predict(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Classify pictures with a saved prompt, into its classes or any others."""
+    """Classify images with a saved prompt, into its classes or any others."""
     from ipl.classifier import PromptClassifier
-    from ipl.predictions import Ranking
-    from ipl.progress import Reporter
-    from ipl.saving import find_run, read_run
+    from ipl.inference.predictions import Ranking
+    from ipl.saving.format import read_run
+    from ipl.saving.sharing import find_run
+    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     ranking = Ranking(top, threshold)
@@ -66,7 +67,7 @@ def predict(
     if save_to is not None:
         check_new(save_to, overwrite)
     folder = find_run(run)
-    read_run(folder)  # before the pictures are looked for: RUN comes first
+    read_run(folder)  # before the images are looked for: RUN comes first
     names = read_class_names(classes) if classes is not None else None
     sources, total = _sources(images)
     done = _Done(reporter, strict)
@@ -107,12 +108,12 @@ def _format(style: str | None, save_to: Path | None) -> str:
 
 
 class _Done:
-    """What became of the pictures so far."""
+    """What became of the images so far."""
 
     def __init__(self, reporter: Reporter, strict: bool) -> None:
         self.reporter, self.strict = reporter, strict
         self.good = self.written = 0
-        self.waiting: list[str] = []  # a single bad picture is the error itself, not told twice
+        self.waiting: list[str] = []  # a single bad image is the error itself, not told twice
         self.first_error: str | None = None
 
     def see(self, batch: list[Prediction]) -> None:
@@ -141,7 +142,7 @@ class _Done:
         """Returns what was written when Ctrl-C came."""
         if save_to is not None or not self.written:
             return "nothing was written."
-        return f"{self.written} pictures were classified."
+        return f"{self.written} images were classified."
 
 
 def _run(
@@ -152,7 +153,7 @@ def _run(
     reporter: Reporter,
     done: _Done,
 ) -> Iterator[list[Prediction]]:
-    from ipl.predictions import predict_stream
+    from ipl.inference.predictions import predict_stream
 
     with reporter.task("Classifying images", total) as advance:
         for batch in predict_stream(classifier, sources, ranking, advance):
@@ -161,8 +162,8 @@ def _run(
 
 
 def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
-    """Returns the pictures, and how many they are unless they come one after the other."""
-    from ipl.datasets.finding import find_images, paths_in
+    """Returns the images, and how many they are unless they come one after the other."""
+    from ipl.inference.image_paths import find_images, paths_in
 
     if "-" in images:
         if len(images) > 1:
@@ -178,8 +179,8 @@ def _writer(form: str, save_to: Path | None) -> Iterator[Writer]:
     """Yields a writer; a file appears at `save_to` whole or not at all."""
     from rich.console import Console
 
-    from ipl.files import replacing
-    from ipl.reports import CsvWriter, JsonLinesWriter, ParquetWriter, TableWriter
+    from ipl.inference.writers import CsvWriter, JsonLinesWriter, ParquetWriter, TableWriter
+    from ipl.support.files import replace_file
 
     def make(stream: TextIO) -> Writer:
         if form == "table":
@@ -190,7 +191,7 @@ def _writer(form: str, save_to: Path | None) -> Iterator[Writer]:
         with make(sys.stdout) as writer:
             yield writer
         return
-    with replacing(save_to) as work:
+    with replace_file(save_to) as work:
         if form == "parquet":
             with ParquetWriter(work) as writer:
                 yield writer

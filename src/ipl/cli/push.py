@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli.common import JSON, print_json, typed
+from ipl.cli.options import JSON, print_json, typed
 
 
 def push(
@@ -17,7 +17,8 @@ def push(
     as_json: bool = JSON,
 ) -> None:
     """Share a saved prompt on the Hugging Face hub: its three small files, and nothing else."""
-    from ipl.saving import push_run, read_run
+    from ipl.saving.format import read_run
+    from ipl.saving.sharing import push_run
 
     address = push_run(read_run(run), name, private, message)
     if as_json:

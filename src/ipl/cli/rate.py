@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import out, print_json, stopping, typed
-from ipl.errors import ConfigError, DataError
+from ipl.cli import options as common
+from ipl.cli.options import out, print_json, stopping, typed
+from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from ipl.progress import Reporter
-    from ipl.rating import Making
+    from ipl.explain.ratings.make_study import StudySettings
+    from ipl.support.progress import Reporter
 
 
 def rate(
@@ -46,8 +46,8 @@ def rate(
     as_json: bool = common.JSON,
 ) -> None:
     """Serve a page on which people rate words from 1 to 5, blind; Ctrl-C ends it and sums up."""
-    from ipl.progress import Reporter
-    from ipl.rating import Making
+    from ipl.explain.ratings.make_study import StudySettings
+    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     folder, there = study_of(runs, save_to)
@@ -55,17 +55,24 @@ def rate(
         if not there:
             raise DataError(f"There is no study at {folder} yet.")
     else:
-        making = Making(plain, words_file, backbone, device, not no_cache, strict)
+        making = StudySettings(plain, words_file, backbone, device, not no_cache, strict)
         serve_study(folder, [] if there else runs, data or [], making, host, port, reporter)
     sum_up(folder, as_json, reporter)
 
 
 def study_of(given: list[Path], save_to: Path | None) -> tuple[Path, bool]:
     """Returns the folder of the study that is meant, and whether it is there already."""
-    from ipl.files import is_folder
-    from ipl.rating import default_study, fingerprint, is_study, read_runs, read_study
-    from ipl.rating.study import FILE, check_target
+    from ipl.explain.ratings.make_study import read_runs
+    from ipl.explain.ratings.study import (
+        FILE,
+        check_study_target,
+        default_study,
+        fingerprint,
+        is_study,
+        read_study,
+    )
     from ipl.saving.format import CONFIG
+    from ipl.support.files import is_folder
 
     if is_study(given[0]):
         if len(given) > 1 or save_to is not None:
@@ -76,7 +83,7 @@ def study_of(given: list[Path], save_to: Path | None) -> tuple[Path, bool]:
     every = read_runs(given)
     folder = save_to or default_study(given[0])
     if not is_study(folder):
-        check_target(folder)
+        check_study_target(folder)
         return folder, False
     held = {run.fingerprint for run in read_study(folder).runs}
     if held != {fingerprint(saved) for saved in every}:
@@ -91,21 +98,23 @@ def serve_study(
     folder: Path,
     runs: list[Path],
     data: list[Path],
-    making: Making,
+    making: StudySettings,
     host: str,
     port: int,
     reporter: Reporter,
 ) -> None:
     """Serves a study until Ctrl-C or SIGTERM; with `runs` it is made first."""
-    from ipl.files import check_writable
-    from ipl.protocols.claims import Claims
-    from ipl.rating import Raters, make_study, read_study, write_study
-    from ipl.reports.account.shown import several
-    from ipl.serving import address_of, is_loopback, listen, names_of, run_server
+    from ipl.apps.server import address_of, is_loopback, listen, names_of, run_server
+    from ipl.bench.claims import Claims
+    from ipl.display.formatting import several
+    from ipl.explain.ratings.make_study import make_study
+    from ipl.explain.ratings.raters import Raters
+    from ipl.explain.ratings.study import read_study, write_study
+    from ipl.support.files import check_writable
 
     if runs and not data:
-        raise ConfigError("A new study shows pictures: give the data of the runs with --data.")
-    from ipl.rating.app import LIMITS, create_rating_app  # after serving, which names its extra
+        raise ConfigError("A new study shows images: give the data of the runs with --data.")
+    from ipl.apps.rate.app import LIMITS, create_rating_app  # after serving, which names its extra
 
     check_writable(folder)
     kept = "no study was made." if runs else "nothing had been served."
@@ -135,8 +144,11 @@ def serve_study(
 
 def sum_up(folder: Path, as_json: bool, reporter: Reporter) -> None:
     """Tells what the ratings come to, and writes ratings.csv."""
-    from ipl.rating import Raters, read_study, results, write_sheet
-    from ipl.reports.ratings import ratings_report, ratings_values
+    from ipl.explain.ratings.raters import Raters
+    from ipl.explain.ratings.results import results
+    from ipl.explain.ratings.sheet import write_sheet
+    from ipl.explain.ratings.study import read_study
+    from ipl.explain.ratings_table import ratings_report, ratings_values
 
     study = read_study(folder)
     raters = Raters(folder, study).every()

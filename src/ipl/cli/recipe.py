@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli.common import JSON, out, print_json, typed
-from ipl.errors import ConfigError
+from ipl.cli.options import JSON, out, print_json, typed
+from ipl.support.errors import ConfigError
 
 app = typer.Typer(
     help="List, show and copy the recipes: one small YAML file for each row of the paper.",
@@ -20,7 +20,7 @@ def list_recipes(as_json: bool = JSON) -> None:
     """List the recipes of the package."""
     from rich.table import Table
 
-    from ipl.protocols.recipes import read_recipe, recipe_names
+    from ipl.bench.recipe import read_recipe, recipe_names
 
     rows = [{"name": name, "title": read_recipe(name).title} for name in recipe_names()]
     if as_json:
@@ -39,7 +39,7 @@ def list_recipes(as_json: bool = JSON) -> None:
 @app.command("show")
 def show(name: str = typer.Argument(metavar="NAME", help="A recipe's name, or a file.")) -> None:
     """Print the YAML of a recipe."""
-    from ipl.protocols.recipes import recipe_text
+    from ipl.bench.recipe import recipe_text
 
     print(recipe_text(name), end="")
 
@@ -51,11 +51,11 @@ def copy(
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace the file."),
 ) -> None:
     """Copy a recipe, to change it and run `ipl bench --recipe FILE`."""
-    from ipl.files import is_there, write_text
-    from ipl.protocols.recipes import recipe_text
+    from ipl.bench.recipe import recipe_text
+    from ipl.support.files import path_exists, write_text
 
     text = recipe_text(name)
-    if is_there(path) and not overwrite:
+    if path_exists(path) and not overwrite:
         raise ConfigError(f"{path} is there already; --overwrite replaces it.")
     write_text(path, text)
     command = typed("bench", "--recipe", path, "--data", "ROOT", "--out", "DIR")

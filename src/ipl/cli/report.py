@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import check_new, out, print_json, stopping
-from ipl.errors import ConfigError, DataError
-from ipl.hub import is_meant
+from ipl.cli import options as common
+from ipl.cli.options import check_new, out, print_json, stopping
+from ipl.support.errors import ConfigError, DataError
+from ipl.support.hub import is_on_hub
 
 if TYPE_CHECKING:
-    from ipl.analysis import Missing
-    from ipl.rating import RunRating
-    from ipl.reports.document import Document
+    from ipl.display.document import Document
+    from ipl.explain.analysis import Missing
+    from ipl.explain.ratings.results import RunRating
 
 FORMATS = ("html", "md", "json")
 FORMAT = typer.Option("html", "--format", help="html (one file), md or json.")
-IMAGES = typer.Option(2000, "--images", help="Held-out pictures to look at, at most.")
+IMAGES = typer.Option(2000, "--images", help="Held-out images to look at, at most.")
 
 
 def report(
@@ -58,15 +58,16 @@ def report(
     """Write down what a saved prompt has learnt: its words, what they do, whether to believe it."""
     target = target_of(save_to or default_target(run, kind), kind, overwrite)
 
-    from ipl.analysis import Settings, analyse
-    from ipl.progress import Reporter
-    from ipl.reports.account import report_document, report_values
+    from ipl.explain.analysis import ReportSettings, analyse_run
+    from ipl.explain.report import report_document
+    from ipl.explain.values import report_values
+    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
-    settings = Settings(resamples, images, plain, strict)
+    settings = ReportSettings(resamples, images, plain, strict)
     rated, unrated = people_of(run, ratings)
     with stopping(lambda: "nothing was written."):
-        analysis = analyse(
+        analysis = analyse_run(
             run, data, settings, backbone, device, words_file, not no_cache, reporter
         )
         for note in analysis.notes:
@@ -86,8 +87,9 @@ def report(
 
 def people_of(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[Missing, ...]]:
     """Returns the ratings of a run; a study that was not asked for may be of no use."""
-    from ipl.analysis import Missing
-    from ipl.rating import default_study, is_study, ratings_of
+    from ipl.explain.analysis import Missing
+    from ipl.explain.ratings.results import ratings_of
+    from ipl.explain.ratings.study import default_study, is_study
 
     if study is not None:
         return ratings_of(run, study), ()
@@ -105,7 +107,7 @@ def default_target(run: Path, kind: str) -> Path:
 
     That of a run on the hub is owner-name-report.KIND here.
     """
-    if is_meant(str(run)):
+    if is_on_hub(str(run)):
         return Path(f"{run.parent.name}-{run.name}-report.{kind}")
     return run.parent / f"{run.resolve().name}-report.{kind}"
 
@@ -120,9 +122,9 @@ def target_of(path: Path, kind: str, overwrite: bool) -> Path:
 
 def write_page(target: Path, kind: str, document: Document, values: object) -> None:
     """Writes a report in one of its formats."""
-    from ipl.files import write_json, write_text
-    from ipl.reports.html import as_html
-    from ipl.reports.markdown import as_markdown
+    from ipl.display.html import as_html
+    from ipl.display.markdown import as_markdown
+    from ipl.support.files import write_json, write_text
 
     if kind == "json":
         write_json(target, values)

@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import as_number, out, own_pool, print_json, stopping
-from ipl.errors import ConfigError
+from ipl.cli import options as common
+from ipl.cli.options import as_number, out, own_pool, print_json, stopping
+from ipl.support.errors import ConfigError
 
 
 def select(
@@ -43,12 +43,13 @@ def select(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Choose words for a few pictures per class and show what each brings; train nothing."""
-    from ipl.backbone import load_backbone
-    from ipl.datasets import read_dataset
-    from ipl.progress import Reporter
-    from ipl.reports import selection_report
-    from ipl.selection import Search, Start, select_words
+    """Choose words for a few images per class and show what each brings; train nothing."""
+    from ipl.backbone.loading import load_backbone
+    from ipl.datasets.readers import read_dataset
+    from ipl.support.progress import Reporter
+    from ipl.words.modes import Search, Start
+    from ipl.words.select import select_words
+    from ipl.words.tables import selection_report
 
     reporter = Reporter(quiet=quiet)
     how = Search(search, shortlist, recall)
@@ -57,7 +58,7 @@ def select(
         raise ConfigError(f"words is {words!r}; it must be a whole number (auto is for ipl fit).")
     start: Start = Search.start
     if workers:
-        from ipl.protocols import spread_over_ray
+        from ipl.bench.engines.ray_search import spread_over_ray
 
         start = spread_over_ray(workers, address, device)
     kept = "nothing was kept" if no_cache else "words that were finished, if any, are in the cache"

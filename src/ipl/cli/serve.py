@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import read_class_names, stopping
+from ipl.cli import options as common
+from ipl.cli.options import read_class_names, stopping
 
 
 def serve(
@@ -17,22 +17,25 @@ def serve(
     any_backbone: bool = common.ANY_BACKBONE,
     device: str = common.DEVICE,
     max_bytes: int = typer.Option(10_000_000, help="Bytes of a request."),
-    max_pixels: int = typer.Option(25_000_000, help="Pixels of a picture."),
+    max_pixels: int = typer.Option(25_000_000, help="Pixels of an image."),
     max_classes: int = typer.Option(256, help="Names in a request's class list."),
     max_text: int = typer.Option(100, help="Characters of a class name."),
     concurrency: int = typer.Option(128, help="Requests at a time; others get 503."),
     upload_seconds: float = typer.Option(10.0, help="Time for a request to come whole."),
     answer_seconds: float = typer.Option(30.0, help="Time to answer it; then it gets 503."),
-    batch: int = typer.Option(32, help="Pictures that the model looks at together."),
-    wait_ms: float = typer.Option(5.0, help="Milliseconds that a picture waits for others."),
+    batch: int = typer.Option(32, help="Images that the model looks at together."),
+    wait_ms: float = typer.Option(5.0, help="Milliseconds that an image waits for others."),
     class_lists: int = typer.Option(16, help="Class lists whose text features are kept."),
     quiet: bool = common.QUIET,
 ) -> None:
     """Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, /healthz, /docs."""
+    from ipl.apps.limits import Limits
+    from ipl.apps.serve.app import create_app
+    from ipl.apps.server import address_of, is_loopback, listen, run_server
     from ipl.classifier import PromptClassifier
-    from ipl.progress import Reporter
-    from ipl.saving import find_run, read_run
-    from ipl.serving import Limits, address_of, create_app, is_loopback, listen, run_server
+    from ipl.saving.format import read_run
+    from ipl.saving.sharing import find_run
+    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     limits = Limits(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli.common import JSON, QUIET, out
-from ipl.errors import ConfigError
+from ipl.cli.options import JSON, QUIET, out
+from ipl.support.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ipl.protocols.tables import ResultTable
+    from ipl.bench.tables.result_table import ResultTable
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json", ".txt": "text"}
 FORMATS = tuple(SUFFIXES.values())
@@ -32,9 +32,10 @@ def table(
     as_json: bool = JSON,
 ) -> None:
     """Show the results of a bench; write Markdown, CSV, LaTeX and JSON to DIR/tables."""
-    from ipl.files import write_text
-    from ipl.progress import Reporter
-    from ipl.protocols.tables import build_tables, read_results
+    from ipl.bench.tables.result_table import build_tables
+    from ipl.bench.tables.results import read_results
+    from ipl.support.files import write_text
+    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     style = _style("json" if as_json else style, save_to)
@@ -50,7 +51,9 @@ def table(
     if style not in (None, "text"):
         print(_text(str(style), tables, warnings), end="")
         return
-    from ipl.reports.tables import as_text, gains_as_csv, sheets_of
+    from ipl.bench.tables.machine_readable import gains_as_csv
+    from ipl.bench.tables.sheets import sheets_of
+    from ipl.display.table import as_text
 
     out().print(as_text(sheets_of(tables)))
     if style is None:
@@ -76,7 +79,9 @@ def _style(style: str | None, save_to: Path | None) -> str | None:
 
 
 def _text(style: str, tables: list[ResultTable], warnings: list[str]) -> str:
-    from ipl.reports.tables import as_csv, as_latex, as_markdown, as_text, as_values, sheets_of
+    from ipl.bench.tables.machine_readable import as_csv, as_values
+    from ipl.bench.tables.sheets import sheets_of
+    from ipl.display.table import as_latex, as_markdown, as_text
 
     if style == "csv":
         return as_csv(tables)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli import common
-from ipl.cli.common import stopping
+from ipl.cli import options as common
+from ipl.cli.options import stopping
 
 
 def ui(
@@ -17,7 +17,7 @@ def ui(
         None, metavar="[RUN]", help="A saved prompt to begin with: a folder, or owner/name."
     ),
     data: Path | None = typer.Option(
-        None, help="Pictures to begin with: a folder with a sub-folder per class, or a CSV file."
+        None, help="Images to begin with: a folder with a sub-folder per class, or a CSV file."
     ),
     host: str = common.HOST,
     port: int = typer.Option(7860, min=0, max=65535, help="Port; 0 takes a free one."),
@@ -28,22 +28,23 @@ def ui(
     browser: bool = typer.Option(False, "--open", help="Open the page in the browser."),
     quiet: bool = common.QUIET,
 ) -> None:
-    """Try everything out on a page: pictures, words, training, predictions."""
+    """Try everything out on a page: images, words, training, predictions."""
     from ipl import workbench  # first, so that a missing extra is named before anything is loaded
-    from ipl.backbone import load_backbone
+    from ipl.apps.server import address_of, is_loopback, listen
+    from ipl.apps.workbench.fit_thread import FitThread
+    from ipl.apps.workbench.image_classes import ImageClasses
+    from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
-    from ipl.datasets import read_dataset
-    from ipl.progress import Reporter
-    from ipl.saving import find_run, read_run
-    from ipl.serving import address_of, is_loopback, listen
-    from ipl.workbench.pictures import Pictures
-    from ipl.workbench.worker import Fit
+    from ipl.datasets.readers import read_dataset
+    from ipl.saving.format import read_run
+    from ipl.saving.sharing import find_run
+    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     folder = None if run is None else find_run(run)
     if folder is not None:
         read_run(folder)  # what is wrong with RUN is said before a port is taken
-    pictures = None if data is None else Pictures.of(read_dataset(data))
+    images = None if data is None else ImageClasses.of(read_dataset(data))
     with listen(host, port) as bound, stopping(lambda: "nothing had been opened."):
         local = is_loopback(bound)
         if not local:
@@ -65,10 +66,10 @@ def ui(
 
                 webbrowser.open(address_of(bound))
 
-        bench = workbench.Workbench(clip, classifier, pictures, browse=local, opened=_called(run))
+        bench = workbench.Workbench(clip, classifier, images, browse=local, opened=_called(run))
         workbench.run_workbench(bench, bound, ready)
         reporter.say("Ended.")
-    if Fit.any_left():  # all is put away; the interpreter would abort on a thread in torch
+    if FitThread.any_left():  # all is put away; the interpreter would abort on a thread in torch
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from ipl.cli.common import BACKBONE_HELP, JSON, QUIET, out, print_json, stopping
-from ipl.errors import ConfigError
+from ipl.cli.options import BACKBONE_HELP, JSON, QUIET, out, print_json, stopping
+from ipl.support.errors import ConfigError
 
 
 def words(
@@ -27,10 +27,12 @@ def words(
     as_json: bool = JSON,
 ) -> None:
     """Show the pool: its size and hash, why a word is in or out; or build it anew."""
-    from ipl.backbone import load_tokenizer
-    from ipl.lexicon import Pool, explain, raw_words_from_nltk
-    from ipl.lexicon import rebuild as rebuild_pool
-    from ipl.progress import Reporter
+    from ipl.backbone.loading import load_tokenizer
+    from ipl.support.progress import Reporter
+    from ipl.words.membership import explain_word
+    from ipl.words.pool import Pool
+    from ipl.words.rebuild import raw_words_from_nltk
+    from ipl.words.rebuild import rebuild as rebuild_pool
 
     if rebuild and words_file is not None:
         raise ConfigError("--rebuild and --words-file exclude each other; give one of them.")
@@ -70,7 +72,7 @@ def words(
         pool = pool.without_names() if no_names else pool
     report.update(words=len(pool), sha256=pool.sha256, source=pool.source)
     if look_up:
-        explained = [explain(word, pool, tokenizer) for word in look_up]
+        explained = [explain_word(word, pool, tokenizer) for word in look_up]
         report["look_up"] = [explanation.as_dict() for explanation in explained]
         lines += [explanation.sentence for explanation in explained]
     else:

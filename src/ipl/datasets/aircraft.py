@@ -7,15 +7,15 @@ from pathlib import Path
 from ipl.datasets.benchmarks import Benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.split_file import prompt_name
-from ipl.datasets.text import read_lines
-from ipl.errors import DataError
+from ipl.datasets.text_files import read_lines
+from ipl.support.errors import DataError
 
 VARIANTS = "variants.txt"
 LISTS = {"train": "images_variant_train.txt", "test": "images_variant_test.txt"}
 
 
 def read_aircraft(benchmark: Benchmark, folder: Path) -> Dataset:
-    """Returns the data set of the published lists; classes are in the order of variants.txt."""
+    """Returns the dataset of the published lists; classes are in the order of variants.txt."""
     variants = [line for _, line in read_lines(folder / VARIANTS)]
     if not variants:
         raise DataError(f"{folder / VARIANTS} is empty; it names a variant of aircraft per line.")

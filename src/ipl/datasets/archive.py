@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
 
-from ipl.errors import DataError, IplError
-from ipl.files import is_folder, is_there
-from ipl.progress import SILENT, Reporter
+from ipl.support.errors import DataError, IplError
+from ipl.support.files import is_folder, path_exists
+from ipl.support.progress import SILENT, Reporter
 
 KINDS = "zip, tar, tar.gz or tgz (or another compressed tar)"
 PIECE = 1 << 20
@@ -217,7 +217,7 @@ def _unpack_tar(archive: Path, out: _Target, reporter: Reporter) -> None:
 
 
 def _kind(archive: Path) -> str:
-    if not is_there(archive):
+    if not path_exists(archive):
         raise DataError(f"No such file: {archive}.")
     if zipfile.is_zipfile(archive):
         return "zip"
@@ -238,7 +238,7 @@ def _kind(archive: Path) -> str:
 @contextmanager
 def _work_folder(folder: Path) -> Iterator[Path]:
     """Yields a hidden folder on the same disk, which is gone afterwards whatever happens."""
-    if is_there(folder) and not is_folder(folder):
+    if path_exists(folder) and not is_folder(folder):
         raise DataError(f"{folder} is a file, not a folder to unpack into.")
     parent = folder.resolve()
     while not parent.exists():

@@ -1,4 +1,4 @@
-"""The published data sets: where their files lie, how many there are, and what prompts they get."""
+"""The published datasets: where their files lie, how many there are, and what prompts they get."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ SPLITS_HOME = "https://github.com/KaiyangZhou/CoOp/blob/main/DATASETS.md"
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One published data set in CoOp's folder layout."""
+    """One published dataset in CoOp's folder layout."""
 
     name: str
     title: str
-    folder: str  # below the root of all data sets
+    folder: str  # below the root of all datasets
     images: str  # below `folder`; "" is the folder itself
     classes: int
     test_images: int
-    home: str  # where the pictures are to be had
+    home: str  # where the images are to be had
     template: str = PHOTO  # the hand-made prompt
     split_file: str | None = None  # below `folder`
     layout: str = "split"  # split, aircraft, imagenet, or a variant: by name or by number
@@ -32,18 +32,18 @@ class Benchmark:
 
     @property
     def has_lists(self) -> bool:
-        """Returns whether files list the pictures; else they are those in the class folders."""
+        """Returns whether files list the images; else they are those in the class folders."""
         return self.layout in ("split", "aircraft")
 
     @property
     def is_variant(self) -> bool:
-        """Returns whether this is ImageNet in another guise, with test pictures alone."""
+        """Returns whether this is ImageNet in another guise, with test images alone."""
         return self.layout in ("by-wnid", "by-number")
 
 
 @dataclass(frozen=True)
 class DomainSet:
-    """A published set of the same classes in several domains: folder/domain/class/picture."""
+    """A published set of the same classes in several domains: folder/domain/class/image."""
 
     name: str
     title: str
@@ -231,10 +231,10 @@ DOMAIN_SETS: dict[str, DomainSet] = {
 
 
 def template_of(name: str) -> str:
-    """Returns a data set's hand-made prompt with {} for the class; a plain one if none is known."""
+    """Returns a dataset's hand-made prompt with {} for the class; a plain one if none is known."""
     return BENCHMARKS[name].template if name in BENCHMARKS else PHOTO
 
 
 def teacher_template_of(name: str) -> str:
-    """Returns the hand-made prompt that a learner stays near on this data set."""
+    """Returns the hand-made prompt that a learner stays near on this dataset."""
     return BENCHMARKS[name].teacher_template if name in BENCHMARKS else PHOTO

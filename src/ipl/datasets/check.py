@@ -1,4 +1,4 @@
-"""What of the published data sets is on a disk, and what is missing, by name and number."""
+"""What of the published datasets is on a disk, and what is missing, by name and number."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS, DomainSet
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.domains import check_same_classes, read_domain
 from ipl.datasets.presence import missing_files
-from ipl.datasets.published import read_benchmark
-from ipl.errors import ConfigError, DataError, did_you_mean
-from ipl.files import is_folder
+from ipl.support.errors import ConfigError, DataError, did_you_mean
+from ipl.support.files import is_folder
 
 FOUND, INCOMPLETE, MISSING = "found", "incomplete", "missing"
-SHOWN = 3  # missing pictures that are named
+SHOWN = 3  # missing images that are named
 
 
 @dataclass(frozen=True)
 class SetState:
-    """One data set as it is found below a root, beside what was published."""
+    """One dataset as it is found below a root, beside what was published."""
 
     name: str
     folder: str
@@ -41,18 +41,18 @@ class SetState:
 
 
 def check_root(root: str | Path, names: Sequence[str] = ()) -> list[SetState]:
-    """Returns the state of these data sets below a root, or of all that are known.
+    """Returns the state of these datasets below a root, or of all that are known.
 
-    Folders are listed and split files read; no picture is opened. Validation pictures are not
+    Folders are listed and split files read; no image is opened. Validation images are not
     used, so they are not looked for.
     """
     known = [*BENCHMARKS, *DOMAIN_SETS]
     names = [name.partition("/")[0] if "/" in name else name for name in names]  # of a domain
     for name in names:
         if name not in known:
-            raise ConfigError(f"There is no data set {name!r}.{did_you_mean(name, known)}")
+            raise ConfigError(f"There is no dataset {name!r}.{did_you_mean(name, known)}")
     if not is_folder(Path(root)):
-        raise DataError(f"No such folder: {root}; it should hold the folders of the data sets.")
+        raise DataError(f"No such folder: {root}; it should hold the folders of the datasets.")
     return [_check(Path(root), name) for name in dict.fromkeys(names or known)]
 
 
@@ -74,7 +74,7 @@ def _check(root: Path, name: str) -> SetState:
     ]
     problems = [f"{n:,} {what}, published are {p:,}" for what, n, p in counts if n != p]
     missing = {"train": 0, "test": 0}
-    if benchmark.has_lists:  # else the pictures are those that were found
+    if benchmark.has_lists:  # else the images are those that were found
         missing = _missing(folder, dataset, problems)
     return _state(name, folder, INCOMPLETE if problems else FOUND, problems, [dataset], missing)
 
@@ -103,7 +103,7 @@ def _check_domains(root: Path, folder: Path, group: DomainSet) -> SetState:
 
 
 def _missing(folder: Path, dataset: Dataset, problems: list[str]) -> dict[str, int]:
-    """Returns how many pictures of each part are missing, and adds a clause on each."""
+    """Returns how many images of each part are missing, and adds a clause on each."""
     found = {}
     for part, items in (("train", dataset.train), ("test", dataset.test)):
         missing = missing_files(items)
@@ -149,5 +149,5 @@ def _state(
 def _tested(name: str, read: Sequence[Dataset]) -> int | None:
     if not read:
         return None
-    # Of domains all pictures count: which are for testing is not published.
+    # Of domains all images count: which are for testing is not published.
     return sum(len(d.test) + (len(d.train) if name in DOMAIN_SETS else 0) for d in read)

@@ -1,4 +1,4 @@
-"""A data set is class names and lists of (path, label); no picture is opened here."""
+"""A dataset is class names and lists of (path, label); no image is opened here."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ipl.datasets.images import Picture
-from ipl.errors import DataError
+from ipl.datasets.images import ImageSource
+from ipl.support.errors import DataError
 
 
 class Item(NamedTuple):
-    """One picture and the index of its class."""
+    """One image and the index of its class."""
 
-    path: Path | Picture  # the latter inside another library's data set
+    path: Path | ImageSource  # the latter inside another library's dataset
     label: int
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Class names and the pictures of each part. An empty `test` means: hold out what is left."""
+    """Class names and the images of each part. An empty `test` means: hold out what is left."""
 
     name: str
     class_names: tuple[str, ...]
@@ -45,7 +45,7 @@ class Dataset:
                 )
 
     def only(self, labels: Sequence[int], name: str) -> Dataset:
-        """Returns the data set of these classes alone, relabelled from 0 in the given order."""
+        """Returns the dataset of these classes alone, relabelled from 0 in the given order."""
         new = {label: position for position, label in enumerate(labels)}
 
         def keep(items: Iterable[Item]) -> tuple[Item, ...]:

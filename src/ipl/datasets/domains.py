@@ -1,4 +1,4 @@
-"""Domain sets such as PACS: the same classes in several domains, folder/domain/class/picture."""
+"""Domain sets such as PACS: the same classes in several domains, folder/domain/class/image."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.readers import read_folder
 from ipl.datasets.split_file import read_split
-from ipl.errors import DataError
-from ipl.files import is_folder
+from ipl.support.errors import DataError
+from ipl.support.files import is_folder
 
 
 def read_domain(root: Path, name: str) -> Dataset:
-    """Returns the data set of one domain, named like `pacs/photo`.
+    """Returns the dataset of one domain, named like `pacs/photo`.
 
     Where there is a file `pacs/split_pacs.json` it says what is for training and what for testing;
-    else all pictures are for training, and what is not drawn is held out.
+    else all images are for training, and what is not drawn is held out.
     """
     group, _, domain = name.partition("/")
     folder = root / group

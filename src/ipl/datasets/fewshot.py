@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from ipl.datasets.dataset import Dataset, Item
-from ipl.errors import ConfigError
+from ipl.support.errors import ConfigError
 
 
 def check_draw(shots: int, seed: int) -> None:

@@ -10,8 +10,8 @@ from ipl.datasets.benchmarks import BENCHMARKS, SPLITS_HOME, Benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import EXTENSIONS
 from ipl.datasets.split_file import prompt_name
-from ipl.datasets.text import read_lines
-from ipl.errors import DataError
+from ipl.datasets.text_files import read_lines
+from ipl.support.errors import DataError
 
 CLASSNAMES = "classnames.txt"
 
@@ -32,7 +32,7 @@ def read_imagenet(benchmark: Benchmark, folder: Path) -> Dataset:
 
 
 def read_variant(benchmark: Benchmark, folder: Path, root: Path) -> Dataset:
-    """Returns a variant of ImageNet; it has test pictures alone.
+    """Returns a variant of ImageNet; it has test images alone.
 
     Those with 1,000 classes must have ImageNet's, the others are over the classes they have.
     """

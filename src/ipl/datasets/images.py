@@ -1,7 +1,8 @@
-"""Opening one picture, or saying why it cannot be opened."""
+"""Opening one image, or saying why it cannot be opened."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -11,24 +12,25 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ipl.errors import DataError
+from ipl.support.errors import DataError
 
 EXTENSIONS = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 )
 # Only what the extensions promise: other decoders, some of which start programs, stay out of reach.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-# Files that systems put into picture folders; nobody means them as data.
+# Files that systems put into image folders; nobody means them as data.
+THUMBNAIL = 96  # pixels
 LITTER = frozenset({"thumbs.db", "desktop.ini"})
 
 
 class UnreadableImageError(DataError):
-    """A file that is missing, not a picture, or cut short."""
+    """A file that is missing, not an image, or cut short."""
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """A picture inside another library's data set, taken out when it is asked for."""
+class ImageSource:
+    """An image inside another library's dataset, taken out when it is asked for."""
 
     name: str
     take: Callable[[], Any] = field(repr=False)
@@ -37,10 +39,10 @@ class Picture:
         return self.name
 
 
-def open_image(path: Path | Picture) -> Image.Image:
-    """Returns the picture in RGB, upright; raises UnreadableImageError with the reason."""
+def open_image(path: Path | ImageSource) -> Image.Image:
+    """Returns the image in RGB, upright; raises UnreadableImageError with the reason."""
     try:
-        if isinstance(path, Picture):
+        if isinstance(path, ImageSource):
             return _to_rgb(ImageOps.exif_transpose(_taken(path)))
         with Image.open(path, formats=FORMATS) as image:
             image.load()
@@ -61,8 +63,8 @@ def open_image(path: Path | Picture) -> Image.Image:
         raise UnreadableImageError(f"{path}: {reason}") from None
 
 
-def small_jpeg(path: Path | Picture, side: int) -> bytes:
-    """Returns the picture as a JPEG file, at most `side` pixels wide and high."""
+def small_jpeg(path: Path | ImageSource, side: int) -> bytes:
+    """Returns the image as a JPEG file, at most `side` pixels wide and high."""
     image = open_image(path)
     image.thumbnail((side, side), Image.Resampling.LANCZOS)
     file = BytesIO()
@@ -70,11 +72,25 @@ def small_jpeg(path: Path | Picture, side: int) -> bytes:
     return file.getvalue()
 
 
-def _taken(picture: Picture) -> Image.Image:
-    image = picture.take()
+def thumbnail(path: Path | ImageSource, side: int = THUMBNAIL) -> str | None:
+    """Returns a small JPEG of an image as a data URI; None if it can no longer be opened."""
+    try:
+        data = small_jpeg(path, side)
+    except UnreadableImageError:
+        return None
+    return "data:image/jpeg;base64," + base64.b64encode(data).decode("ascii")
+
+
+def short_name(path: Path | ImageSource) -> str:
+    """Returns an image's folder and file, without the rest of its path."""
+    return "/".join(Path(str(path)).parts[-2:])
+
+
+def _taken(source: ImageSource) -> Image.Image:
+    image = source.take()
     if not isinstance(image, Image.Image):
         raise UnreadableImageError(
-            f"{picture}: a {type(image).__name__}, not a picture; its data set must give pictures, "
+            f"{source}: a {type(image).__name__}, not an image; its dataset must give images, "
             "without a transform or another format"
         )
     return image
@@ -92,7 +108,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def is_image_name(path: Path) -> bool:
-    """Returns whether the file's name says it is a picture."""
+    """Returns whether the file's name says it is an image."""
     return path.suffix.lower() in EXTENSIONS
 
 

@@ -1,6 +1,6 @@
-"""Data sets of other libraries: a Hugging Face `datasets` object or a torchvision one.
+"""Datasets of other libraries: a Hugging Face `datasets` object or a torchvision one.
 
-They are known by what they offer; neither library is imported. No picture is taken out before it
+They are known by what they offer; neither library is imported. No image is taken out before it
 is asked for.
 """
 
@@ -13,15 +13,15 @@ from threading import Lock
 from typing import Any
 
 from ipl.datasets.dataset import Dataset, Item, clean_class_name
-from ipl.datasets.images import Picture
-from ipl.errors import DataError
+from ipl.datasets.images import ImageSource
+from ipl.support.errors import DataError
 
 TEST_PARTS = ("test", "validation", "val")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of a data set, as another library holds it."""
+    """One part of a dataset, as another library holds it."""
 
     class_names: tuple[str, ...]
     items: tuple[Item, ...]
@@ -29,7 +29,7 @@ class _Part:
 
 
 def read_object(data: Any) -> Dataset:
-    """Returns the data set of an object, or of a mapping with train and, if wanted, test."""
+    """Returns the dataset of an object, or of a mapping with train and, if wanted, test."""
     name, parts = _name(data), {"train": data}
     if isinstance(data, Mapping):
         if "train" not in data:
@@ -77,15 +77,15 @@ def _read_hugging_face(data: Any, name: str) -> _Part:
                 f"(select_columns and {how} help)."
             )
     image, label = images[0], labels[0]
-    pictures = _pictures(name, len(data), lambda index: data[index][image])
-    return _part(name, data.features[label].names, pictures, data[label])
+    sources = _images(name, len(data), lambda index: data[index][image])
+    return _part(name, data.features[label].names, sources, data[label])
 
 
 def _read_torchvision(data: Any, name: str) -> _Part:
     classes = next((getattr(data, n) for n in ("classes", "categories") if hasattr(data, n)), None)
     if not isinstance(classes, Sequence) or isinstance(classes, str):
         raise DataError(
-            f"{name} is {type(data).__name__}, which has no list of classes; a data set of "
+            f"{name} is {type(data).__name__}, which has no list of classes; a dataset of "
             "torchvision or Hugging Face, a folder or a CSV file will do."
         )
     for field in ("samples", "imgs", "_samples"):
@@ -99,24 +99,24 @@ def _read_torchvision(data: Any, name: str) -> _Part:
     for field in ("_image_files", "_images"):
         if files := getattr(data, field, None):
             return _part(name, classes, map(Path, files), labels)
-    return _part(name, classes, _pictures(name, len(data), lambda index: data[index][0]), labels)
+    return _part(name, classes, _images(name, len(data), lambda index: data[index][0]), labels)
 
 
-def _pictures(name: str, count: int, take: Callable[[int], Any]) -> list[Picture]:
-    lock = Lock()  # pictures are opened in threads, which not every data set can bear
+def _images(name: str, count: int, take: Callable[[int], Any]) -> list[ImageSource]:
+    lock = Lock()  # images are opened in threads, which not every dataset can bear
 
-    def picture(index: int) -> Picture:
+    def source(index: int) -> ImageSource:
         def taken() -> Any:
             with lock:
                 return take(index)
 
-        return Picture(f"{name}[{index}]", taken)
+        return ImageSource(f"{name}[{index}]", taken)
 
-    return [picture(index) for index in range(count)]
+    return [source(index) for index in range(count)]
 
 
 def _part(
-    name: str, classes: Sequence[Any], sources: Iterable[Path | Picture], labels: Iterable[Any]
+    name: str, classes: Sequence[Any], sources: Iterable[Path | ImageSource], labels: Iterable[Any]
 ) -> _Part:
     # torchvision's ImageNet has tuples of names, of which two begin alike.
     alike = any(isinstance(c, tuple) for c in classes)

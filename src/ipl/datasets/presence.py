@@ -1,4 +1,4 @@
-"""Which pictures are there: folders are listed, no picture is looked at one by one."""
+"""Which images are there: folders are listed, no image is looked at one by one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ipl.datasets.dataset import Item
-from ipl.errors import DataError
+from ipl.support.errors import DataError
 
 
 def missing_files(items: Iterable[Item]) -> list[Path]:
-    """Returns the pictures that are not on the disk, in the order of the items."""
+    """Returns the images that are not on the disk, in the order of the items."""
     listed: dict[Path, frozenset[str]] = {}
     missing = []
     for path, _ in items:
-        if not isinstance(path, Path):  # inside another library's data set
+        if not isinstance(path, Path):  # inside another library's dataset
             continue
         folder = path.parent
         if folder not in listed:
@@ -26,7 +26,7 @@ def missing_files(items: Iterable[Item]) -> list[Path]:
 
 
 def check_files(name: str, items: Sequence[Item]) -> None:
-    """Raises DataError with the number of pictures that are missing and the first of them."""
+    """Raises DataError with the number of images that are missing and the first of them."""
     missing = missing_files(items)
     if missing:
         raise DataError(

@@ -15,17 +15,17 @@ from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_n
 from ipl.datasets.images import files_below, is_image_name
 from ipl.datasets.objects import read_object
 from ipl.datasets.split_file import read_split_set
-from ipl.datasets.text import read_text
-from ipl.errors import DataError
-from ipl.files import is_folder, is_there
+from ipl.datasets.text_files import read_text
+from ipl.support.errors import DataError
+from ipl.support.files import is_folder, path_exists
 
 LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
 
 
 def read_dataset(data: Any, strict: bool = False) -> Dataset:
-    """Returns the data set in a folder, a CSV file or a JSONL file; opens no picture.
+    """Returns the dataset in a folder, a CSV file or a JSONL file; opens no image.
 
-    A folder with one of CoOp's split files is read by that. A data set of Hugging Face or
+    A folder with one of CoOp's split files is read by that. A dataset of Hugging Face or
     torchvision will do as well, and a Dataset is returned as it is.
     """
     if isinstance(data, Dataset):
@@ -41,15 +41,15 @@ def read_dataset(data: Any, strict: bool = False) -> Dataset:
             return read_folder(path, strict=strict)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
-    if not is_there(path):
+    if not path_exists(path):
         raise DataError(f"No such file or folder: {path}.")
     if path.suffix.lower() in {".csv", ".jsonl", ".ndjson"}:
         return read_table(path)
-    raise DataError(f"{path} is not a data set: {LAYOUT}.")
+    raise DataError(f"{path} is not a dataset: {LAYOUT}.")
 
 
 def read_folder(path: Path, strict: bool = False) -> Dataset:
-    """Returns the data set of a folder with one sub-folder per class.
+    """Returns the dataset of a folder with one sub-folder per class.
 
     With `train` and `test` (or `val`) folders inside, the classes are the sub-folders of those.
     """
@@ -84,7 +84,7 @@ def read_folder(path: Path, strict: bool = False) -> Dataset:
 
 
 def read_table(path: Path) -> Dataset:
-    """Returns the data set of a CSV or JSONL file with path, label and, if wanted, split.
+    """Returns the dataset of a CSV or JSONL file with path, label and, if wanted, split.
 
     Relative paths start at the file's own folder; splits are train, and test or val.
     """

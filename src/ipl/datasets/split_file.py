@@ -10,8 +10,8 @@ from typing import Any
 
 from ipl.datasets.benchmarks import SPLITS_HOME, Benchmark
 from ipl.datasets.dataset import Dataset, Item, clean_class_name
-from ipl.datasets.text import read_text
-from ipl.errors import DataError
+from ipl.datasets.text_files import read_text
+from ipl.support.errors import DataError
 
 SHAPE = "expected an object with train and test, each a list of [path, label, class name]"
 Row = tuple[str, int, str]
@@ -31,7 +31,7 @@ REPAIRS = {
 
 
 def read_split_set(benchmark: Benchmark, folder: Path) -> Dataset:
-    """Returns a published data set that has a split file in its folder."""
+    """Returns a published dataset that has a split file in its folder."""
     return read_split(
         folder / str(benchmark.split_file),
         folder / benchmark.images,
@@ -49,7 +49,7 @@ def read_split(
     repairs: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Dataset:
-    """Returns the data set of a split file; its paths start at `images`, none is looked at.
+    """Returns the dataset of a split file; its paths start at `images`, none is looked at.
 
     A file for several domains holds such an object for each. The validation part is not used.
     `repairs` are class names that a prompt says in other words.

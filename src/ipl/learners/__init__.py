@@ -1,10 +1,10 @@
 """Prompt learners: one file each, found by name."""
 
-from ipl.learners.base import CLASS_TEMPLATE, Learner
 from ipl.learners.batch import Batch
 from ipl.learners.cocoop import CoCoOp
 from ipl.learners.coop import CoOp
 from ipl.learners.kgcoop import KgCoOp
+from ipl.learners.learner import CLASS_TEMPLATE, Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
 from ipl.learners.recipe import PROTOCOLS, Recipe

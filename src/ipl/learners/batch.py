@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Batch:
-    """Some training pictures; what the learner does not look at is None."""
+    """Some training images; what the learner does not look at is None."""
 
     labels: Tensor  # (images,)
     features: Tensor | None = None  # (images, dim), of the frozen tower, normalised

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ipl.learners.base import Learner
 from ipl.learners.coop import start_from_a_photo
+from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
-from ipl.prompts import PromptLayout
+from ipl.prompts.layout import PromptLayout
 
 PROMPTS_AT_ONCE = 4096  # images x classes that are looked at together when nothing is learnt
 NARROWING = 16

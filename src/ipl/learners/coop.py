@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ipl.learners.base import Learner
+from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
-from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text
+from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
 
 START = "a photo of a"
 
@@ -13,7 +13,7 @@ START = "a photo of a"
 def start_from_a_photo(m: int) -> PromptLayout:
     """Returns `[V x m] CLS .`, from "a photo of a" if m is 4."""
     start = START if m == len(START.split()) else None
-    return PromptLayout((SOS, Soft(m, init=start), ClassName(), Text("."), EOS))
+    return PromptLayout((SOS, Soft(m, init=start), ClassName(), FixedText("."), EOS))
 
 
 @register
@@ -26,7 +26,7 @@ class CoOp(Learner):
     def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
         """Returns T = 200, m = 4 for the plain learner and T = 100, t = 10, m = 2 under IPL.
 
-        Across data sets the plain learner trains 50 epochs.
+        Across datasets the plain learner trains 50 epochs.
         """
         if words:
             return Recipe(epochs=100, interval=10, batch=32, lr=0.002, m=2)

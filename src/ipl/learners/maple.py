@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.learners.base import Learner
 from ipl.learners.batch import Batch
-from ipl.learners.deep import replace_rows
+from ipl.learners.deep_prompts import replace_rows
+from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
-from ipl.prompts import EOS, SOS, ClassName, PromptLayout, Soft, Text
+from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
 
 START, REST = "a photo", "of a"
 
@@ -31,7 +31,7 @@ class MaPLe(Learner):
 
     @classmethod
     def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
-        """Returns T = 5, depth 9; across data sets T = 2, depth 3."""
+        """Returns T = 5, depth 9; across datasets T = 2, depth 3."""
         del words
         if protocol == "cross-dataset":
             return Recipe(epochs=2, interval=1, batch=4, lr=0.0026, m=2, depth=3)
@@ -43,7 +43,7 @@ class MaPLe(Learner):
         if words:
             return PromptLayout.interleaved(words, m)
         start = START if m == len(START.split()) else None
-        rest = (Text(REST), ClassName(), Text("."))
+        rest = (FixedText(REST), ClassName(), FixedText("."))
         return PromptLayout((SOS, Soft(m, init=start), *rest, EOS))
 
     def build(self, generator: torch.Generator) -> None:

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
-from ipl.learners.base import Learner
 from ipl.learners.batch import Batch
 from ipl.learners.coop import start_from_a_photo
-from ipl.learners.deep import replace_rows
+from ipl.learners.deep_prompts import replace_rows
+from ipl.learners.imagenet_templates import IMAGENET_TEMPLATES
+from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
-from ipl.learners.templates import IMAGENET_TEMPLATES
-from ipl.prompts import PromptLayout
+from ipl.prompts.layout import PromptLayout
 
 TEXT_WEIGHT, IMAGE_WEIGHT = 25.0, 10.0
 
@@ -35,7 +35,7 @@ class PromptSRC(Learner):
 
     @classmethod
     def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
-        """Returns T = 20, depth 9, average around epoch 15; across data sets depth 3, epoch 6."""
+        """Returns T = 20, depth 9, average around epoch 15; across datasets depth 3, epoch 6."""
         del words
         if protocol == "cross-dataset":
             average = {"average_mean": 6.0, "average_std": 10.0}

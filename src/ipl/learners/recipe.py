@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ipl.errors import ConfigError
+from ipl.support.errors import ConfigError
 
 PROTOCOLS = ("base-to-novel", "cross-dataset")
 

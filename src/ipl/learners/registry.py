@@ -7,8 +7,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TypeVar
 
-from ipl.errors import ConfigError, did_you_mean
-from ipl.learners.base import Learner
+from ipl.learners.learner import Learner
+from ipl.support.errors import ConfigError, did_you_mean
 
 _LEARNERS: dict[str, type[Learner]] = {}
 L = TypeVar("L", bound=type[Learner])

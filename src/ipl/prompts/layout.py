@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ipl.errors import ConfigError
+from ipl.display.document import Piece
+from ipl.support.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ class ClassName:
 
 
 @dataclass(frozen=True)
-class Text:
+class FixedText:
     """Fixed words or punctuation."""
 
     text: str
 
 
-Segment = Sos | Eos | Soft | WordSlot | ClassName | Text
+Segment = Sos | Eos | Soft | WordSlot | ClassName | FixedText
 SOS, EOS = Sos(), Eos()
 EMPTY = "_"
 _PIECE = re.compile(r"\[V(?: V)*\]|\*[^*\s]+\*|\{cls\}|[^\[\]*{}]+")
@@ -80,7 +81,7 @@ class PromptLayout:
     def interleaved(cls, words: int, m: int) -> PromptLayout:
         """Returns `[V x m] w1 [V x m] w2 ... [V x m] CLS .`: words between soft groups."""
         before = [segment for _ in range(words) for segment in (Soft(m, std=0.01), WordSlot())]
-        return cls((SOS, *before, Soft(m, std=0.02), ClassName(), Text("."), EOS))
+        return cls((SOS, *before, Soft(m, std=0.02), ClassName(), FixedText("."), EOS))
 
     @cached_property
     def groups(self) -> tuple[Soft, ...]:
@@ -119,7 +120,7 @@ class PromptLayout:
             elif isinstance(segment, ClassName):
                 piece = class_name
             else:
-                assert isinstance(segment, Text)
+                assert isinstance(segment, FixedText)
                 piece = segment.text
             line += piece if not line or piece[0] in ".,;:!?" else " " + piece
         return line
@@ -142,7 +143,23 @@ class PromptLayout:
             elif piece == "{cls}":
                 segments.append(ClassName())
             elif piece:
-                segments.append(Text(piece))
+                segments.append(FixedText(piece))
         if end != len(line):
             raise ConfigError(f"Cannot read the prompt {line!r} at {line[end : end + 12]!r}.")
         return cls((SOS, *segments, EOS)), tuple(word for word in words if word != EMPTY)
+
+
+def prompt_pieces(line: str) -> tuple[Piece, ...]:
+    """Returns the pieces of a prompt's line of text, in order, for a document."""
+    layout, words = PromptLayout.parse(line)
+    remaining, pieces = iter(words), list[Piece]()
+    for segment in layout.segments:
+        if isinstance(segment, Soft):
+            pieces.append(Piece("soft", "[" + " ".join("V" * segment.size) + "]"))
+        elif isinstance(segment, WordSlot):
+            pieces.append(Piece("word", next(remaining, EMPTY)))
+        elif isinstance(segment, ClassName):
+            pieces.append(Piece("class", "class name"))
+        elif isinstance(segment, FixedText):
+            pieces.append(Piece("text", segment.text))
+    return tuple(pieces)

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from ipl.hub import is_meant
+from ipl.support.hub import is_on_hub
 
 
 def model_card(config: Mapping[str, Any], where: str = "path/to/this/folder") -> str:
@@ -21,5 +21,5 @@ def model_card(config: Mapping[str, Any], where: str = "path/to/this/folder") ->
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     name = config["backbone"]["name"]
-    values = {**config, "base_model": name if is_meant(name) else None, "where": where}
+    values = {**config, "base_model": name if is_on_hub(name) else None, "where": where}
     return environment.from_string(source).render(values)

@@ -13,12 +13,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from ipl.errors import ConfigError, SavedRunError
-from ipl.files import check_writable, is_folder, new_folder, write_bytes, write_json, write_text
-from ipl.prompts import PromptLayout
+from ipl.prompts.layout import PromptLayout
 from ipl.saving.card import model_card
-from ipl.saving.fields import FIELDS, POSITIVE, Shape, faults
-from ipl.selection import Selection
+from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
+from ipl.support.errors import ConfigError, SavedRunError
+from ipl.support.files import (
+    check_writable,
+    is_folder,
+    replace_folder,
+    write_bytes,
+    write_json,
+    write_text,
+)
+from ipl.words.selection import Selection
 
 FORMAT_VERSION = 1
 CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
@@ -96,7 +103,7 @@ def write_run(
     `where` is what the card tells a reader to load it by.
     """
     check_target(folder, overwrite)
-    with new_folder(folder) as work:
+    with replace_folder(folder) as work:
         write_json(work / CONFIG, saved.config())
         tensors = {
             name: tensor.detach().cpu().contiguous() for name, tensor in saved.tensors.items()

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ipl.cache import Cache
-from ipl.errors import ConfigError, IplError
-from ipl.learners import Learner, Recipe
-from ipl.progress import SILENT, Reporter
-from ipl.selection import Seen
-from ipl.training.bookmark import Bookmark
+from ipl.backbone.shots import LabelledFeatures
+from ipl.learners.learner import Learner
+from ipl.learners.recipe import Recipe
+from ipl.support.cache import Cache
+from ipl.support.errors import ConfigError, IplError
+from ipl.support.progress import SILENT, Reporter
+from ipl.training.checkpoint import Checkpoint
+from ipl.training.history import TrainingRecord
 from ipl.training.loop import train
-from ipl.training.record import TrainingRecord
 from ipl.training.schedule import word_epochs
 from ipl.training.views import make_views
 
@@ -26,7 +27,7 @@ MOST_WORDS = 6
 
 @dataclass(frozen=True)
 class Trial:
-    """How k words did on the training pictures."""
+    """How k words did on the training images."""
 
     words: int
     accuracy: float
@@ -88,18 +89,18 @@ def numbers_to_try(
             notes = (f"words is {AUTO}; no more than {most} can be tried: {error}",)
 
 
-def features_for(learner: Learner, seen: Seen) -> Tensor:
-    """Returns the features (items, dim) of pictures as the learner sees them."""
+def features_for(learner: Learner, seen: LabelledFeatures) -> Tensor:
+    """Returns the features (items, dim) of images as the learner sees them."""
     if not learner.prompts_images:
         return seen.features
-    return learner.look([item.path for item in seen.items]).features
+    return learner.encode_images([item.path for item in seen.items]).features
 
 
 def fit_learner(
     make: Callable[[int], Learner],
     numbers: Sequence[int],
     words: Sequence[str],
-    shots: Seen,
+    shots: LabelledFeatures,
     views: int | str,
     recipe: Recipe,
     seed: int = 1,
@@ -108,7 +109,7 @@ def fit_learner(
 ) -> Fitted:
     """Returns the best of the learners trained with the first k words, k among `numbers`.
 
-    Best is by training pictures alone: accuracy, then loss, then fewer words. If it is stopped,
+    Best is by training images alone: accuracy, then loss, then fewer words. If it is stopped,
     the same call goes on where the `cache` says it was.
     """
     first = make(numbers[0])
@@ -117,7 +118,7 @@ def fit_learner(
     trials, bookmarks = [], []
     for k in numbers:
         learner = make(k)
-        bookmark = Bookmark.of(cache, learner, words[:k], shots, views, recipe, seed)
+        bookmark = Checkpoint.of(cache, learner, words[:k], shots, views, recipe, seed)
         bookmarks.append(bookmark)
         record = train(
             learner, looks, len(shots.items), words[:k], recipe, seed, reporter, bookmark

@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 from torch import Tensor
 
-from ipl.errors import NotFiniteError
-from ipl.learners import Learner, Recipe
-from ipl.progress import SILENT, Reporter
-from ipl.training.bookmark import Bookmark, State
-from ipl.training.record import EpochRecord, TrainingRecord
+from ipl.learners.learner import Learner
+from ipl.learners.recipe import Recipe
+from ipl.support.errors import NotFiniteError
+from ipl.support.progress import SILENT, Reporter
+from ipl.training.checkpoint import Checkpoint, TrainingState
+from ipl.training.history import EpochRecord, TrainingRecord
 from ipl.training.schedule import learning_rate, word_epochs
-from ipl.training.step import Step, make_step
+from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import View
 
 MOMENTUM = 0.9
@@ -34,7 +35,7 @@ def train(
     recipe: Recipe,
     seed: int = 1,
     reporter: Reporter = SILENT,
-    bookmark: Bookmark | None = None,
+    bookmark: Checkpoint | None = None,
 ) -> TrainingRecord:
     """Returns the record of training a learner in place on `count` images.
 
@@ -45,7 +46,7 @@ def train(
     arrivals = dict(zip(starts, words, strict=True))
     optimiser = new_optimiser(learner, recipe.lr)
     average = Average(learner, recipe)
-    bookmark = bookmark or Bookmark()
+    bookmark = bookmark or Checkpoint()
     order = torch.Generator().manual_seed(seed)
     epochs: list[EpochRecord] = []
     spent = 0.0
@@ -59,7 +60,7 @@ def train(
         for done in epochs:
             reporter.tell(done)
     started = time.perf_counter() - spent
-    step: Step | None = None
+    step: TrainingStep | None = None
     with _threads(learner), reporter.task("Training", recipe.epochs) as advance:
         advance(len(epochs))
         try:
@@ -79,7 +80,9 @@ def train(
                 average.add(epoch)
                 epochs.append(EpochRecord(epoch, rate, mean, word))
                 tensors = everything(learner, optimiser, average) if bookmark.cache else {}
-                bookmark.turn_to(State(tensors, tuple(epochs), time.perf_counter() - started))
+                bookmark.turn_to(
+                    TrainingState(tensors, tuple(epochs), time.perf_counter() - started)
+                )
                 advance(note=f"loss {mean:.3f}")
                 reporter.tell(epochs[-1])
         except NotFiniteError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ipl.errors import ConfigError
+from ipl.support.errors import ConfigError
 
 WARM_UP_LR = 1e-5
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ipl.datasets import check_draw
-from ipl.errors import ConfigError
-from ipl.learners import PROTOCOLS, Recipe, learner_class
-from ipl.selection import WordChoice
+from ipl.datasets.fewshot import check_draw
+from ipl.learners.recipe import PROTOCOLS, Recipe
+from ipl.learners.registry import learner_class
+from ipl.support.errors import ConfigError
 from ipl.training.fitting import check_words
+from ipl.words.select import WordChoice
 
 OWN = ("epochs", "interval", "batch", "lr", "m", "depth")  # None: the learner's published value
 CHOICE = ("lambda_", "preset", "word_embedding", "template", "search", "memory", "pool")

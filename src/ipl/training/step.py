@@ -16,13 +16,14 @@ from dataclasses import fields, replace
 import torch
 from torch import Tensor
 
-from ipl.learners import Batch, Learner
-from ipl.progress import Reporter
+from ipl.learners.batch import Batch
+from ipl.learners.learner import Learner
+from ipl.support.progress import Reporter
 
 WARM_UP = 3  # steps before a recording: kernels are chosen and memory is laid out in them
 
 
-class Step:
+class TrainingStep:
     """A step as it is written down in a learner's loss."""
 
     def __init__(self, learner: Learner, optimiser: torch.optim.Optimizer) -> None:
@@ -37,7 +38,7 @@ class Step:
         return loss.detach()
 
 
-class RecordedStep(Step):
+class RecordedStep(TrainingStep):
     """The same step, its kernels recorded once on a first batch and played back for the others."""
 
     def __init__(self, learner: Learner, optimiser: torch.optim.Optimizer, first: Batch) -> None:
@@ -70,7 +71,7 @@ class RecordedStep(Step):
 
 def make_step(
     learner: Learner, optimiser: torch.optim.Optimizer, first: Batch, reporter: Reporter
-) -> Step:
+) -> TrainingStep:
     """Returns a step for batches like the first: recorded on a GPU, if the learner allows it.
 
     Where a program trains in other threads than its main one, several may use the GPU at a time;
@@ -86,7 +87,7 @@ def make_step(
                 f"Steps of {learner.name} cannot be recorded in a CUDA graph and run one kernel "
                 f"at a time: {str(error).splitlines()[0]}"
             )
-    return Step(learner, optimiser)
+    return TrainingStep(learner, optimiser)
 
 
 @contextmanager

@@ -12,16 +12,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import Backbone, Source, crop, encode_pixels, quiet_threads, to_device
-from ipl.datasets import UnreadableImageError
-from ipl.errors import ConfigError, TrainingError
-from ipl.learners import Batch, Learner
-from ipl.progress import Reporter
-from ipl.selection import Seen
+from ipl.backbone.clip import Backbone
+from ipl.backbone.encode_images import Source, crop, encode_pixels, quiet_threads, to_device
+from ipl.backbone.shots import LabelledFeatures
+from ipl.datasets.images import UnreadableImageError
+from ipl.learners.batch import Batch
+from ipl.learners.learner import Learner
+from ipl.support.errors import ConfigError, TrainingError
+from ipl.support.progress import Reporter
 
 
 class View(Protocol):
-    """Pictures of a batch as a learner wants them: frozen features, pixels, or both."""
+    """Images of a batch as a learner wants them: frozen features, pixels, or both."""
 
     def batch(self, epoch: int, indices: Tensor) -> Batch:
         """Returns what an epoch sees of the images at these indices."""
@@ -104,7 +106,7 @@ def make_views(
     views: int | str,
     kind: type[Learner],
     backbone: Backbone,
-    shots: Seen,
+    shots: LabelledFeatures,
     seed: int,
     reporter: Reporter,
 ) -> View:

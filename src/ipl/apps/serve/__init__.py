@@ -1,0 +1,10 @@
+"""A learnt prompt as a web service. Needs the extra `ipl[serve]`."""
+
+from ipl.apps import require
+
+require("The service", "serve", "fastapi", "python_multipart", "uvicorn")
+
+from ipl.apps.limits import Limits  # noqa: E402
+from ipl.apps.serve.app import create_app  # noqa: E402
+
+__all__ = ["Limits", "create_app"]

@@ -1,0 +1,1 @@
+"""How methods are compared: protocols, runs and their records, engines, tables."""

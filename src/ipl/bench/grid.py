@@ -1,0 +1,228 @@
+"""A grid of runs, done once each: those that have a record are left alone, the others get one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ipl.bench.claims import Claims
+from ipl.bench.engines.engine import Engine, Finished
+from ipl.bench.records import DONE, FAILED, read_record, record_path, write_record
+from ipl.bench.run import Run, titles_of
+from ipl.metrics import harmonic_mean
+from ipl.support.errors import DataError
+from ipl.support.files import check_writable
+from ipl.support.progress import SILENT, Advance, Reporter
+
+
+@dataclass
+class GridResult:
+    """What became of the runs of a grid, by their ids."""
+
+    out: Path
+    runs: tuple[Run, ...]
+    before: list[str] = field(default_factory=list)  # done earlier
+    done: list[str] = field(default_factory=list)  # done now
+    failed: dict[str, str] = field(default_factory=dict)  # now or earlier, and why
+    elsewhere: list[str] = field(default_factory=list)  # another process is at them
+
+    @property
+    def summary(self) -> str:
+        """Returns a sentence on all of it."""
+        parts = [f"{len(self.before) + len(self.done)} of {len(self.runs)} runs are done"]
+        if self.before:
+            parts.append(f"{len(self.before)} of them before")
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        if self.elsewhere:
+            parts.append(f"{len(self.elsewhere)} in the hands of another process")
+        return ", ".join(parts) + "."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns everything as plain values for JSON."""
+        return {
+            "out": str(self.out),
+            "runs": len(self.runs),
+            "done": sorted([*self.before, *self.done]),
+            "new": sorted(self.done),
+            "failed": self.failed,
+            "elsewhere": sorted(self.elsewhere),
+        }
+
+
+def run_grid(
+    runs: Sequence[Run],
+    out: Path,
+    engine: Engine,
+    retry_failed: bool = False,
+    reporter: Reporter = SILENT,
+    result: GridResult | None = None,
+) -> GridResult:
+    """Returns what became of the runs; each that is finished has its record in OUT/records.
+
+    A `result` that is given is filled in, for whoever wants to know after an interruption.
+    """
+    result = result or GridResult(out, tuple(runs))
+    check_writable(record_path(out, "record"))
+    with Claims(out) as claims:
+        queue = _Waiting(runs, out, claims, retry_failed, reporter, result)
+        if not len(queue):
+            return result
+        started, total, told = time.monotonic(), len(queue), set[str]()
+        with reporter.task("Runs", total) as advance:
+            titles = titles_of(result.runs)
+            work = engine.work(queue, _teller(advance, titles))
+            try:
+                for finished in work:
+                    write_record(out, finished.record)
+                    queue.finish(finished)
+                    advance(1)
+                    gone = time.monotonic() - started
+                    made = total - queue.unfinished
+                    left = gone / made * queue.unfinished
+                    reporter.say(_line(titles[finished.run.id], finished, made, total, left))
+                    for note in finished.record.get("notes", ()):
+                        if note not in told:  # many runs of a dataset say the same
+                            told.add(note)
+                            reporter.say(f"  note: {note}")
+            finally:
+                if hasattr(work, "close"):
+                    work.close()
+        queue.look_again()
+    return result
+
+
+class _Waiting:
+    """The runs without a record, handed out once each, to whoever asks first."""
+
+    def __init__(
+        self,
+        runs: Iterable[Run],
+        out: Path,
+        claims: Claims,
+        retry_failed: bool,
+        reporter: Reporter,
+        result: GridResult,
+    ) -> None:
+        self.out, self.claims, self.result = out, claims, result
+        self.retry_failed, self.reporter = retry_failed, reporter
+        self._lock = threading.Lock()
+        self._busy: dict[str, Run] = {}
+        self._elsewhere: dict[str, Run] = {}
+        self._damaged: set[str] = set()
+        self._waiting = [run for run in {run.id: run for run in runs}.values() if self._open(run)]
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def unfinished(self) -> int:
+        """Returns how many runs wait or are being done here."""
+        return len(self._waiting) + len(self._busy)
+
+    def take(self, near: Run | None = None) -> Run | None:
+        """Returns a run of the same dataset, else of one nobody is at, else any; None: no more."""
+        with self._lock:
+            while self._waiting:
+                run = self._next(near)
+                self._waiting.remove(run)
+                if not self.claims.take(run.id):
+                    self._elsewhere[run.id] = run
+                elif self._taken(run):
+                    return run
+            for run in list(self._elsewhere.values()):  # its process may have died meanwhile
+                if self.claims.take(run.id):
+                    del self._elsewhere[run.id]
+                    if self._taken(run):
+                        return run
+            return None
+
+    def _taken(self, run: Run) -> bool:
+        """Returns whether a run that we have claimed has still to be done."""
+        if self._open(run):  # another process may have done it meanwhile
+            self._busy[run.id] = run
+            return True
+        self.claims.release(run.id)
+        return False
+
+    def _next(self, near: Run | None) -> Run:
+        """Returns the run that repeats least of what another worker has at hand or is finding."""
+        sets = {run.dataset for run in self._busy.values()}
+        searches = {(run.dataset, run.seed) for run in self._busy.values() if run.words}
+
+        def cost(run: Run) -> tuple[int, bool]:
+            at_hand = near is not None and run.dataset == near.dataset
+            searched = bool(run.words) and (run.dataset, run.seed) in searches
+            return 0 if at_hand else 1 + (run.dataset in sets), searched
+
+        return min(self._waiting, key=cost)
+
+    def finish(self, finished: Finished) -> None:
+        """Takes note of a run whose record is written."""
+        name, error = finished.run.id, finished.record["error"]
+        with self._lock:
+            del self._busy[name]
+            if finished.record["status"] == DONE:
+                self.result.done.append(name)
+                self.result.failed.pop(name, None)
+            else:
+                self.result.failed[name] = error
+            self.claims.release(name)
+
+    def look_again(self) -> None:
+        """Takes note of what other processes have done meanwhile."""
+        self.retry_failed = False
+        self.result.elsewhere = [run.id for run in self._elsewhere.values() if self._open(run)]
+
+    def _open(self, run: Run) -> bool:
+        """Returns whether a run has still to be done, and takes note if not."""
+        try:
+            record = read_record(record_path(self.out, run.id))
+        except DataError as error:
+            if run.id not in self._damaged:  # it is looked at twice
+                self.reporter.warn(f"{error} It is done again.")
+            self._damaged.add(run.id)
+            return True
+        if record is None:
+            return True
+        if record["status"] == FAILED:
+            self.result.failed[run.id] = record["error"]
+            return self.retry_failed
+        self.result.failed.pop(run.id, None)
+        self.result.before.append(run.id)
+        return False
+
+
+def _teller(advance: Advance, titles: dict[str, str]) -> Callable[[Run, str], None]:
+    def tell(run: Run, text: str) -> None:
+        advance(0, note=f"{titles[run.id]}: {text}" if text else titles[run.id])
+
+    return tell
+
+
+def _line(title: str, finished: Finished, made: int, total: int, left: float) -> str:
+    """Returns one line on a finished run, with the time that the others may take."""
+    record, head = finished.record, f"[{made}/{total}] {title}: "
+    if record["status"] != DONE:
+        return f"{head}failed: {record['error']}"
+    accuracy = record["accuracy"]
+    parts = [f"{name} {100 * value:.1f}" for name, value in accuracy.items()]
+    if set(accuracy) == {"base", "novel"}:
+        parts.append(f"HM {100 * harmonic_mean(accuracy['base'], accuracy['novel']):.1f}")
+    chosen = f" ({', '.join(record['chosen'])})" if record["chosen"] else ""
+    seconds = sum(record["seconds"].values())
+    ahead = f"; about {duration(left)} left" if made < total else ""
+    return f"{head}{', '.join(parts)}{chosen}, {duration(seconds)}{ahead}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time as a person would say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,181 @@
+"""Recipes: a plan in a small YAML file, with what changes from dataset to dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ipl.bench.discovery import find_datasets
+from ipl.bench.levels import Level, levels_of
+from ipl.bench.plan import Plan
+from ipl.bench.run import Run, expand
+from ipl.support.errors import ConfigError, IplError, closest
+from ipl.support.files import path_exists
+
+SUFFIX = ".yaml"
+SETTINGS = tuple(setting.name.rstrip("_") for setting in fields(Plan))
+OWN = ("title", "per_dataset", "vary")
+# What a dataset may not have a value of its own for.
+WHOLE = ("protocol", "datasets", "source", "seeds", "learners")
+
+
+@dataclass(frozen=True)
+class BenchRecipe:
+    """What to run: settings of a plan, some of them for single datasets, one that may vary."""
+
+    name: str = ""  # to begin a sentence with
+    title: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    per_dataset: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    vary: tuple[str, tuple[Any, ...]] | None = None  # a setting and its values
+
+    def override(self, settings: Mapping[str, Any]) -> BenchRecipe:
+        """Returns the recipe with other settings, which then hold for every dataset."""
+        given = {key.rstrip("_"): value for key, value in settings.items()}
+        per_dataset = {
+            name: {key: value for key, value in own.items() if key not in given}
+            for name, own in self.per_dataset.items()
+        }
+        vary = None if self.vary is None or self.vary[0] in given else self.vary
+        return replace(
+            self, settings={**self.settings, **given}, per_dataset=per_dataset, vary=vary
+        )
+
+    def varying(self, setting: str, values: Sequence[Any]) -> BenchRecipe:
+        """Returns the recipe with one setting that takes each of these values."""
+        dropped = self.override({setting: None})
+        settings = {key: value for key, value in dropped.settings.items() if key != setting}
+        return replace(dropped, settings=settings, vary=(setting, tuple(values)))
+
+    def plan(self) -> Plan:
+        """Returns the plan without what is said of single datasets."""
+        try:
+            return Plan.from_values(self.settings)
+        except IplError as error:
+            raise ConfigError(f"{self.name}: {error}" if self.name else str(error)) from None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The runs of a recipe in order, by level where a setting varies, and notes on the data."""
+
+    levels: tuple[tuple[Level, tuple[Run, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Returns all runs, each once."""
+        return tuple({run.id: run for _, runs in self.levels for run in runs}.values())
+
+
+def plan_runs(recipe: BenchRecipe, data: Path, out: Path) -> Planned:
+    """Returns what a recipe comes to with the data below a folder; `out` takes drawn pools."""
+    found = find_datasets(recipe.plan(), data)
+    names = (found.plan.source,) if found.plan.source else found.plan.datasets
+    levels = []
+    for level in levels_of(recipe.vary, out):
+        runs: list[Run] = []
+        for name in names:
+            settings = {**found.plan.as_values(), "datasets": list(found.plan.datasets)}
+            if found.plan.source is None:
+                settings["datasets"] = [name]
+            settings = {key.rstrip("_"): value for key, value in settings.items()}
+            settings |= {**recipe.per_dataset.get(str(name), {}), **level.settings}
+            runs += expand(Plan.from_values(settings))
+        levels.append((level, tuple(runs)))
+    return Planned(tuple(levels), found.notes)
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Returns the names of the recipes in the package."""
+    found = [f"{path.parent.name}/{path.stem}" for path in _folder().glob(f"*/*{SUFFIX}")]
+    return tuple(sorted(found))
+
+
+def recipe_text(name: str) -> str:
+    """Returns the YAML of a recipe: one of the package by its name, or a file."""
+    if name in recipe_names():
+        return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    path = Path(name)
+    if not path_exists(path):
+        raise ConfigError(
+            f"There is no recipe {name!r}, and no such file."
+            f"{closest(name, recipe_names()) or ' See: ipl recipe list.'}"
+        )
+    try:
+        return path.read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise ConfigError(f"The recipe {name} is a folder; it must be a YAML file.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"The recipe {name} is no text in UTF-8.") from None
+    except OSError as error:
+        raise ConfigError(f"The recipe {name} cannot be read: {error.strerror}.") from None
+
+
+def read_recipe(name: str) -> BenchRecipe:
+    """Returns a recipe of the package by its name, or of a YAML file."""
+    return parse_recipe(recipe_text(name), f"The recipe {name}")
+
+
+def parse_recipe(text: str, name: str) -> BenchRecipe:
+    """Returns the recipe that YAML says; `name` begins the sentence on what is wrong with it."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise ConfigError(f"{name} is no YAML{where}: {problem}.") from None
+    except (ValueError, RecursionError) as error:  # a date that is none, a list in itself
+        raise ConfigError(f"{name} is no YAML: {error}.") from None
+    _check_keys(name, values, (*OWN, *SETTINGS))
+    title = values.get("title", "")
+    if not isinstance(title, str):
+        raise ConfigError(f"{name}: title is {title!r}; it must be text.")
+    per_dataset = values.get("per_dataset") or {}
+    if not isinstance(per_dataset, dict):
+        raise ConfigError(f"{name}: per_dataset is {per_dataset!r}; it must name datasets.")
+    own = [setting for setting in SETTINGS if setting not in WHOLE]
+    for dataset, settings in per_dataset.items():
+        _check_keys(f"{name}: per_dataset of {dataset}", settings, own)
+    settings = {key: _number(key, value) for key, value in values.items() if key not in OWN}
+    return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), own))
+
+
+def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
+    if value is None:
+        return None
+    _check_keys(f"{name}: vary", value, [*allowed, "pool"])
+    if len(value) != 1:
+        raise ConfigError(f"{name}: vary has {len(value)} settings; it must have one.")
+    ((setting, values),) = value.items()
+    if not isinstance(values, list) or not values:
+        raise ConfigError(f"{name}: vary of {setting} is {values!r}; it must be a list.")
+    return setting, tuple(values)
+
+
+def _number(key: str, value: Any) -> Any:
+    """Returns a number where YAML sees text: 1e-3 without a point is none to it."""
+    if key in ("lr", "lambda") and isinstance(value, str):
+        with suppress(ValueError):
+            return float(value)
+    return value
+
+
+def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name} holds {values!r}; it must hold `setting: value` lines.")
+    for key in values:
+        if key not in allowed:
+            listed = ", ".join(allowed)
+            raise ConfigError(f"{name}: {key!r} is no setting; allowed are {listed}.")
+
+
+def _folder() -> Path:
+    return Path(str(resources.files("ipl.bench"))) / "recipes"

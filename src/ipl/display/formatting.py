@@ -1,0 +1,41 @@
+"""How numbers and lists are written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Returns a number with a real minus sign."""
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """Returns a number with its sign, plus or minus."""
+    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Returns a share as per cent; nothing for None."""
+    return "" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def points(value: float) -> str:
+    """Returns a difference of shares in percentage points, with its sign."""
+    return signed(100 * value, 1)
+
+
+def several(count: int, one: str, many: str | None = None) -> str:
+    """Returns "1 word" or "2 words"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns "a", "a and b" or "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def ordinal(place: int) -> str:
+    """Returns 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{place}{'th' if place % 100 in (11, 12, 13) else ends.get(place % 10, 'th')}"

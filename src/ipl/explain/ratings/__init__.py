@@ -1,0 +1,1 @@
+"""Words rated by people, who do not know where each word comes from."""

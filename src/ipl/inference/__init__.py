@@ -1,0 +1,1 @@
+"""Using a trained classifier: streaming predictions, and exports for other programs."""

@@ -1,0 +1,42 @@
+"""The Hugging Face hub: whether a name is meant for it, and whether it can be reached."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ipl.support.files import path_exists
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+ALLOWED = (
+    "owner/name, each of at most 96 letters (a to z), digits, '-', '_' and '.', the first a letter "
+    "or a digit"
+)
+
+
+def is_hub_name(name: str) -> bool:
+    """Returns whether a text has the form owner/name; a folder may have it as well."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_on_hub(name: str) -> bool:
+    """Returns whether a text means owner/name on the hub: nothing of that name is here."""
+    return is_hub_name(name) and not path_exists(Path(name))
+
+
+def hub_reachable() -> bool:
+    """Returns whether the hub's name can be looked up, or a proxy is there to do so."""
+    # The hub's client retries for half a minute without network; one look at the name decides.
+    if any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    from huggingface_hub import constants
+
+    host = urlsplit(constants.ENDPOINT).hostname or ""
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        return False
+    return True

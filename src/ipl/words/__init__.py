@@ -1,0 +1,1 @@
+"""The pool of candidate words, and the search that chooses from it."""

@@ -1,0 +1,133 @@
+"""Greedy search: at each step the word that lowers the loss most without repeating the others."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ipl.support.cache import Cache
+from ipl.support.errors import ConfigError
+from ipl.support.progress import SILENT, Reporter
+from ipl.words.modes import Mode, Search, SearchStep, Start
+from ipl.words.objective import Objective
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer, check_room
+from ipl.words.selection import RankedWord, Selection, SelectionStep
+from ipl.words.selection_cache import SelectionCache, word_embeddings
+
+RUNNERS_UP = 19
+Array = np.ndarray[Any, Any]
+
+
+def greedy_search(
+    scorer: CandidateScorer,
+    pool: Pool,
+    k: int,
+    objective: Objective | None = None,
+    search: Search | None = None,
+    cache: Cache | None = None,
+    reporter: Reporter = SILENT,
+    start: Start = Search.start,
+) -> Selection:
+    """Returns k words of the pool; with a cache, steps that were ever done are not done again."""
+    objective, search = objective or Objective(), search or Search()
+    check_k(k, pool)
+    if k:
+        check_room(scorer.template, scorer.backbone, scorer.class_names, k)
+    kept = SelectionCache(cache, scorer, pool, objective, search)
+    selection, gains = kept.read() or (_nothing_yet(scorer, pool, objective, search), [])
+    if len(selection.steps) >= k:
+        if k:
+            reporter.say("The words were in the cache.")
+        reporter.tell(selection.first(k))
+        return selection.first(k)
+    if not search.resumable:
+        selection, gains = selection.first(0), []
+    if not scorer.backbone.causal:
+        reporter.say(
+            f"{scorer.backbone.name} has no causal text tower: every prompt is run from end to "
+            "end, which gives the same words many times slower."
+        )
+    embeddings = word_embeddings(cache, scorer, pool, objective)
+    mode = start(search, scorer, pool.words)
+    while len(selection.steps) < k:
+        title = f"Choosing word {len(selection.steps) + 1} of {k}"
+        with reporter.task(title, len(pool)) as advance:
+            step, found = _step(mode, pool, selection, embeddings, objective, advance)
+        if gains:
+            compared, rising = _rising(gains[-1], found)
+            step = replace(step, compared=compared, rising=rising)
+        gains.append(found)
+        selection = replace(selection, steps=(*selection.steps, step))
+        kept.write(selection, gains)
+        reporter.tell(selection)
+    return selection
+
+
+def _nothing_yet(
+    scorer: CandidateScorer, pool: Pool, objective: Objective, search: Search
+) -> Selection:
+    return Selection(
+        steps=(),
+        loss_without_words=scorer.loss([]),
+        template=scorer.template.text,
+        **asdict(objective),
+        pool_size=len(pool),
+        pool_sha256=pool.sha256,
+        search=search.mode,
+    )
+
+
+def _step(
+    mode: Mode,
+    pool: Pool,
+    selection: Selection,
+    embeddings: Tensor,
+    objective: Objective,
+    advance: Any,
+) -> tuple[SelectionStep, Array]:
+    """Returns the next step and the gain of each word, NaN where it was not needed."""
+    started = time.perf_counter()
+    loss = selection.steps[-1].loss if selection.steps else selection.loss_without_words
+    chosen = [pool.words.index(word) for word in selection.words]
+    redundancy = objective.redundancy(embeddings, chosen).cpu().double().numpy()
+    penalty = objective.lambda_ * redundancy
+    penalty[chosen] = np.inf
+    losses = mode.losses(SearchStep(selection.words, penalty, loss, advance))
+    gains = loss - losses - penalty
+    gains[chosen] = np.nan
+    # The pool is sorted and the sort is stable, so equal gains go in alphabetical order.
+    ranking = np.argsort(-gains, kind="stable")[: min(1 + RUNNERS_UP, np.isfinite(gains).sum())]
+    best = int(ranking[0])
+    step = SelectionStep(
+        word=pool.words[best],
+        utility=float(loss - losses[best]),
+        redundancy=float(redundancy[best]),
+        gain=float(gains[best]),
+        loss=float(losses[best]),
+        runners_up=tuple(RankedWord(pool.words[i], float(gains[i])) for i in ranking[1:]),
+        scored=int(np.isfinite(gains).sum()),
+        seconds=time.perf_counter() - started,
+        certified=mode.certified,
+        margin=mode.margin,
+        recalled=mode.recalled,
+    )
+    return step, gains
+
+
+def _rising(before: Array, now: Array) -> tuple[int, int]:
+    """Returns how many words have a gain at both steps, and how many of these gains rose."""
+    both = np.isfinite(before) & np.isfinite(now)
+    return int(both.sum()), int((now[both] > before[both]).sum())
+
+
+def check_k(k: int, pool: Pool) -> None:
+    """Raises ConfigError unless the pool has k words to give."""
+    if not isinstance(k, int) or k < 0:
+        raise ConfigError(f"words is {k!r}; it must be a whole number, 0 or more.")
+    if k > len(pool):
+        raise ConfigError(f"words is {k}; the pool has {len(pool)} words to choose from.")

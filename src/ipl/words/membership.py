@@ -1,0 +1,173 @@
+"""Why a word is in the pool or out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from ipl.support.errors import DataError
+from ipl.words.filters import (
+    MIN_LENGTH,
+    MIN_ZIPF,
+    FilterUnavailable,
+    Tokenizer,
+    has_synset,
+    is_alphabetic,
+    is_one_token,
+    zipf,
+)
+from ipl.words.pool import Pool, proper_names
+from ipl.words.senses import Sense, sense_of
+
+
+@dataclass(frozen=True)
+class FilterCheck:
+    """What one filter says of a word: `passed` is None where it could not be asked."""
+
+    filter: str
+    passed: bool | None
+    reason: str  # follows "it", or says how to make the filter available
+
+
+@dataclass(frozen=True)
+class WordExplanation:
+    """Whether a word is in a pool, what each filter says of it, and similar words that are in."""
+
+    word: str
+    in_pool: bool
+    source: str
+    only_name: bool
+    pool_has_names: bool
+    checks: tuple[FilterCheck, ...]
+    meaning: Sense | None
+    near: tuple[str, ...]
+
+    @property
+    def rejected_by(self) -> tuple[str, ...]:
+        """The names of the filters that reject the word."""
+        return tuple(check.filter for check in self.checks if check.passed is False)
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """The names of the filters that could not be asked."""
+        return tuple(check.filter for check in self.checks if check.passed is None)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in plain words."""
+        if self.in_pool:
+            name = "; it is only a proper name" if self.only_name else ""
+            why = _listed([check.reason for check in self.checks if check.passed])
+            first = f"{self.word!r} is in the pool ({self.source}): it {why}{name}."
+            return first if self.meaning is None else f"{first} Most often: {self.meaning}."
+        parts = [f"{self.word!r} is not in the pool ({self.source}): {self._why_out()}."]
+        parts += [
+            f"Not checked: {check.filter}. {check.reason}"
+            for check in self.checks
+            if check.passed is None
+        ]
+        if self.near:
+            parts.append(f"Similar words that are in: {', '.join(self.near)}.")
+        return " ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the explanation as plain values for JSON."""
+        return {
+            "word": self.word,
+            "in_pool": self.in_pool,
+            "source": self.source,
+            "only_name": self.only_name,
+            "filters": {
+                check.filter: {"passed": check.passed, "reason": check.reason}
+                for check in self.checks
+            },
+            "rejected_by": list(self.rejected_by),
+            "unchecked": list(self.unchecked),
+            "meaning": None if self.meaning is None else asdict(self.meaning),
+            "near": list(self.near),
+            "sentence": self.sentence,
+        }
+
+    def _why_out(self) -> str:
+        failed = [check.reason for check in self.checks if check.passed is False]
+        if failed:
+            return f"it {_listed(failed)}"
+        if self.only_name and not self.pool_has_names:
+            return "it is only a proper name, and this pool holds no names"
+        if self.unchecked:
+            return "no filter that could be checked rejects it"
+        return "it passes all four filters, but was not in the list that this pool was made from"
+
+
+def explain_word(word: str, pool: Pool, tokenizer: Tokenizer) -> WordExplanation:
+    """Returns why the word is in the pool or out of it, with similar words that are in."""
+    word = word.strip().lower()
+    if not word:
+        raise DataError("The word to look up is empty.")
+    in_pool = word in pool
+    names = proper_names()
+    return WordExplanation(
+        word=word,
+        in_pool=in_pool,
+        source=pool.source,
+        only_name=word in names,
+        pool_has_names=any(name in pool for name in names),
+        checks=_checks(word, tokenizer),
+        meaning=sense if in_pool and (sense := sense_of(word)).part else None,
+        near=() if in_pool else tuple(get_close_matches(word, pool.words, n=3, cutoff=0.7)),
+    )
+
+
+def _checks(word: str, tokenizer: Tokenizer) -> tuple[FilterCheck, ...]:
+    return (
+        FilterCheck("alphabetic", *_alphabetic(word)),
+        _ask("synset", _synset, word, "had a meaning in WordNet when the pool was made"),
+        _ask("frequency", _frequency, word, f"had a Zipf frequency of at least {MIN_ZIPF} then"),
+        FilterCheck("one token", *_one_token(word, tokenizer)),
+    )
+
+
+def _ask(
+    name: str, verdict: Callable[[str], tuple[bool, str]], word: str, once: str
+) -> FilterCheck:
+    try:
+        return FilterCheck(name, *verdict(word))
+    except FilterUnavailable as error:
+        # The frozen pool remembers what its words have passed, so no dictionary is needed for them.
+        if word in Pool.bundled():
+            return FilterCheck(name, True, once)
+        return FilterCheck(name, None, str(error))
+
+
+def _alphabetic(word: str) -> tuple[bool, str]:
+    if is_alphabetic(word):
+        return True, f"has at least {MIN_LENGTH} letters and nothing else"
+    if word.isalpha():
+        return False, f"has fewer than {MIN_LENGTH} letters"
+    return False, "is not made of letters only"
+
+
+def _synset(word: str) -> tuple[bool, str]:
+    found = has_synset(word)
+    return found, f"has {'a' if found else 'no'} meaning in WordNet"
+
+
+def _frequency(word: str) -> tuple[bool, str]:
+    value = zipf(word)
+    passed = value >= MIN_ZIPF
+    how = "at least" if passed else "below"
+    return passed, f"has a Zipf frequency of {value:.2f}, {how} {MIN_ZIPF}"
+
+
+def _one_token(word: str, tokenizer: Tokenizer) -> tuple[bool, str]:
+    one = is_one_token(word, tokenizer)
+    return one, f"is {'one token' if one else 'not one token'} of the backbone's tokenizer"
+
+
+def _listed(reasons: list[str]) -> str:
+    """Returns "a", "a and b" or "a; b; and c": the reasons hold commas of their own."""
+    if len(reasons) < 3:
+        return " and ".join(reasons)
+    return "; ".join(reasons[:-1]) + f"; and {reasons[-1]}"

@@ -1,0 +1,169 @@
+"""The candidate pool: the words that the greedy search may choose from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+
+from ipl.support.errors import ConfigError, DataError
+from ipl.support.files import sha256_text, write_text
+from ipl.words.filters import MIN_LENGTH, Tokenizer, is_alphabetic, is_one_token
+
+# SHA-256 of the words in sorted order, joined by "\n" (none at the end), as UTF-8.
+POOL_SHA256 = "e6e7eca82d7524785183747045879ac2ef9e9c969b625ffef77a1bdbb8c22638"
+NAMES_SHA256 = "3f50b448da931ae0aad42bffdd2bdf0d31fb17dcd2119fb94ae6c4682708aa6b"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A word of a user's list that cannot be a candidate, and why."""
+
+    word: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The candidate words, sorted, and a few words on where they come from."""
+
+    words: tuple[str, ...] = field(repr=False)
+    source: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.words, tuple) or not self.words:
+            raise ConfigError("Pool.words is empty or no tuple; it must be a tuple of words.")
+        for word in self.words:
+            if not isinstance(word, str) or not word or word != word.strip().lower():
+                raise ConfigError(
+                    f"Pool.words holds {word!r}; each must be a word in lower case without blanks "
+                    "around it."
+                )
+        for before, after in pairwise(self.words):
+            if before >= after:
+                raise ConfigError(
+                    f"Pool.words has {before!r} before {after!r}; words must be sorted and unique."
+                )
+        if not self.source:
+            raise ConfigError("Pool.source is ''; it must say where the words come from.")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        if not isinstance(word, str):
+            return False
+        place = bisect_left(self.words, word)
+        return place < len(self.words) and self.words[place] == word
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the sorted words joined by line feeds, as UTF-8, in hex."""
+        return sha256_text("\n".join(self.words))
+
+    @staticmethod
+    def bundled() -> Pool:
+        """Returns the frozen pool of the package: 8,900 words for CLIP's tokenizer."""
+        return _bundled()
+
+    @classmethod
+    def from_words(cls, words: Iterable[str], source: str) -> Pool:
+        """Returns a pool of the given words, sorted and each once."""
+        distinct = tuple(sorted(set(words)))
+        if not distinct:
+            raise DataError(f"No candidate word is left in the pool ({source}).")
+        return cls(distinct, source)
+
+    @classmethod
+    def from_file(cls, path: str | Path, tokenizer: Tokenizer) -> tuple[Pool, tuple[Dropped, ...]]:
+        """Returns the pool of a user's own list and the words of the list that were dropped.
+
+        One word per line; blank lines and what follows a # are ignored; case does not matter.
+        """
+        path = Path(path)
+        listed = _read_list(path)
+        if not listed:
+            raise DataError(f"The word list {path} has no words; it needs one word per line.")
+        reasons = {word: _why_dropped(word, tokenizer) for word in listed}
+        dropped = tuple(Dropped(word, reason) for word, reason in reasons.items() if reason)
+        kept = [word for word, reason in reasons.items() if not reason]
+        if not kept:
+            first = dropped[0]
+            raise DataError(
+                f"None of the {len(dropped)} words in {path} can be a candidate; "
+                f"the first, {first.word!r}, is {first.reason}."
+            )
+        return cls.from_words(kept, f"the word list {path.name}"), dropped
+
+    def for_tokenizer(self, tokenizer: Tokenizer) -> Pool:
+        """Returns the words that are one token of this tokenizer; this very pool if all are."""
+        kept = tuple(word for word in self.words if is_one_token(word, tokenizer))
+        if kept == self.words:
+            return self
+        return Pool.from_words(kept, f"{self.source}, one token each")
+
+    def without_names(self) -> Pool:
+        """Returns the pool without the words that the package knows to be only proper names."""
+        return Pool.from_words(set(self.words) - proper_names(), f"{self.source}, no names")
+
+    def save(self, path: str | Path) -> None:
+        """Writes the words one per line, as `from_file` reads them."""
+        write_text(Path(path), "\n".join(self.words) + "\n")
+
+
+@cache
+def proper_names() -> frozenset[str]:
+    """Returns the words of the frozen pool that WordNet knows only as proper names (344)."""
+    return frozenset(_frozen("names.txt", NAMES_SHA256))
+
+
+@cache
+def _bundled() -> Pool:
+    return Pool(_frozen("pool.txt", POOL_SHA256), "bundled")
+
+
+def _frozen(name: str, sha256: str) -> tuple[str, ...]:
+    try:
+        text = (resources.files("ipl.words") / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"The package's file {name} cannot be read: reinstall ipl.") from error
+    words = text.split()  # any line ending: the hash is over the words
+    found = sha256_text("\n".join(words))
+    if found != sha256:
+        raise DataError(
+            f"The package's file {name} is damaged (SHA-256 {found[:12]}, expected "
+            f"{sha256[:12]}): reinstall ipl."
+        )
+    return tuple(words)
+
+
+def _read_list(path: Path) -> list[str]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"There is no word list {path}.") from None
+    except IsADirectoryError:
+        raise DataError(f"The word list {path} is a folder; it must be a text file.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"The word list {path} is not a text file in UTF-8.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"The word list {path} cannot be read: {error}.") from error
+    if "\0" in text:
+        raise DataError(f"The word list {path} is not a text file in UTF-8.")
+    lines = (line.split("#", 1)[0].strip().lower() for line in text.splitlines())
+    return list(dict.fromkeys(line for line in lines if line))
+
+
+def _why_dropped(word: str, tokenizer: Tokenizer) -> str:
+    """Returns what keeps a listed word out, to follow "it is", or "" if nothing does."""
+    if not word.isalpha():
+        return "not made of letters only"
+    if not is_alphabetic(word):
+        return f"shorter than {MIN_LENGTH} letters"
+    if not is_one_token(word, tokenizer):
+        return "not one token of the backbone's tokenizer"
+    return ""

@@ -1,0 +1,182 @@
+"""Text features and losses of candidate words, on frozen towers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from ipl.backbone.clip import Backbone
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.prefix_cache import MEMORY, PrefixCache
+from ipl.support.errors import ConfigError
+from ipl.words.loss import CrossEntropy
+from ipl.words.template import Template
+
+WHOLE_PROMPTS = 512  # run at once where the tower is not causal
+
+
+class CandidateScorer:
+    """Mean cross-entropy over labelled image features, for prompts that end in a candidate."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        class_names: Sequence[str],
+        image_features: Tensor,  # (images, dim), normalised
+        labels: Tensor,  # (images,)
+        template: Template | None = None,
+        store: FeatureStore | None = None,
+        memory: float = MEMORY,  # GiB
+    ) -> None:
+        self.backbone = backbone
+        self.class_names = tuple(class_names)
+        self.template = template or Template()
+        self.store = store
+        self.memory = memory
+        self.cross_entropy = CrossEntropy(
+            image_features.to(backbone.device), labels, len(class_names), backbone.logit_scale
+        )
+        self._prefix: tuple[tuple[str, ...], PrefixCache] | None = None
+
+    @property
+    def half(self) -> torch.dtype | None:
+        """Returns the half precision that a first sweep may use here, None where it has no gain."""
+        fast = self.backbone.causal and self.backbone.device.type == "cuda"
+        return torch.float16 if fast else None
+
+    def score(
+        self,
+        selected: Sequence[str],
+        candidates: Sequence[str],
+        advance: Callable[..., None] | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Returns the loss (candidates,) of the selected words followed by each candidate."""
+        losses = [torch.zeros(0, dtype=torch.float64)]
+        for features in self.features(selected, candidates, dtype):
+            losses.append(self.cross_entropy.losses(features).cpu())
+            if advance is not None:
+                advance(len(features))
+        return torch.cat(losses)
+
+    def features(
+        self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
+    ) -> Iterator[Tensor]:
+        """Yields text features (chunk, classes, dim) of the candidates in order."""
+        tokens = self.backbone.tokenize_words(candidates)
+
+        def run() -> Iterator[Tensor]:
+            if not self.backbone.causal:
+                return self._whole_prompts(selected, candidates)
+            return self._prefix_for(selected).features(tokens, dtype)
+
+        # Candidate features depend on no image: other shots of the same classes can reuse them.
+        key = (self.class_names, self.template, tuple(selected), tuple(tokens), dtype)
+        yield from self.store.texts(key, run) if self.store else run()
+
+    def blocks(
+        self,
+        selected: Sequence[str],
+        candidates: Sequence[str],
+        dtype: torch.dtype = torch.float32,
+        advance: Callable[..., None] | None = None,
+    ) -> Iterator[Tensor]:
+        """Yields what `features` yields in as large pieces as half of the memory allows.
+
+        A piece is overwritten by the next. `advance` hears of every chunk: a piece takes long.
+        """
+        word_bytes = len(self.class_names) * self.backbone.feature_dim * dtype.itemsize
+        room = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
+        block, used = None, 0
+        for chunk in self.features(selected, candidates, dtype):
+            if block is None:  # one buffer for all blocks: nothing is held twice
+                size = min(len(candidates), max(room, len(chunk)))
+                block = chunk.new_empty(size, *chunk.shape[1:])
+            if used + len(chunk) > len(block):
+                yield block[:used]
+                used = 0
+            block[used : used + len(chunk)] = chunk
+            used += len(chunk)
+            if advance is not None:
+                advance(len(chunk))
+        if block is not None:
+            yield block[:used]
+
+    def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
+        """Returns a guess (candidates,) at the losses: linear in the candidate's embedding.
+
+        One pass and its gradient, at the mean of the candidates' embeddings.
+        """
+        backbone = self.backbone
+        rows = backbone.embed(backbone.tokenize_words(candidates))
+        mean = rows.mean(0).requires_grad_()
+        tail = [*backbone.tokenize(self.template.tail), backbone.eos]
+        before = [self._before(name, selected) for name in self.class_names]
+        longest = max(map(len, before)) + 1 + len(tail)
+        ids = [[*b, backbone.eos, *tail, *[backbone.eos] * (longest - len(b))] for b in before]
+        places = torch.tensor([len(b) for b in before], device=backbone.device)
+        with torch.enable_grad():
+            embeddings = backbone.embed(torch.tensor([row[:longest] for row in ids]))
+            embeddings[torch.arange(len(before), device=backbone.device), places] = mean
+            features = backbone.encode_text(embeddings, places + len(tail))
+            loss = self.cross_entropy.losses(features[None])[0]
+            (slope,) = torch.autograd.grad(loss, mean)
+        return (loss.detach() + (rows - mean.detach()).double() @ slope.double()).cpu()
+
+    def loss(self, words: Sequence[str]) -> float:
+        """Returns the loss of a whole list of words; of none, that of the plain prompt."""
+        texts = [self.template.full(name, words) for name in self.class_names]
+        return float(self.cross_entropy.losses(self.backbone.encode_texts(texts)[None])[0])
+
+    def _prefix_for(self, selected: Sequence[str]) -> PrefixCache:
+        """Returns the cache of the prompts up to the next word, grown from the last one asked."""
+        wanted = tuple(selected)
+        if self._prefix is None or wanted[: len(self._prefix[0])] != self._prefix[0]:
+            self._prefix = ((), self._first_prefix())
+        had, prefix = self._prefix
+        self._prefix = None  # should growing be interrupted, nothing half grown is left
+        for word in wanted[len(had) :]:
+            prefix.extend(self.backbone.tokenize(f"{word},"))
+        self._prefix = (wanted, prefix)
+        return prefix
+
+    def _first_prefix(self) -> PrefixCache:
+        before = [self._before(name, []) for name in self.class_names]
+        tail = self.backbone.tokenize(self.template.tail)
+        return PrefixCache(self.backbone, before, tail, self.memory)
+
+    def _before(self, class_name: str, selected: Sequence[str]) -> list[int]:
+        text = self.template.before(class_name, selected)
+        return [*self.backbone.opening, *self.backbone.tokenize(text)]
+
+    def _whole_prompts(
+        self, selected: Sequence[str], candidates: Sequence[str]
+    ) -> Iterator[Tensor]:
+        """Yields features (chunk, classes, dim) by running every prompt from end to end."""
+        chunk = max(1, WHOLE_PROMPTS // len(self.class_names))
+        for start in range(0, len(candidates), chunk):
+            part = candidates[start : start + chunk]
+            texts = [
+                self.template.full(name, [*selected, word])
+                for word in part
+                for name in self.class_names
+            ]
+            yield self.backbone.encode_texts(texts).unflatten(0, (len(part), -1))
+
+
+def check_room(template: Template, backbone: Backbone, class_names: Sequence[str], k: int) -> None:
+    """Raises ConfigError if the sentence with k words would not fit the text tower."""
+    longest = max(class_names, key=lambda name: len(backbone.tokenize(name)))
+    # One token a word and one for the comma after each but the last; SOS, if any, and EOS.
+    text = backbone.tokenize(template.before(longest, []) + template.tail)
+    need = len(backbone.opening) + len(text) + 2 * k - 1 + 1
+    if need > backbone.positions:
+        words = "1 word needs" if k == 1 else f"{k} words need"
+        name = longest if len(longest) <= 40 else longest[:40] + "..."
+        raise ConfigError(
+            f"{words} {need} tokens in the scoring template with class {name!r}, but "
+            f"{backbone.name} has {backbone.positions} positions; use fewer words, a shorter class "
+            "name or a shorter template."
+        )

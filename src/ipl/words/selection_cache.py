@@ -1,0 +1,102 @@
+"""What a search leaves on disk: finished steps, and the embeddings that redundancy compares."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ipl.support.cache import Cache, key_of
+from ipl.words.modes import Search
+from ipl.words.objective import Objective
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer
+from ipl.words.selection import Selection
+
+Array = np.ndarray[Any, Any]
+WAY = 1  # how a question becomes an answer; another number when that changes
+
+
+class SelectionCache:
+    """The cache entry of one question: the same whatever k, learner and seed of training."""
+
+    def __init__(
+        self,
+        cache: Cache | None,
+        scorer: CandidateScorer,
+        pool: Pool,
+        objective: Objective,
+        search: Search,
+    ) -> None:
+        self.cache = cache
+        backbone, images = scorer.backbone, scorer.cross_entropy.images
+        self.facts = {
+            "backbone": backbone.name,
+            "classes": list(scorer.class_names),
+            "template": scorer.template.text,
+            "pool_size": len(pool),
+            "images": len(images),
+        }
+        self.key = key_of(
+            way=WAY,
+            backbone=backbone.fingerprint,
+            images=_sha256(images.cpu().numpy()),  # the features, so any source of images will do
+            labels=scorer.cross_entropy.labels.tolist(),
+            classes=list(scorer.class_names),
+            template=scorer.template.text,
+            pool=pool.sha256,
+            objective=asdict(objective),
+            search=search.question,
+        )
+
+    def read(self) -> tuple[Selection, list[Array]] | None:
+        """Returns the steps done so far and each step's gains (words,), NaN where not scored."""
+        entry = self.cache.get("selections", self.key) if self.cache else None
+        if entry is None:
+            return None
+        try:
+            return Selection.from_dict(entry.facts["selection"]), list(entry.arrays["gains"])
+        except (KeyError, TypeError, ValueError, AttributeError):  # another version wrote it
+            return None
+
+    def write(self, selection: Selection, gains: list[Array]) -> None:
+        """Keeps the steps done so far, unless another process has kept more."""
+        if self.cache is None:
+            return
+        there = self.read()
+        if there is not None and len(there[0].steps) >= len(selection.steps):
+            return
+        facts = {**self.facts, "words": list(selection.words), "selection": selection.as_dict()}
+        self.cache.put("selections", self.key, {"gains": np.stack(gains)}, facts)
+
+
+def word_embeddings(
+    cache: Cache | None, scorer: CandidateScorer, pool: Pool, objective: Objective
+) -> Tensor:
+    """Returns the embeddings (words, dim) that redundancy compares, from the cache if they are."""
+    backbone = scorer.backbone
+    if objective.word_embedding == "token":
+        return objective.embed_words(backbone, pool.words)  # a look-up, nothing to keep
+    key = key_of(
+        way=WAY,
+        backbone=backbone.fingerprint,
+        pool=pool.sha256,
+        embedding=objective.word_embedding,
+    )
+    entry = cache.get("words", key) if cache else None
+    kept = None if entry is None else entry.arrays.get("embeddings")
+    if kept is not None and kept.shape == (len(pool), backbone.feature_dim):
+        return torch.from_numpy(kept).to(backbone.device)
+    found = objective.embed_words(backbone, pool.words)
+    if cache is not None:
+        facts = {"backbone": backbone.name, "words": len(pool)}
+        cache.put("words", key, {"embeddings": found.cpu().numpy()}, facts)
+    return found
+
+
+def _sha256(values: Array) -> str:
+    return hashlib.sha256(values.tobytes()).hexdigest()

@@ -1,0 +1,207 @@
+"""The rating page's addresses: nothing betrays a list, and strangers are not answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from page_check import Page
+from rated import write_small_study
+
+from ipl.apps.rate.app import create_rating_app
+from ipl.explain.ratings.raters import Raters
+from ipl.explain.ratings.study import Study, screens
+from ipl.support.errors import IplError
+
+FROM_PAGE = {"X-IPL-Rating": "1"}
+HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+BETRAYING = ("chosen", "plain", "random", "nearest", "run-", "fingerprint")
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """Returns what the person who runs the page was told."""
+    return []
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return write_small_study(tmp_path / "study")
+
+
+@pytest.fixture
+def client(study: Study, tmp_path: Path, told: list[str]) -> TestClient:
+    raters = Raters(tmp_path / "study", study, most=3)
+    app = create_rating_app(tmp_path / "study", study, raters, HOSTS, told.append)
+    return TestClient(app, "http://127.0.0.1:8001", raise_server_exceptions=False)
+
+
+@pytest.fixture
+def post(client: TestClient) -> Callable[..., Any]:
+    """Returns what sends JSON as the page does."""
+    return lambda path, **fields: client.post(path, json=fields, headers=FROM_PAGE)
+
+
+def refused(response: Any, status: int) -> str:
+    assert response.status_code == status, response.text
+    (said,) = response.json().values()
+    assert said.endswith(".")
+    return str(said)
+
+
+def test_the_page_needs_nothing_from_elsewhere(client: TestClient) -> None:
+    response = client.get("/")
+    assert response.headers["content-type"].startswith("text/html")
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
+    page = Page(response.text.replace("required>", "required/>"))
+    for tag, where in (("link", "href"), ("script", "src")):
+        for element in page.of(tag):
+            name = element[where] or ""
+            assert name in ("page.js", "style.css", "data:,")
+            assert name == "data:," or client.get(f"/{name}").status_code == 200
+    assert not any("style" in attributes for _, attributes in page.tags)
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    labelled = {label["for"] for label in page.of("label")}
+    assert {"name", "progress"} <= labelled
+    for name in ("", "page.js", "style.css"):
+        assert client.get(f"/{name}").headers["x-content-type-options"] == "nosniff"
+
+
+def test_nothing_tells_one_list_from_another(
+    client: TestClient, post: Callable[..., Any], study: Study
+) -> None:
+    texts = [client.get(path).text for path in ("/", "/page.js", "/style.css")]
+    begun = post("/begin", name="Anna")
+    texts += [begun.text, post("/rate", name="Anna", item="a1", rating=3).text]
+    for text in texts:
+        for word in BETRAYING:
+            assert word not in text.lower(), word
+    assert set(begun.json()) == {"name", "screens", "tasks", "words", "answers"}
+    assert {key for screen in begun.json()["screens"] for key in screen} == {"task", "items"}
+    assert begun.json()["words"] == {k: v for task in study.tasks for k, v in task.items.items()}
+    for path in ("/study.json", "/ratings.csv", "/raters", "/results", "/docs", "/openapi.json"):
+        assert refused(client.get(path), 404) == "Not found."
+
+
+def test_a_rater_goes_on_where_he_was(post: Callable[..., Any], study: Study) -> None:
+    first = post("/begin", name=" Anna ").json()
+    assert (first["name"], first["answers"]) == ("Anna", {})
+    assert post("/rate", name="Anna", item="a1", rating=3).json() == {"done": 1}
+    assert post("/rate", name="anna", item="a1", rating=4).json() == {"done": 1}
+    assert post("/rate", name="Bo", item="a1", rating=1).json() == {"done": 1}
+    again = post("/begin", name="ANNA").json()
+    assert again["screens"] == first["screens"]
+    assert again["answers"] == {"a1": 4}
+    assert post("/begin", name="Bo").json()["screens"] != first["screens"]
+    assert len(screens(study, "x")) >= 8
+
+
+def test_a_long_list_of_classes_is_cut(post: Callable[..., Any]) -> None:
+    tasks = post("/begin", name="Anna").json()["tasks"]
+    assert (len(tasks[0]["classes"]), tasks[0]["more"]) == (2, 0)
+    assert (len(tasks[1]["classes"]), tasks[1]["more"]) == (40, 10)
+
+
+def test_images_are_those_of_the_study(client: TestClient, tmp_path: Path) -> None:
+    response = client.get(f"/images/{0:016x}.jpg")
+    assert response.headers["content-type"] == "image/jpeg"
+    assert response.content.startswith(b"\xff\xd8")
+    (tmp_path / "study" / "images" / "ff.jpg").write_bytes(b"not of the study")
+    for name in ("ff.jpg", "..%2fstudy.json", "%2e%2e%2fstudy.json", "x"):
+        refused(client.get(f"/images/{name}"), 404)
+    (tmp_path / "study" / "images" / f"{1:016x}.jpg").unlink()
+    assert "no longer there" in refused(client.get(f"/images/{1:016x}.jpg"), 404)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8001", 200),
+        ("localhost:8001", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:8001", 200),
+        ("[::1]", 200),
+        ("evil.example:8001", 403),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example:8001", 403),
+        ("", 403),
+    ],
+)
+def test_other_names_of_this_machine_are_refused(
+    host: str, status: int, client: TestClient
+) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == status
+
+
+def test_any_name_will_do_where_others_can_reach_it(study: Study, tmp_path: Path) -> None:
+    raters = Raters(tmp_path / "study", study)
+    app = create_rating_app(tmp_path / "study", study, raters)
+    assert TestClient(app, "http://lab.example:8001").get("/").status_code == 200
+
+
+def test_other_pages_cannot_send_anything(client: TestClient, tmp_path: Path) -> None:
+    answer = {"name": "Anna", "item": "a1", "rating": 3}
+    assert "not come from the page" in refused(client.post("/rate", json=answer), 403)
+    plain = {"Content-Type": "text/plain", **FROM_PAGE}
+    response = client.post("/rate", content=json.dumps(answer), headers=plain)
+    assert "must be application/json" in refused(response, 415)
+    asked = {"Origin": "http://evil.example", "Access-Control-Request-Headers": "x-ipl-rating"}
+    response = client.options("/rate", headers={**asked, "Access-Control-Request-Method": "POST"})
+    assert response.status_code == 403
+    assert "access-control-allow-origin" not in response.headers
+    assert list((tmp_path / "study" / "raters").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status", "says"),
+    [
+        ("/begin", {}, 422, "name is missing"),
+        ("/begin", {"name": "  "}, 422, "name is empty"),
+        ("/begin", {"name": "x" * 61}, 422, "at most 60"),
+        ("/begin", {"name": "x" * 5000}, 413, "larger than 4,096 bytes"),
+        ("/rate", {"item": "a1", "rating": 3}, 422, "name is missing"),
+        ("/rate", {"name": "Anna", "rating": 3}, 422, "item is none of this study"),
+        ("/rate", {"name": "Anna", "item": "../a1", "rating": 3}, 422, "item is none"),
+        ("/rate", {"name": "Anna", "item": "a1"}, 422, "rating is None"),
+        ("/rate", {"name": "Anna", "item": "a1", "rating": 6}, 422, "allowed are 1 to 5"),
+        ("/rate", {"name": "Anna", "item": "a1", "rating": "3"}, 422, "allowed are 1 to 5"),
+    ],
+)
+def test_what_cannot_be_answered(
+    path: str, fields: dict[str, Any], status: int, says: str, post: Callable[..., Any]
+) -> None:
+    assert says in refused(post(path, **fields), status)
+
+
+def test_bodies_that_are_no_object(client: TestClient) -> None:
+    kind = {"Content-Type": "application/json", **FROM_PAGE}
+    for body, status in ((b"{", 400), (b"[1]", 422), (b"[" * 4000, 400), (b"\xff", 400)):
+        refused(client.post("/rate", content=body, headers=kind), status)
+
+
+def test_there_is_room_for_so_many(post: Callable[..., Any]) -> None:
+    for name in ("Anna", "Bo", "Cleo"):
+        assert post("/rate", name=name, item="a1", rating=3).status_code == 200
+    assert "3 people have rated already" in refused(post("/begin", name="Dan"), 422)
+    assert "3 people" in refused(post("/rate", name="Dan", item="a1", rating=3), 422)
+    assert post("/begin", name="Cleo").status_code == 200
+
+
+def test_a_full_disk_is_told_and_no_path_is_given_away(
+    post: Callable[..., Any], told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, value: Any) -> None:
+        raise IplError(f"Cannot write {path}: No space left on device.")
+
+    monkeypatch.setattr("ipl.explain.ratings.raters.write_json", full)
+    said = refused(post("/rate", name="Anna", item="a1", rating=3), 507)
+    assert said == "Please tell who runs this page: it cannot write."
+    assert len(told) == 1
+    assert "No space left on device" in told[0]
+    assert post("/begin", name="Anna").json()["answers"] == {}

@@ -1,0 +1,105 @@
+"""Items that wait are worked on together, and one thread does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event
+from typing import Any
+
+import pytest
+
+from ipl.apps.serve.batcher import Batcher
+
+SECONDS = 10  # to wait for what should take none
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Batcher[Any, Any]]]:
+    """Returns a starter of batchers that are closed in the end."""
+    running: list[Batcher[Any, Any]] = []
+
+    def call(work: Callable[..., Any], size: int = 4, wait: float = 0.0) -> Batcher[Any, Any]:
+        running.append(Batcher(work, size, wait))
+        running[-1].start()
+        return running[-1]
+
+    yield call
+    for batcher in running:
+        batcher.close()
+
+
+def test_what_waits_is_computed_together_and_in_order(start: Callable[..., Any]) -> None:
+    free, seen = Event(), []
+
+    def work(items: Sequence[int]) -> list[int]:
+        free.wait(SECONDS)
+        seen.append(list(items))
+        return [10 * item for item in items]
+
+    batcher = start(work, size=3)
+    first = batcher.submit(0)
+    while not batcher.batches:  # it is being worked on, so that the others have to wait
+        time.sleep(0.001)
+    others = [batcher.submit(item) for item in range(1, 6)]
+    free.set()
+    assert [f.result(SECONDS) for f in (first, *others)] == [0, 10, 20, 30, 40, 50]
+    assert seen == [[0], [1, 2, 3], [4, 5]]
+    assert (batcher.batches, batcher.items) == (3, 6)
+
+
+def test_an_item_waits_for_others_but_not_for_long(start: Callable[..., Any]) -> None:
+    batcher = start(lambda items: [len(items)] * len(items), size=2, wait=SECONDS)
+    began = time.monotonic()
+    pair = [batcher.submit(0), batcher.submit(1)]
+    assert [f.result(SECONDS / 2) for f in pair] == [2, 2]  # a full batch does not wait
+    short = start(lambda items: [len(items)] * len(items), size=2, wait=0.05)
+    assert short.submit(0).result(SECONDS) == 1
+    assert time.monotonic() - began < SECONDS / 2
+
+
+def test_one_failure_is_not_the_others(start: Callable[..., Any]) -> None:
+    def work(items: Sequence[int]) -> list[Any]:
+        return [ValueError("no") if item < 0 else item for item in items]
+
+    batcher = start(work, size=2, wait=SECONDS)
+    bad, good = batcher.submit(-1), batcher.submit(1)
+    assert good.result(SECONDS) == 1
+    assert isinstance(bad.exception(SECONDS), ValueError)
+
+
+def test_a_batch_that_raises_does_not_end_the_thread(start: Callable[..., Any]) -> None:
+    batcher = start(lambda items: [1 // items[0]])
+    assert isinstance(batcher.submit(0).exception(SECONDS), ZeroDivisionError)
+    assert batcher.alive
+    assert batcher.submit(1).result(SECONDS) == 1
+
+
+def test_what_nobody_wants_any_more_is_not_computed(start: Callable[..., Any]) -> None:
+    free, seen = Event(), []
+
+    def work(items: Sequence[int]) -> Sequence[int]:
+        free.wait(SECONDS)
+        seen.extend(items)
+        return items
+
+    batcher = start(work)
+    first = batcher.submit(0)
+    while not batcher.batches:
+        time.sleep(0.001)
+    unwanted, wanted = batcher.submit(1), batcher.submit(2)
+    assert unwanted.cancel()
+    free.set()
+    assert [first.result(SECONDS), wanted.result(SECONDS)] == [0, 2]
+    assert seen == [0, 2]
+
+
+def test_closing_finishes_what_waits_and_takes_no_more(start: Callable[..., Any]) -> None:
+    batcher = start(lambda items: [time.sleep(0.02) or item for item in items], size=1)
+    waiting = [batcher.submit(item) for item in range(5)]
+    batcher.close()
+    assert [f.result(0) for f in waiting] == [0, 1, 2, 3, 4]
+    assert not batcher.alive
+    with pytest.raises(RuntimeError, match="closed"):
+        batcher.submit(9)
+    batcher.close()  # twice is as good as once

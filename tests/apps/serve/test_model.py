@@ -1,0 +1,105 @@
+"""The model behind the service gives every learner's own answers, and keeps what it can."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipl import PromptClassifier
+from ipl.apps.serve.model import Model, Question
+from ipl.learners.registry import learner_class
+from ipl.support.errors import ConfigError, DataError
+from ipl_scenes import draw
+
+PICTURES = [draw(scene, 5) for scene in ("beach", "forest", "mountain", "castle")]
+OTHER = ("cat", "dog")
+
+
+def in_order(answer: Any, names: list[str]) -> list[float]:
+    assert not isinstance(answer, Exception), answer
+    found = {entry["name"]: entry["probability"] for entry in answer}
+    return [found[name] for name in names]
+
+
+@pytest.mark.parametrize("learner", ["coop", "cocoop", "kgcoop", "maple", "promptsrc"])
+def test_answers_are_those_of_the_classifier(
+    learner: str, make_classifier: Callable[[str], PromptClassifier]
+) -> None:
+    classifier = make_classifier(learner)
+    other = classifier.with_classes(OTHER)
+    asked = [Question(p, OTHER if i % 2 else None, 9) for i, p in enumerate(PICTURES)]
+    answers = Model(classifier, 4).answer(asked)
+    own, new = classifier.predict_proba(PICTURES), other.predict_proba(PICTURES)
+    for i, answer in enumerate(answers):
+        names, expected = (other.classes_, new) if i % 2 else (classifier.classes_, own)
+        np.testing.assert_allclose(in_order(answer, names), expected[i], atol=1e-6)
+
+
+def test_a_bad_class_list_is_not_the_others_problem(classifier: PromptClassifier) -> None:
+    asked = [
+        Question(PICTURES[0], None, 1),
+        Question(PICTURES[0], ("cat", "cat"), 1),
+        Question(PICTURES[0], OTHER, 1),
+    ]
+    own, bad, other = Model(classifier, 4).answer(asked)
+    assert isinstance(bad, DataError)
+    assert len(own) == len(other) == 1  # type: ignore[arg-type]
+
+
+def test_text_features_are_computed_once_and_the_longest_unused_forgotten(
+    classifier: PromptClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = learner_class("coop")
+    computed: list[tuple[str, ...]] = []
+    encode = kind.encode_prompts
+
+    def count(learner: Any, *more: Any) -> Any:
+        computed.append(tuple(learner.prompts.class_names))
+        return encode(learner, *more)
+
+    monkeypatch.setattr(kind, "encode_prompts", count)
+    model = Model(classifier, class_lists=2)
+    a, b, c = ("a", "x"), ("b", "x"), ("c", "x")
+    for classes in (None, a, None, a, b, a, c, a, None):  # c puts b out, not a
+        model.answer([Question(PICTURES[0], classes, 1)])
+    assert computed == [tuple(classifier.classes_), a, b, c]
+    model.answer([Question(PICTURES[0], b, 1)])
+    assert computed[-1] == b
+    assert len(model._heads) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("pocket", "pocket"),
+        ("openai/clip-vit-base-patch16", "openai/clip-vit-base-patch16"),
+        ("/home/someone/models/clip", "clip"),
+        ("./clip", "clip"),
+        ("models/here/clip", "clip"),
+    ],
+)
+def test_the_service_does_not_tell_where_things_lie(
+    name: str, shown: str, classifier: PromptClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(classifier, 4)
+    monkeypatch.setattr(model.backbone, "name", name)
+    assert model.about()["backbone"] == shown
+    (why,) = model.answer([Question(PICTURES[0], ("cat", "<|endoftext|>"), 1)])
+    assert isinstance(why, Exception)
+    assert "/home" not in str(why)
+    assert shown in str(why)
+
+
+def test_a_classifier_that_has_learnt_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="fit"):
+        Model(PromptClassifier(), 4)
+
+
+def test_the_classifier_is_left_as_it_was(classifier: PromptClassifier) -> None:
+    before = copy.copy(classifier.__dict__)
+    Model(classifier, 4).answer([Question(PICTURES[0], OTHER, 1)])
+    assert classifier.__dict__ == before

@@ -1,0 +1,158 @@
+"""Bytes are judged before they are decoded, and the model sees what it would see of a file."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from contextlib import suppress
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+from serving_helpers import to_bytes
+
+from ipl.apps.limits import Refusal
+from ipl.apps.serve.decode import MOST_SCANS, check_header, read_image
+from ipl.backbone.clip import Backbone
+from ipl.backbone.preprocessing import Preprocessing
+from ipl.datasets.images import open_image
+
+PIXELS = 1_000_000
+TURNED = Image.Exif()
+TURNED[ExifTags.Base.Orientation] = 6
+
+
+def noise(width: int, height: int, mode: str = "RGB") -> Image.Image:
+    stream = np.random.default_rng(width * height)
+    image = Image.fromarray(stream.integers(0, 256, (height, width, 3), dtype=np.uint8))
+    return image.convert(mode)
+
+
+@pytest.fixture(params=["as it is", "resize beyond crop", "odd margin", "squash"])
+def preprocessing(request: pytest.FixtureRequest, pocket: Backbone) -> Preprocessing:
+    changes: dict[str, dict[str, Any]] = {
+        "as it is": {},
+        "resize beyond crop": {"resize": 80},
+        "odd margin": {"resize": 67},
+        "squash": {"squash": True},
+    }
+    return replace(pocket.preprocessing, **changes[request.param])
+
+
+@pytest.mark.parametrize(
+    ("size", "mode", "kind", "how"),
+    [
+        ((64, 64), "RGB", "PNG", {}),
+        ((301, 97), "RGB", "PNG", {}),
+        ((33, 900), "RGB", "PNG", {}),
+        ((9, 1), "RGB", "PNG", {}),
+        ((120, 80), "P", "GIF", {}),
+        ((120, 80), "L", "TIFF", {}),
+        ((120, 80), "RGBA", "WEBP", {"lossless": True}),
+        ((120, 80), "RGB", "JPEG", {"exif": TURNED}),
+    ],
+)  # fmt: skip
+def test_the_model_sees_of_bytes_what_it_sees_of_a_file(
+    size: tuple[int, int], mode: str, kind: str, how: dict[str, Any],
+    preprocessing: Preprocessing, tmp_path: Path,
+) -> None:  # fmt: skip
+    data = to_bytes(noise(*size, mode), kind, **how)
+    (tmp_path / "file").write_bytes(data)
+    small = read_image(data, PIXELS, preprocessing)
+    expected = preprocessing.evaluate(open_image(tmp_path / "file"))
+    assert np.array_equal(preprocessing.evaluate(small), expected)
+    assert max(small.size) <= preprocessing.resize  # what waits is small
+
+
+def refused(data: bytes, pocket: Backbone, pixels: int = PIXELS) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        read_image(data, pixels, pocket.preprocessing)
+    return caught.value
+
+
+def test_the_number_of_pixels_is_a_limit(pocket: Backbone) -> None:
+    data = to_bytes(Image.new("RGB", (20, 10)))
+    read_image(data, 200, pocket.preprocessing)
+    no = refused(data, pocket, 199)
+    assert no.status == 413
+    assert no.sentence == "image has 20 x 10 pixels; at most 199 are allowed."
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("edge", [8_000, 12_000, 60_000])
+def test_a_bomb_is_refused_by_its_header(edge: int, pocket: Backbone) -> None:
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        )
+
+    head = struct.pack(">IIBBBBB", edge, edge, 8, 2, 0, 0, 0)
+    rest = chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + rest
+    assert len(bomb) < 100
+    assert refused(bomb, pocket).status == 413
+
+
+def test_nothing_is_decoded_to_find_a_bomb(
+    pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = to_bytes(Image.new("RGB", (1000, 1001)))
+
+    def load(*_: Any) -> None:
+        raise AssertionError("it was decoded")
+
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
+    assert refused(data, pocket).status == 413
+
+
+def test_a_jpeg_may_not_paint_itself_over_and_over(pocket: Backbone) -> None:
+    data = to_bytes(noise(64, 64), "JPEG", progressive=True)
+    assert 5 < data.count(b"\xff\xda") < 20  # what photographs have
+    check_header(data, PIXELS)
+    start = data.rindex(b"\xff\xda")
+    again = data[:-2] + data[start:-2] * MOST_SCANS + data[-2:]
+    no = refused(again, pocket)
+    assert (no.status, f"more than {MOST_SCANS} scans" in no.sentence) == (413, True)
+
+
+def test_of_an_animation_only_the_first_frame_is_decoded(pocket: Backbone) -> None:
+    frames = [noise(64, 64 + i).resize((64, 64)) for i in range(20)]
+    data = to_bytes(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
+    with Image.open(BytesIO(data)) as image:
+        assert image.n_frames == 20
+    small = read_image(data, 64 * 64, pocket.preprocessing)
+    assert np.array_equal(np.asarray(small), pocket.preprocessing.evaluate(frames[0]))
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"", 415),
+        (b"not an image", 415),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", 415),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 415),  # would start a program
+        (to_bytes(noise(64, 64))[:-400], 422),
+        (to_bytes(noise(64, 64), "JPEG")[:900], 422),
+        (to_bytes(noise(8, 8), "TIFF")[:60], 415),
+    ],
+)
+def test_what_is_no_image_or_a_damaged_one(data: bytes, status: int, pocket: Backbone) -> None:
+    no = refused(data, pocket)
+    assert no.status == status
+    assert no.sentence.startswith("image")
+    assert no.sentence.endswith(".")
+
+
+def test_bytes_that_are_changed_at_random_are_read_or_refused(pocket: Backbone) -> None:
+    stream = np.random.default_rng(0)
+    for kind in ("PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"):
+        whole = np.frombuffer(to_bytes(noise(40, 30), kind), dtype=np.uint8)
+        for _ in range(40):
+            data = whole.copy()
+            data[stream.integers(0, len(data), 6)] = stream.integers(0, 256, 6)
+            with suppress(Refusal):  # and nothing else
+                read_image(data.tobytes(), PIXELS, pocket.preprocessing)

@@ -1,0 +1,175 @@
+"""A real server on a real socket: it starts, answers, bears with bad clients and ends cleanly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from PIL import Image
+from serving_helpers import as_json
+
+import ipl
+from ipl import PromptClassifier
+from ipl.apps.limits import Limits
+from ipl.apps.serve.app import create_app
+from ipl.apps.server import address_of, is_loopback, listen, run_server
+from ipl.support.errors import ConfigError
+
+SECONDS = 60  # to wait for what should take few
+
+
+def connect(address: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), SECONDS)
+
+
+def head(length: int | None, kind: str = "application/json") -> bytes:
+    size = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    return f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{size}\r\n\r\n".encode()
+
+
+def read_response(connection: socket.socket) -> tuple[int, Any]:
+    """Returns the status and the JSON of one response."""
+    with connection.makefile("rb") as file:
+        status = int(file.readline().split()[1])
+        length = 0
+        while line := file.readline().strip():
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        return status, json.loads(file.read(length))
+
+
+def ask(address: str, body: bytes | None = None) -> Any:
+    kind = {"Content-Type": "application/json"}
+    with urlopen(Request(address, body, kind), timeout=SECONDS) as response:
+        return json.load(response)
+
+
+def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_path: Path) -> None:
+    classifier.save_pretrained(tmp_path / "run")
+    command = [sys.executable, "-m", "ipl", "serve", tmp_path / "run", "--port", "0"]
+    source = str(Path(ipl.__file__).parents[1])
+    with subprocess.Popen(
+        [*map(str, command), "--device", "cpu"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()  # once it listens
+            assert said.startswith(f"{classifier.prompt_} answers at http://127.0.0.1:"), said
+            address = said.partition(" answers at ")[2].split()[0]
+            body = json.dumps(as_json(beach, top=1)).encode()
+            best = classifier.classes_[
+                classifier.predict_proba([Image.open(BytesIO(beach))])[0].argmax()
+            ]
+            assert ask(f"{address}/predict", body)["classes"][0]["name"] == best
+            with closing(connect(address)) as asking, asking.makefile("rb") as answer:
+                asking.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                told, _, rest = answer.read().partition(b"\r\n\r\n")
+                assert told.startswith(b"HTTP/1.1 200 ")
+                assert rest == b""  # as GET, without the body
+            # A request that has come half when the signal comes is still answered.
+            with closing(connect(address)) as slow, closing(connect(address)) as idle:
+                slow.sendall(head(len(body)) + body[:100])
+                idle.sendall(b"GET /healthz HT")
+                time.sleep(0.3)
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.3)
+                slow.sendall(body[100:])
+                assert read_response(slow)[0] == 200
+                _, err = process.communicate(timeout=SECONDS)
+            assert (process.returncode, err) == (0, "Ended.\n")
+            with pytest.raises(OSError, match="refused"):
+                connect(address)
+        finally:
+            process.kill()
+
+
+def serving(classifier: PromptClassifier, limits: Limits, clients: Callable[[str], None]) -> None:
+    """Runs a server in this thread and clients in another; Ctrl-C ends it when they are done."""
+    with listen("127.0.0.1", 0) as bound, ThreadPoolExecutor(1) as threads:
+        bound.listen()
+        address = address_of(bound)
+
+        def work() -> None:
+            ask(f"{address}/healthz")  # from here on a signal is the server's
+            try:
+                clients(address)
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        done = threads.submit(work)
+        run_server(create_app(classifier, limits), bound, limits)
+    done.result()
+
+
+def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> None:
+    limits = Limits(max_bytes=3 * len(beach), upload_seconds=1)
+    body = json.dumps(as_json(beach)).encode()
+    piece = b"%x\r\n%s\r\n" % (1000, b"x" * 1000)
+
+    def clients(address: str) -> None:
+        names = ("silent", "slow_head", "slow_body", "chunked", "announced", "lying", "good")
+        made = {name: connect(address) for name in names}
+        made["slow_head"].sendall(b"POST /predict HT")
+        made["slow_body"].sendall(head(len(body)) + body[:50])
+        made["chunked"].sendall(head(None) + piece * (limits.max_bytes // 1000 + 2))  # and no end
+        made["announced"].sendall(head(limits.max_bytes + 1))
+        made["lying"].sendall(head(10) + body)  # more than announced: the rest is no request
+        made["good"].sendall(head(len(body)) + body)
+        assert read_response(made["good"])[0] == 200  # while the others are still there
+        for name, status in {"chunked": 413, "announced": 413, "lying": 400}.items():
+            assert read_response(made[name])[0] == status, name
+        status, told = read_response(made["slow_body"])
+        assert (status, told["error"]) == (408, "The request had not come whole after 1 s.")
+        for name in ("silent", "slow_head"):
+            assert made[name].recv(1000) == b"", name  # closed
+        with pytest.raises(OSError, match="reset|Broken"):  # goes on sending after it was refused
+            _send_on(made["chunked"], piece)
+        assert ask(f"{address}/healthz")["inside"] == 0
+        for connection in made.values():
+            connection.close()
+
+    before = signal.getsignal(signal.SIGINT)
+    serving(classifier, limits, clients)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def _send_on(connection: socket.socket, piece: bytes) -> None:
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        connection.sendall(piece)
+        time.sleep(0.01)
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with closing(listen("127.0.0.1", 0)) as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
+        assert address_of(bound) == f"http://127.0.0.1:{port}"
+        with pytest.raises(ConfigError, match=f"Port {port} of '127.0.0.1' cannot be listened on"):
+            listen("127.0.0.1", port)
+    with pytest.raises(ConfigError, match="cannot be listened on"):
+        listen("\x00", 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)]
+)
+def test_loopback_is_known(host: str, loopback: bool) -> None:
+    with closing(listen(host, 0)) as bound:
+        assert is_loopback(bound) is loopback

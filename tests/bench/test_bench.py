@@ -1,0 +1,208 @@
+"""One run and its record: the numbers of a fit by hand, and what is missing said by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ipl.backbone.clip import Backbone
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.zero_shot import zero_shot_accuracy
+from ipl.bench.run import Run
+from ipl.bench.runner import RunEnvironment, Runner
+from ipl.bench.tasks import base_shots
+from ipl.classifier import PromptClassifier
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.fewshot import split_base_novel
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
+from ipl.support.errors import BackboneError
+from ipl.words.pool import Pool
+
+Runs = Callable[..., tuple[Run, ...]]
+NAMES = """format id status error protocol dataset learner words seed shots settings backbone data
+chosen prompt accuracy history selection seconds peak_memory profile versions device time"""
+
+
+def done(place: RunEnvironment, *runs: Run) -> list[dict[str, Any]]:
+    bench = Runner(place)
+    records = [bench.record(run) for run in runs]
+    assert [record["error"] for record in records] == [None] * len(records)
+    json.dumps(records, allow_nan=False)
+    return records
+
+
+def test_a_record_holds_the_numbers_of_a_fit_by_hand(
+    place: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+) -> None:
+    plain, worded = done(place, *runs())
+    dataset = read_benchmark("eurosat", root)
+    base, novel = split_base_novel(dataset)
+    for record, words in ((plain, 0), (worded, 1)):
+        pool, _ = Pool.from_file(root / "words.txt", pocket.tokenizer)
+        by_hand = PromptClassifier(
+            pocket, words=words, shots=2, epochs=2, interval=1, views=0, pool=pool
+        )
+        by_hand.fit(base_shots(dataset, 2, 1))
+        assert set(record) >= set(NAMES.split())
+        assert record["accuracy"] == {
+            "base": by_hand.score(base),
+            "novel": by_hand.with_classes(novel).score(novel),
+        }
+        assert record["chosen"] == by_hand.words_
+        assert record["prompt"] == by_hand.prompt_
+        losses = [epoch["loss"] for epoch in record["history"]["epochs"]]
+        assert losses == [epoch.loss for epoch in by_hand.record_.epochs]
+        assert (record["selection"] is None) == (words == 0)
+        assert record["settings"]["batch"] == by_hand.training_["batch"]
+        assert record["backbone"]["weights_sha256"] == pocket.weights_sha256
+    assert plain["data"] == worded["data"]
+    assert plain["data"]["classes"] == {"base": 3, "novel": 2}
+    assert plain["data"]["test_images"] == {"base": 6, "novel": 4}
+    assert plain["data"]["train_images"] == 6
+    assert plain["peak_memory"] > 0
+    assert plain["profile"] is None
+
+
+def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
+    place: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = CoOp.loss
+
+    def breaks(self: CoOp, batch: Batch) -> torch.Tensor:
+        broken = self.backbone.precision == "fp16"
+        return loss(self, batch) * (float("inf") if broken else 1.0)
+
+    (plain,) = done(place, *runs(words=0))
+    monkeypatch.setattr(CoOp, "loss", breaks)
+    (wide,) = done(place, *runs(words=0, precision="fp16"))
+    assert "It overflowed in fp16 and was learnt in fp32." in wide["notes"]
+    assert wide["accuracy"] == plain["accuracy"]
+
+
+def test_hashes_tell_splits_and_shots_apart(place: RunEnvironment, runs: Runs) -> None:
+    first, same, other = done(place, *runs(words="0,1"), *runs(words=0, seeds=2, shots=1))
+    assert first["data"]["split_sha256"] == same["data"]["split_sha256"]
+    assert first["data"]["shots_sha256"] == same["data"]["shots_sha256"]
+    assert first["data"]["split_sha256"] == other["data"]["split_sha256"]
+    assert first["data"]["shots_sha256"] != other["data"]["shots_sha256"]
+
+
+def test_hashes_do_not_tell_where_the_data_lies(
+    place: RunEnvironment, own_root: Path, runs: Runs
+) -> None:
+    (here,) = done(place, *runs(words=0))
+    (there,) = done(RunEnvironment(str(own_root) + "/", device="cpu"), *runs(words=0))
+    assert here["data"] == there["data"]
+
+
+def test_zero_shot_has_the_prompt_of_its_data_set(
+    place: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+) -> None:
+    (record,) = done(place, *runs(datasets="dtd", learners="zero-shot"))
+    base, novel = split_base_novel(read_benchmark("dtd", root))
+    store = FeatureStore(pocket)
+    assert record["accuracy"] == {
+        "base": zero_shot_accuracy(base, store, "{} texture."),
+        "novel": zero_shot_accuracy(novel, store, "{} texture."),
+    }
+    assert record["data"]["train_images"] == 0
+
+
+def test_transfer_has_an_accuracy_for_the_source_and_each_target(
+    place: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+) -> None:
+    more = {"protocol": "cross-dataset", "source": "eurosat", "datasets": "dtd,pacs/photo"}
+    zero, learnt = done(place, *runs(words=0, learners="zero-shot,coop", **more))
+    for record in (zero, learnt):
+        assert list(record["accuracy"]) == ["eurosat", "dtd", "pacs/photo"]
+        assert record["data"]["classes"] == {"eurosat": 5, "dtd": 4, "pacs/photo": 5}
+        assert record["data"]["test_images"] == {"eurosat": 10, "dtd": 8, "pacs/photo": 15}
+    assert learnt["data"]["train_images"] == 10
+    store = FeatureStore(pocket)
+    dtd = read_benchmark("dtd", root)
+    assert zero["accuracy"]["dtd"] == zero_shot_accuracy(dtd, store, "{} texture.")
+
+
+def test_missing_and_unreadable_test_images_are_counted_and_named(
+    own_root: Path, runs: Runs
+) -> None:
+    (own_root / "eurosat/2750/beach/2.png").rename(own_root / "elsewhere.png")
+    (own_root / "eurosat/2750/lake/3.png").write_bytes(b"no image")
+    (record,) = done(RunEnvironment(str(own_root), device="cpu"), *runs(words=0))
+    assert record["data"]["test_images"] == {"base": 5, "novel": 3}
+    assert record["data"]["missing_images"] == {"eurosat": 1}
+    assert record["data"]["unreadable_images"] == {"base": 0, "novel": 1}
+    missing, unreadable = record["notes"]
+    assert "1 of 10 test images are missing" in missing
+    assert "beach/2.png" in missing
+    assert "1 of 4 test images cannot be read" in unreadable
+    assert "lake/3.png" in unreadable
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        ("shot", "2 of the 6 training images that were drawn cannot be read"),
+        ("split", "split_zhou_EuroSAT.json"),
+        ("tests", "none of its test images can be read"),
+    ],
+)
+def test_a_run_that_cannot_be_done_fails_alone(
+    own_root: Path, runs: Runs, damage: str, sentence: str
+) -> None:
+    folder = own_root / "eurosat"
+    if damage == "split":
+        (folder / "split_zhou_EuroSAT.json").write_text("{")
+    for index in (0, 1) if damage == "shot" else (2, 3):
+        for name in ("beach",) if damage == "shot" else ("forest", "lake"):
+            if damage != "split":
+                (folder / "2750" / name / f"{index}.png").write_bytes(b"")
+    bench = Runner(RunEnvironment(str(own_root), device="cpu"))
+    failed, fine = (bench.record(run) for run in runs(words=0, datasets="eurosat,dtd"))
+    assert (failed["status"], fine["status"]) == ("failed", "done")
+    assert sentence in failed["error"]
+    assert failed["accuracy"] == {}
+    assert "Traceback" in failed["traceback"]
+
+
+def test_out_of_memory_is_a_failure_with_a_name(
+    place: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*arguments: object, **more: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
+
+    monkeypatch.setattr(PromptClassifier, "fit", fit)
+    record = Runner(place).record(runs(words=0)[0])
+    assert record["status"] == "failed"
+    assert record["error"] == "Out of memory: CUDA out of memory. Tried to allocate 2 GiB"
+
+
+def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, runs: Runs) -> None:
+    with pytest.raises(BackboneError, match="No backbone or folder"):
+        Runner(RunEnvironment(str(root), device="cpu")).record(runs(words=0, backbone="nothing")[0])
+    run = runs(words=0, precision="bf16")[0]
+    with pytest.raises(BackboneError, match="device is 'cuda:77'"):
+        Runner(RunEnvironment(str(root), device="cuda:77")).record(run)
+
+
+def test_words_are_searched_once_for_all_learners(place: RunEnvironment, runs: Runs) -> None:
+    first, second = done(place, *runs(words=1, learners="coop,kgcoop"))
+    assert first["selection"] == second["selection"]  # with its times: it is the very same
+
+
+def test_a_profile_on_a_cpu(root: Path, runs: Runs) -> None:
+    (record,) = done(
+        RunEnvironment(str(root), device="cpu", profile=True), *runs(words=0, epochs=60)
+    )
+    profile = record["profile"]
+    assert profile["source"] == "process"
+    assert profile["samples"] > 0
+    assert 0 < profile["cpu_seconds"] < 60
+    assert 0 <= profile["utilisation"]["above_50"] <= 1
+    assert profile["resident_peak"] > 0.9 * profile["peak_memory"] > 0

@@ -1,0 +1,205 @@
+"""Recipes: those of the package are the paper's rows; a user's own are checked word by word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from recorded import record_of, write_records
+
+from ipl.bench.recipe import (
+    BenchRecipe,
+    parse_recipe,
+    plan_runs,
+    read_recipe,
+    recipe_names,
+    recipe_text,
+)
+from ipl.bench.run import Run
+from ipl.bench.tables import paper
+from ipl.bench.tables.paper_comparison import why_not
+from ipl.bench.tables.results import read_results
+from ipl.support.errors import ConfigError
+
+FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
+OWN = """
+protocol: base-to-novel
+datasets: [eurosat, oxford_pets]
+learners: coop
+words: [0, 2]
+seeds: 1
+lambda: 0.3
+per_dataset:
+  oxford_pets: {words: 3, lambda: 0.2, epochs: 40}
+"""
+
+
+def rows() -> list[str]:
+    return [name for name in recipe_names() if not name.startswith("ablations/")]
+
+
+def planned(name: str, tmp_path: Path) -> tuple[Run, ...]:
+    return plan_runs(read_recipe(name), tmp_path, tmp_path / "out").runs
+
+
+def test_the_package_has_every_row_of_the_paper() -> None:
+    names = set(recipe_names())
+    for learner in FIVE:
+        assert {f"base-to-novel/{learner}", f"base-to-novel/{learner}-ipl"} <= names
+    for protocol in ("cross-dataset", "domain"):
+        for learner in ("coop", "cocoop", "maple"):
+            assert {f"{protocol}/{learner}", f"{protocol}/{learner}-ipl"} <= names
+    assert {n for n in names if n.startswith("ablations/")} == {
+        f"ablations/{name}" for name in ("penalty", "k", "interval", "template", "pool")
+    }
+
+
+@pytest.mark.parametrize("name", rows())
+def test_a_row_has_the_papers_settings(name: str, tmp_path: Path) -> None:
+    runs = planned(name, tmp_path)
+    protocol, _, learner = name.partition("/")
+    assert {run.protocol for run in runs} == {protocol}
+    assert {run.learner for run in runs} == {learner.removesuffix("-ipl")}
+    assert {run.words != 0 for run in runs} == {name.endswith("-ipl")}
+    if learner != "zero-shot":
+        assert {run.seed for run in runs} == set(paper.SEEDS)
+    if protocol == "base-to-novel":
+        assert tuple(dict.fromkeys(run.dataset for run in runs)) == paper.ELEVEN
+        assert len(runs) == (11 if learner == "zero-shot" else 33)
+    else:
+        targets = paper.TARGETS if protocol == "cross-dataset" else paper.VARIANTS
+        assert {(run.dataset, run.targets) for run in runs} == {("imagenet", targets)}
+    accuracy = {"base": 0.5, "novel": 0.5, "imagenet": 0.5}
+    folder = write_records(tmp_path, *(record_of(run, accuracy) for run in runs))
+    for result in read_results([folder])[0]:
+        assert why_not(result) == [], result.id
+
+
+def test_the_number_of_words_is_the_papers(tmp_path: Path) -> None:
+    runs = planned("base-to-novel/maple-ipl", tmp_path)
+    assert {run.dataset: run.words for run in runs} == paper.WORDS
+    assert {run.dataset: run.settings["lambda_"] for run in runs} == paper.LAMBDA
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "values"),
+    [
+        ("penalty", "lambda_", [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+        ("interval", "interval", list(paper.INTERVALS)),
+        ("template", "template", list(paper.TEMPLATES)),
+    ],
+)
+def test_an_ablation_varies_one_setting(
+    name: str, setting: str, values: list[object], tmp_path: Path
+) -> None:
+    found = plan_runs(read_recipe(f"ablations/{name}"), tmp_path, tmp_path)
+    assert [level.value for level, _ in found.levels] == values
+    first = found.levels[0][1]
+    for level, runs in found.levels:
+        assert len(runs) == 33
+        for run, other in zip(runs, first, strict=True):
+            assert run.settings[setting] == level.value
+            assert {**run.settings, setting: 0} == {**other.settings, setting: 0}
+
+
+def test_levels_of_k_and_of_the_pool(tmp_path: Path) -> None:
+    found = plan_runs(read_recipe("ablations/k"), tmp_path, tmp_path)
+    assert [{run.words for run in runs} for _, runs in found.levels] == [{k} for k in range(1, 7)]
+    pools = plan_runs(read_recipe("ablations/pool"), tmp_path, tmp_path)
+    drawn = [runs[0].settings["pool"] for _, runs in pools.levels]
+    assert [pool["no_names"] for pool in drawn] == [False, True, False, False]
+    words = (tmp_path / "pools" / "random-1000.txt").read_text().split()
+    assert len(words) == len(set(words)) == 1000
+    assert len({pool["sha256"] for pool in drawn}) == 3  # without names it is the bundled one
+    again = plan_runs(read_recipe("ablations/pool"), tmp_path, tmp_path / "elsewhere")
+    assert [run.id for run in again.runs] == [run.id for run in pools.runs]
+
+
+def test_a_data_set_has_its_own_settings(tmp_path: Path) -> None:
+    runs = plan_runs(parse_recipe(OWN, "Mine"), tmp_path, tmp_path).runs
+    assert [(run.dataset, run.words, run.settings.get("lambda_")) for run in runs] == [
+        ("eurosat", 0, None),
+        ("eurosat", 2, 0.3),
+        ("oxford_pets", 3, 0.2),
+    ]
+    assert runs[2].settings["epochs"] == 40
+
+
+def test_the_command_line_wins_over_all_of_a_recipe(tmp_path: Path) -> None:
+    recipe = parse_recipe(OWN, "Mine").override({"words": "1", "lambda_": 0.5, "datasets": "dtd"})
+    (run,) = plan_runs(recipe, tmp_path, tmp_path).runs
+    assert (run.dataset, run.words, run.settings["lambda_"]) == ("dtd", 1, 0.5)
+    mine = parse_recipe(OWN, "Mine").override({"words": "1"})
+    assert [run.words for run in plan_runs(mine, tmp_path, tmp_path).runs] == [1, 1]
+
+
+def test_giving_what_varies_ends_its_varying() -> None:
+    recipe = read_recipe("ablations/interval").override({"interval": 5})
+    assert recipe.vary is None
+    assert recipe.settings["interval"] == 5
+
+
+def test_without_a_recipe_the_settings_are_the_plan(tmp_path: Path) -> None:
+    settings = {"protocol": "base-to-novel", "datasets": "eurosat", "seeds": "1", "words": "0"}
+    (run,) = plan_runs(BenchRecipe().override(settings), tmp_path, tmp_path).runs
+    assert (run.dataset, run.words, run.backbone) == ("eurosat", 0, "pocket")
+    with pytest.raises(ConfigError, match="^datasets is missing"):
+        plan_runs(BenchRecipe().override({"protocol": "domain"}), tmp_path, tmp_path)
+
+
+def test_a_number_may_be_written_as_people_do() -> None:
+    assert parse_recipe("lr: 1e-3\n", "Mine").settings["lr"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour: red", "Mine: 'colour' is no setting; allowed are title, .*lambda"),
+        ("per_dataset: {dtd: {seeds: 1}}", "per_dataset of dtd: 'seeds' is no setting; allowed"),
+        ("per_dataset: [dtd]", "per_dataset is .*; it must name datasets"),
+        ("per_dataset: {dtd: 3}", "per_dataset of dtd holds 3; it must hold"),
+        ("vary: {words: 3}", "vary of words is 3; it must be a list"),
+        ("vary: {words: [1], lr: [1]}", "vary has 2 settings; it must have one"),
+        ("vary: {colour: [1]}", "vary: 'colour' is no setting; allowed"),
+        ("title: [a]", "title is \\['a'\\]; it must be text"),
+        ("- a\n- b", "Mine holds \\['a', 'b'\\]; it must hold `setting: value` lines"),
+        ("", "Mine holds None"),
+        ("a: [1", "Mine is no YAML in line"),
+        ("a: 2001-99-99", "Mine is no YAML|'a' is no setting"),
+        ("!!python/object/apply:os.getcwd []", "Mine is no YAML"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_recipe(text, "Mine")
+
+
+def test_a_wrong_value_names_the_recipe(tmp_path: Path) -> None:
+    recipe = parse_recipe("protocol: base-to-novel\ndatasets: dtd\nshots: many\n", "Mine")
+    with pytest.raises(ConfigError, match="Mine: shots is 'many'; it must be a whole number"):
+        plan_runs(recipe, tmp_path, tmp_path)
+
+
+def test_recipes_are_found_by_name_or_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(recipe_text("domain/coop"))
+    assert read_recipe(str(path)).settings == read_recipe("domain/coop").settings
+    with pytest.raises(ConfigError, match="no recipe 'domain/cop'.* Did you mean 'domain/coop'"):
+        read_recipe("domain/cop")
+    with pytest.raises(ConfigError, match="is a folder"):
+        read_recipe(str(tmp_path))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="is no text in UTF-8"):
+        read_recipe(str(path))
+
+
+@pytest.mark.parametrize("value", ["random-0", "random-x", "random-99999"])
+def test_pools_that_cannot_be_drawn(value: str, tmp_path: Path) -> None:
+    recipe = read_recipe("ablations/pool").varying("pool", [value])
+    with pytest.raises(ConfigError, match=f"pool is '{value}'; N of random-N must be from 1 to"):
+        plan_runs(recipe, tmp_path, tmp_path)
+
+
+def test_a_level_given_twice(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="words has the value 2 twice"):
+        plan_runs(read_recipe("ablations/k").varying("words", [2, 2]), tmp_path, tmp_path)

@@ -1,0 +1,100 @@
+"""Claims: processes that share a folder, and processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ipl.bench.claims import Claims
+from ipl.bench.engines.engine import Finished, Queue, Tell
+from ipl.bench.grid import run_grid
+from ipl.bench.records import blank, read_records
+from ipl.bench.run import Run
+from ipl.support.errors import IplError
+
+Runs = Callable[..., tuple[Run, ...]]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by forking")
+
+
+class Slow:
+    """An engine that takes its time and writes down, in a shared file, what it was asked."""
+
+    def __init__(self, log: Path, seconds: float = 0.02) -> None:
+        self.log, self.seconds = log, seconds
+
+    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+        while (run := queue.take()) is not None:
+            with open(self.log, "a") as file:
+                file.write(f"{run.id}\n")
+            time.sleep(self.seconds)
+            done = {"status": "done", "seconds": {"fit": self.seconds}}
+            yield Finished(run, {**blank(run), **done})
+
+
+def fork(action: Callable[[], object]) -> int:
+    """Returns the id of a process that does something and ends."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return child
+
+
+def test_two_processes_share_a_grid_and_do_no_run_twice(runs: Runs, tmp_path: Path) -> None:
+    grid, log = runs(seeds=list(range(1, 21)), words=0), tmp_path / "log"
+    child = fork(lambda: run_grid(grid[::-1], tmp_path / "out", Slow(log)))
+    mine = run_grid(grid, tmp_path / "out", Slow(log))
+    os.waitpid(child, 0)
+    asked = log.read_text().split()
+    assert sorted(asked) == sorted(run.id for run in grid)
+    assert 0 < len(mine.done) < len(grid)
+    assert len(read_records(tmp_path / "out").of("done")) == len(grid)
+
+
+def test_killed_in_the_middle_and_started_again_it_goes_on(runs: Runs, tmp_path: Path) -> None:
+    grid, log = runs(seeds=[1, 2, 3, 4, 5], words=0), tmp_path / "log"
+    child = fork(lambda: run_grid(grid, tmp_path / "out", Slow(log, seconds=0.2)))
+    while not list((tmp_path / "out").glob("records/[!.]*.json")):
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/records/[!.]*.json")}
+    assert 0 < len(before) < 5
+    result = run_grid(grid, tmp_path / "out", Slow(log))
+    assert len(result.before) == len(before)
+    assert len(result.before) + len(result.done) == 5
+    assert not result.elsewhere
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
+    def hold() -> None:
+        claims = Claims(tmp_path)
+        if claims.take("a"):
+            (tmp_path / "held").touch()
+        time.sleep(60)
+
+    child = fork(hold)
+    while not (tmp_path / "held").exists():
+        time.sleep(0.01)
+    with Claims(tmp_path) as claims:
+        assert not claims.take("a")
+        assert claims.take("b")
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert claims.take("a")
+        claims.release("a")
+        assert claims.take("a")
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(IplError, match="Cannot write"):
+        Claims(tmp_path / "file")

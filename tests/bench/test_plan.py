@@ -1,0 +1,176 @@
+"""Plans: plain values in, checked; the runs that they mean out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipl.bench.plan import ZERO_SHOT, Plan
+from ipl.bench.run import Run, expand, titles_of
+from ipl.support.errors import IplError
+from ipl.training.settings import FitSettings
+
+SMALL = {"protocol": "base-to-novel", "datasets": "dtd"}
+
+
+def plan(**values: Any) -> Plan:
+    return Plan.from_values({**SMALL, **values})
+
+
+def only(**values: Any) -> Run:
+    (run,) = expand(plan(seeds=1, **values))
+    return run
+
+
+def test_lists_are_lists_texts_or_single_values() -> None:
+    assert plan(words="0, 3,auto", seeds=[2, 1, 2], learners=["coop"]).words == (0, 3, "auto")
+    assert plan(seeds="2,1,2").seeds == (2, 1)
+    assert plan(words=3).words == (3,)
+    assert plan().seeds == (1, 2, 3)
+
+
+def test_values_come_back() -> None:
+    made = plan(epochs=7, lr=1, views="fresh", **{"lambda": 0.5})
+    assert (made.lr, made.lambda_, made.views) == (1.0, 0.5, "fresh")
+    assert Plan.from_values(made.as_values()) == made
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"protocol": "novel"}, "protocol is 'novel'; allowed are base-to-novel"),
+        ({"learner": "coop"}, "'learner' is no setting of a plan. Did you mean 'learners'"),
+        ({"learners": "kooop"}, "No learner is called 'kooop'"),
+        ({"learners": []}, "learners is empty"),
+        ({"learners": [3]}, "learners holds 3"),
+        ({"learners": {"a": 1}}, "learners is {'a': 1}; it must be a list"),
+        ({"words": "0,few"}, "words holds 'few'; allowed are 0, a number, or auto"),
+        ({"words": -1}, "words holds -1"),
+        ({"words": [True]}, "words holds True"),
+        ({"seeds": "one"}, "seeds holds 'one'"),
+        ({"seeds": -1}, "seed is -1"),
+        ({"shots": 0}, "shots is 0"),
+        ({"shots": "many"}, "shots is 'many'; it must be a whole number"),
+        ({"epochs": 1.5}, "epochs is 1.5; it must be a whole number"),
+        ({"lr": "fast"}, "lr is 'fast'; it must be a number"),
+        ({"no_names": "yes"}, "no_names is 'yes'; it must be true or false"),
+        ({"views": "new"}, "views is 'new'; allowed are 0"),
+        ({"views": -1}, "views is -1"),
+        ({"precision": "fp8"}, "precision is 'fp8'"),
+        ({"placeholder": "none"}, "placeholder is 'none'"),
+        ({"source": "dtd"}, "source is 'dtd'; in base-to-novel"),
+        ({"protocol": "domain", "source": "dtd"}, "datasets holds 'dtd', which is the source"),
+    ],
+)
+def test_a_bad_value_is_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(IplError) as caught:
+        plan(**values)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"words": 3, "epochs": 2}, "more than epochs (T = 2)"),
+        ({"words": 1, "lambda_": -1.0}, "lambda"),
+        ({"words": 1, "search": "quick"}, "search is 'quick'"),
+        ({"words": 1, "template": "{cls}"}, "template is '{cls}'"),
+        ({"words": 1, "words_file": "/no/such"}, "The word list /no/such cannot be read"),
+        ({"epochs": 0}, "epochs is 0"),
+    ],
+)
+def test_settings_are_checked_before_any_run(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(IplError, match=".") as caught:
+        expand(plan(**values))
+    assert message in str(caught.value)
+
+
+def test_each_data_set_learner_words_and_seed_is_a_run() -> None:
+    made = plan(datasets="dtd,eurosat", learners="coop,zero-shot", words="0,1", seeds="1,2")
+    runs = expand(made)
+    assert len({run.id for run in runs}) == len(runs) == 2 * (2 * 2 + 1)
+    assert [run.dataset for run in runs] == ["dtd"] * 5 + ["eurosat"] * 5
+    zero = [(run.words, run.seed) for run in runs if run.learner == ZERO_SHOT]
+    assert zero == [(0, 1), (0, 1)]  # nothing is drawn: one seed says it all
+
+
+def test_an_id_is_stable_and_tells_settings_apart(tmp_path: Path) -> None:
+    run = only(words=3, learners="maple")
+    assert run.id.startswith("dtd-maple-3w-seed1-")
+    assert run.id == Run.from_dict(run.as_dict()).id == only(words=3, learners="maple").id
+    others = [
+        only(words=3, learners="maple", **more)
+        for more in ({"shots": 8}, {"lr": 0.1}, {"lambda": 0.2}, {"backbone": "a/b"}, {"views": 1})
+    ]
+    assert len({run.id, *(other.id for other in others)}) == 6
+
+
+def test_without_words_the_settings_of_words_make_no_other_run() -> None:
+    assert only(words=0).id == only(words=0, search="lazy", **{"lambda": 0.9}).id
+    assert "interval" not in only(words=0).settings
+
+
+def test_a_list_of_words_counts_by_its_content(tmp_path: Path) -> None:
+    first, copy, other = (tmp_path / name for name in ("a.txt", "b.txt", "c.txt"))
+    first.write_text("sand\nwater\n")
+    copy.write_text("sand\nwater\n")
+    other.write_text("sand\n")
+    ids = [only(words=1, words_file=str(path)).id for path in (first, copy, other)]
+    assert ids[0] == ids[1] != ids[2]
+
+
+@pytest.mark.parametrize(
+    ("values", "settings"),
+    [
+        ({"learners": "coop", "words": 0}, {"epochs": 200, "m": 4}),
+        ({"learners": "coop", "words": 0, "datasets": "imagenet"}, {"epochs": 50}),
+        ({"learners": "coop", "words": 2, "datasets": "imagenet"}, {"epochs": 100}),
+        ({"learners": "coop", "words": 0, "datasets": "imagenet", "epochs": 9}, {"epochs": 9}),
+        ({"learners": "maple", "words": 0}, {"epochs": 5, "lr": 0.0035, "depth": 9}),
+        ({"learners": "promptsrc", "words": 0}, {"average_mean": 15}),
+        ({"learners": "kgcoop"}, {"class_template": "a photo of a {}, a type of texture."}),
+    ],
+)
+def test_published_numbers(values: dict[str, Any], settings: dict[str, Any]) -> None:
+    run = only(**{"words": 0, **values})
+    assert {name: run.settings[name] for name in settings} == settings
+
+
+def test_transfer_trains_with_the_numbers_of_transfer() -> None:
+    for protocol in ("cross-dataset", "domain"):
+        for learner, settings in {
+            "coop": {"epochs": 50},
+            "maple": {"epochs": 2, "lr": 0.0026, "depth": 3},
+            "promptsrc": {"average_mean": 6, "average_std": 10},
+        }.items():
+            run = only(protocol=protocol, words=0, learners=learner)
+            assert (run.dataset, run.targets) == ("imagenet", ("dtd",))
+            assert {name: run.settings[name] for name in settings} == settings
+            recipe = FitSettings.of(run.classifier().get_params()).recipe
+            assert all(getattr(recipe, name) == value for name, value in settings.items())
+
+
+def test_the_order_of_targets_is_no_other_run() -> None:
+    both = [only(protocol="domain", words=0, datasets=d).id for d in ("dtd,sun397", "sun397,dtd")]
+    assert both[0] == both[1]
+
+
+def test_titles(runs: Callable[..., tuple[Run, ...]]) -> None:
+    titles = [run.title for run in runs(words="0,1,2,auto", learners="coop", epochs=6)]
+    assert titles == [
+        f"eurosat, coop, {words}, seed 1"
+        for words in ("no words", "1 word", "2 words", "words auto")
+    ]
+
+
+def test_titles_say_what_differs_where_they_would_be_the_same() -> None:
+    short, long = (only(words=1, interval=interval) for interval in (5, 10))
+    other = only(words=0)
+    titles = titles_of([short, other, long])
+    assert titles[short.id] == "dtd, coop, 1 word, seed 1, interval 5"
+    assert titles[long.id] == "dtd, coop, 1 word, seed 1, interval 10"
+    assert titles[other.id] == other.title == "dtd, coop, no words, seed 1"

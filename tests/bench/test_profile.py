@@ -1,0 +1,78 @@
+"""The numbers of a profile, against numpy's."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from ipl.bench.profile import Watch, resident_peak, summary
+
+
+def test_the_summary_is_that_of_numpy() -> None:
+    percents = [float(value) for value in np.random.default_rng(0).uniform(0, 100, 37)]
+    found = summary(percents)
+    assert found is not None
+    assert found["mean"] == pytest.approx(np.mean(percents))
+    assert found["p95"] == pytest.approx(np.percentile(percents, 95))
+    assert found["above_50"] == pytest.approx(np.mean(np.array(percents) > 50))
+    assert summary([7.0]) == {"mean": 7.0, "p95": 7.0, "above_50": 0.0}
+    assert summary([]) is None
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """Returns a device that torch believes in as far as a profile asks."""
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 12345)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="ab-cd")
+    )
+    return torch.device("cuda")
+
+
+def test_nvml_is_asked_for_the_device_by_its_own_name(
+    gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    percents, asked = iter([20, 60, 100] * 1000), list[str]()
+    library = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByUUID=lambda name: asked.append(name) or "handle",
+        nvmlDeviceGetUtilizationRates=lambda handle: SimpleNamespace(gpu=next(percents)),
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(used=777),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    monkeypatch.setattr("ipl.bench.profile.INTERVAL", 0.001)
+    with Watch(gpu, profile=True) as watch:
+        while next(percents) != 100 or len(watch._sampler.seen) < 9:  # type: ignore[union-attr]
+            time.sleep(0.001)
+    assert asked == ["GPU-ab-cd"]
+    assert watch.peak_memory == 12345
+    assert watch.profile is not None
+    assert (watch.profile["source"], watch.profile["peak_memory"]) == ("nvml", 777)
+    assert 20 <= watch.profile["utilisation"]["mean"] <= 100
+    assert not watch.notes
+
+
+def test_without_nvml_the_process_is_watched_and_that_is_said(
+    gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with Watch(gpu, profile=True) as watch:
+        time.sleep(0.25)
+    assert watch.profile is not None
+    assert watch.profile["source"] == "process"
+    assert "ipl[profile]" in watch.notes[0]
+
+
+def test_peak_memory_is_that_of_the_block() -> None:
+    with Watch(torch.device("cpu")) as watch:
+        block = np.ones(64 << 20, dtype=np.uint8)
+    before = watch.peak_memory
+    assert before >= block.nbytes
+    assert resident_peak() >= before
+    assert watch.profile is None

@@ -1,0 +1,64 @@
+"""A word taken out is a learner without it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from ipl.backbone.clip import Backbone
+from ipl.explain.variants import with_words, without_word
+from ipl.learners.learner import Learner
+from ipl.learners.registry import learner_class
+from ipl.prompts.layout import PromptLayout
+
+CLASSES = ("castle", "starry night", "lake")
+
+
+def _learner(pocket: Backbone, name: str, words: tuple[str, ...]) -> Learner:
+    kind = learner_class(name)
+    learner = kind.from_recipe(pocket, CLASSES, len(words), kind.recipe(len(words)), seed=3)
+    for word in words:
+        learner.place_word(word)
+    return learner
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_rows_without_the_words_row(pocket: Backbone, place: int) -> None:
+    learner = _learner(pocket, "coop", ("stone", "water"))
+    row = int(learner.prompts.slot_rows[0, place])
+    rows = learner.prompts.assemble(learner.soft.detach())
+    kept = [i for i in range(rows.shape[1]) if i != row]
+    by_hand = pocket.encode_text(rows[:, kept], learner.prompts.eos - 1)
+    with torch.no_grad():
+        found = without_word(learner, place).text_features()
+    assert torch.allclose(found, normalize(by_hand, dim=-1), atol=1e-6)
+    assert not torch.allclose(found, learner.text_features(), atol=1e-3)
+
+
+def test_equals_a_learner_that_never_had_it(pocket: Backbone) -> None:
+    learner = _learner(pocket, "coop", ("stone", "water"))
+    layout, _ = PromptLayout.parse("[V V] [V V] *water* [V V] {cls}.")
+    other = type(learner)(pocket, layout, CLASSES)
+    other.load_state_dict(learner.state_dict())
+    other.place_word("water")
+    found = without_word(learner, 0)
+    assert found.words == ("water",)
+    assert torch.equal(found.text_features(), other.text_features())
+
+
+@pytest.mark.parametrize("name", ["coop", "cocoop", "kgcoop", "maple", "promptsrc"])
+def test_its_own_words_change_nothing(
+    pocket: Backbone, name: str, few_images: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    learner = _learner(pocket, name, ("stone", "water"))
+    images = few_images[0]
+    with torch.no_grad():
+        same = with_words(learner, ("stone", "water")).logits(images)
+        other = with_words(learner, ("stone", "music")).logits(images)
+        less = without_word(learner, 1).logits(images)
+        now = learner.logits(images)
+    assert torch.equal(same, now)
+    assert not torch.allclose(other, now, atol=1e-4)
+    assert not torch.allclose(less, now, atol=1e-4)
+    assert learner.words == ("stone", "water")

@@ -1,0 +1,37 @@
+"""Classifiers to export, one of each learner, and images to compare on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from ipl import Dataset, Pool, PromptClassifier
+from ipl.backbone.clip import Backbone
+from ipl_scenes import draw
+
+POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")
+FAST: dict[str, Any] = {
+    "views": 0, "epochs": 2, "interval": 1, "shots": 1, "lr": 0.02, "pool": POOL, "cache": False
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def fitted(pocket: Backbone, scenes: Dataset) -> Callable[..., PromptClassifier]:
+    """Returns a maker of quickly fitted classifiers: fitted("coop", 2)."""
+    three = scenes.only([0, 4, 17], "three")
+
+    @cache
+    def make(learner: str, words: int) -> PromptClassifier:
+        return PromptClassifier(pocket, learner, words, **FAST).fit(three)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def images() -> list[Image.Image]:
+    """Returns five drawn images that no classifier has seen."""
+    return [draw(name, 50) for name in ("beach", "snowfield", "castle", "lake", "sunset")]

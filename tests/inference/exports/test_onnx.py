@@ -1,0 +1,118 @@
+"""ONNX files run by onnxruntime, against our own predictions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from PIL import Image
+
+from ipl import Dataset, PromptClassifier
+from ipl.inference.exports import onnx as onnx_file
+from ipl.inference.exports.onnx import export_onnx
+from ipl.support.errors import ConfigError, IplError
+
+Fitted = Callable[..., PromptClassifier]
+
+
+def _session(path: Path) -> Any:
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def _prepared(classifier: PromptClassifier, images: list[Image.Image]) -> np.ndarray[Any, Any]:
+    preprocessing = classifier.learner_.backbone.preprocessing
+    return np.stack([preprocessing.evaluate(image.convert("RGB")) for image in images])
+
+
+@pytest.fixture(scope="module")
+def data(scenes: Dataset) -> Dataset:
+    """Returns labelled images whose classes are those of the classifiers, in another order."""
+    return scenes.only([17, 0, 4], "in another order")
+
+
+@pytest.fixture(scope="module")
+def exported(fitted: Fitted, data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns CoOp with two words as ONNX, checked on labelled images."""
+    folder = tmp_path_factory.mktemp("onnx") / "out"
+    export_onnx(fitted("coop", 2), folder, data)
+    return folder
+
+
+def _is_ours(folder: Path, classifier: PromptClassifier, images: list[Image.Image]) -> None:
+    session = _session(folder / "model.onnx")
+    pixels = _prepared(classifier, images)
+    ours = classifier.predict_proba(images)
+    for size in (1, 5):
+        logits, values = session.run(None, {"pixels": pixels[:size]})
+        np.testing.assert_allclose(values, ours[:size], atol=1e-4)
+        assert (logits.argmax(1) == ours[:size].argmax(1)).all()
+    said = session.get_modelmeta().custom_metadata_map
+    assert json.loads(said["classes"]) == classifier.classes_
+    assert said["prompt"] == classifier.prompt_
+
+
+def test_fp32_is_ours_for_any_batch(
+    exported: Path, fitted: Fitted, images: list[Image.Image]
+) -> None:
+    _is_ours(exported, fitted("coop", 2), images)
+
+
+def test_prompts_in_the_image_tower_are_in_the_file(
+    fitted: Fitted, images: list[Image.Image], tmp_path: Path
+) -> None:
+    classifier = fitted("maple", 1)
+    told = export_onnx(classifier, tmp_path / "out")
+    _is_ours(tmp_path / "out", classifier, images)
+    assert told["checked"]["of"] == "drawn scenes"
+    assert told["checked"]["fp32"]["largest_difference"] < 1e-4
+    assert told["checked"]["fp32"]["agreement"] == 1.0
+    assert json.loads((tmp_path / "out" / "export.json").read_text()) == told
+
+
+def test_int8_is_smaller_and_its_accuracy_is_stated(
+    exported: Path, fitted: Fitted, data: Dataset
+) -> None:
+    classifier = fitted("coop", 2)
+    checked = json.loads((exported / "export.json").read_text())["checked"]
+    assert checked["images"] == len(data.test)
+    assert checked["accuracy"] == pytest.approx(classifier.score(data))
+    assert checked["fp32"]["accuracy"] == pytest.approx(classifier.score(data))
+    assert checked["int8"]["bytes"] < checked["fp32"]["bytes"] / 3
+    paths = [item.path for item in data.test]
+    pixels = _prepared(classifier, [Image.open(path) for path in paths])
+    (values,) = _session(exported / "model-int8.onnx").run(["probabilities"], {"pixels": pixels})
+    names = [classifier.classes_[i] for i in values.argmax(1)]
+    right = [n == data.class_names[i.label] for n, i in zip(names, data.test, strict=True)]
+    assert checked["int8"]["accuracy"] == pytest.approx(np.mean(right))
+    same = np.mean([a == b for a, b in zip(names, classifier.predict(paths), strict=True)])
+    assert checked["int8"]["agreement"] == pytest.approx(same)
+
+
+def test_what_cannot_be(
+    exported: Path,
+    fitted: Fitted,
+    scenes: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ConfigError, match="cocoop cannot be exported as ONNX: its prompts shift"):
+        export_onnx(fitted("cocoop", 0), tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(onnx_file, "_write_fp32", None)  # before anything is computed
+        with pytest.raises(
+            ConfigError, match="two has the class 'desert', .*: give others with --"
+        ):
+            export_onnx(fitted("coop", 2), tmp_path / "out", scenes.only([0, 1], "two"))
+    monkeypatch.setattr(onnx_file, "TOLERANCE", -1.0)
+    with pytest.raises(IplError, match="off by .* so nothing was written"):
+        onnx_file._compare(fitted("coop", 2), exported, None)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ConfigError, match=r"pip install 'ipl\[onnx\]'"):
+        export_onnx(fitted("coop", 2), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

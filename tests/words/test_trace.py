@@ -1,0 +1,165 @@
+"""The trace of a search: numbers by hand, and plain values there and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from ipl.backbone.clip import Backbone
+from ipl.words.greedy import _rising, greedy_search
+from ipl.words.modes import Search
+from ipl.words.objective import Objective
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer
+from ipl.words.selection import RankedWord, Selection, SelectionStep
+
+POOL = Pool.from_words(("adopt", "blue", "furry", "heather", "phone", "pile", "social"), "test")
+NEW_OF_A_STEP = ("certified", "compared", "rising", "recalled")
+
+
+def step(word: str, gain: float, compared: int = 0, rising: int = 0, **more: object):
+    values = {
+        "utility": gain + 0.5,
+        "redundancy": 0.25,
+        "loss": 1.0,
+        "runners_up": (RankedWord("other", gain - 1), RankedWord("last", gain - 2)),
+        "scored": 7,
+        "seconds": 0.5,
+        **more,
+    }
+    return SelectionStep(word=word, gain=gain, compared=compared, rising=rising, **values)
+
+
+@pytest.fixture
+def three() -> Selection:
+    steps = (
+        step("furry", 1.5),
+        step("blue", 0.25, 10, 3),
+        step("adopt", -0.5, 8, 1, utility=-0.25),
+    )
+    return Selection(steps, 2.0, "a {cls} {words}", 0.1, "paper", "text", 7, "ab" * 32, "exact")
+
+
+def test_diminishing_returns_by_hand(three: Selection) -> None:
+    assert three.diminishing_returns() == {
+        "gains": [1.5, 0.25, -0.5],
+        "objective": [1.5, 1.75, 1.25],
+        "pairs": 18,
+        "violations": 4,
+        "share": 4 / 18,
+    }
+    assert three.first(1).diminishing_returns()["share"] is None
+    nothing = {"gains": [], "objective": [], "pairs": 0, "violations": 0, "share": None}
+    assert three.first(0).diminishing_returns() == nothing
+
+
+def test_rising_gains_are_counted_where_both_are_known() -> None:
+    nan = np.nan
+    before = np.array([1.0, 2.0, nan, 0.5, 3.0, -1.0])
+    now = np.array([1.5, 1.0, 9.0, nan, 3.0, -0.5])
+    assert _rising(before, now) == (4, 2)  # an equal gain has not risen
+    assert _rising(before * nan, now) == (0, 0)
+
+
+def test_what_a_search_counts_as_rising(pocket: Backbone, few_images: tuple) -> None:
+    """The exhaustive search compares every word but those chosen at either step."""
+    scorer = CandidateScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
+    found = greedy_search(scorer, POOL, 3, Objective(0.3), Search("exhaustive"))
+    e = Objective().embed_words(pocket, POOL.words)
+    losses = [found.loss_without_words, *(one.loss for one in found.steps)]
+    gains = []
+    for number in range(3):
+        chosen = [POOL.words.index(word) for word in found.words[:number]]
+        after = scorer.score(found.words[:number], POOL.words)
+        gain = losses[number] - after - 0.3 * (e @ e[chosen].T).sum(1)
+        gain[chosen] = torch.nan
+        gains.append(gain.numpy())
+    for number, one in enumerate(found.steps):
+        rising = int((gains[number] > gains[number - 1]).sum()) if number else 0
+        assert (one.compared, one.rising) == (len(POOL) - number if number else 0, rising)
+
+
+def test_the_first_words(three: Selection) -> None:
+    assert three.words == ("furry", "blue", "adopt")
+    for k in range(5):
+        fewer = three.first(k)
+        assert fewer.words == three.words[:k]
+        assert replace(fewer, steps=three.steps) == three
+    assert three.first(3) == three
+    assert (three.harmful, three.first(2).harmful) == (("adopt",), ())
+    assert three.first(2).notes == ()
+    assert "adopt raised it" in three.notes[0]
+
+
+def test_plain_values_there_and_back(three: Selection) -> None:
+    recalled = replace(three, steps=(*three.steps, step("phone", 0.0, recalled=True)))
+    for selection in (three, three.first(0), recalled):
+        text = json.dumps(selection.as_dict(), allow_nan=False)
+        assert Selection.from_dict(json.loads(text)) == selection
+        assert Selection.from_dict(json.loads(text)).as_dict() == selection.as_dict()
+    values = three.as_dict()
+    assert values["words"] == ["furry", "blue", "adopt"]
+    assert values["steps"][0]["runners_up"] == [["other", 0.5], ["last", -0.5]]
+    assert (values["certified"], values["recall"], values["search"]) == (True, None, "exact")
+
+
+@pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
+def test_a_real_trace_survives_json(pocket: Backbone, few_images: tuple, mode: str) -> None:
+    scorer = CandidateScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
+    found = greedy_search(scorer, POOL, 3, search=Search(mode))
+    assert Selection.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
+    assert (found.pool_sha256, found.pool_size) == (POOL.sha256, len(POOL))
+    assert found.search == mode
+
+
+def test_dicts_of_before_the_modes_load(three: Selection) -> None:
+    """A prompt saved by an earlier version told less."""
+    values = json.loads(json.dumps(three.as_dict()))
+    for new in ("search", "certified", "recall", "diminishing_returns"):
+        del values[new]
+    for one in values["steps"]:
+        for new in NEW_OF_A_STEP:
+            del one[new]
+    old = Selection.from_dict(values)
+    assert old.search == "exhaustive"  # which was the only way
+    assert old.certified
+    assert old.recall is None
+    assert old.words == three.words
+    assert old.diminishing_returns()["share"] is None
+    assert old.steps[1].runners_up == three.steps[1].runners_up
+
+
+def test_from_dict_leaves_its_argument_alone(three: Selection) -> None:
+    values = three.as_dict()
+    Selection.from_dict(values)
+    assert values == three.as_dict()
+
+
+@pytest.mark.parametrize("damage", [{"steps": [{}]}, {"steps": None}])
+def test_what_is_no_trace(three: Selection, damage: dict[str, object]) -> None:
+    with pytest.raises((KeyError, TypeError)):
+        Selection.from_dict({**three.as_dict(), **damage})
+
+
+def test_what_a_later_version_adds_is_passed_over(three: Selection) -> None:
+    values = {**three.as_dict(), "later": 1}
+    values["steps"] = [{**one, "later": 1} for one in values["steps"]]
+    assert Selection.from_dict(values) == three
+
+
+def test_recall_and_certified_are_over_all_steps(three: Selection) -> None:
+    def with_recall(*values: bool | None) -> Selection:
+        return replace(three, steps=tuple(step("w", 1.0, recalled=value) for value in values))
+
+    assert three.recall is None
+    assert with_recall(True, True).recall == 1.0
+    assert with_recall(True, False, False, False).recall == 0.25
+    assert with_recall(None, False, True).recall == 0.5
+    assert three.certified
+    guessed = replace(three, steps=(three.steps[0], replace(three.steps[1], certified=False)))
+    assert not guessed.certified
+    assert guessed.first(1).certified
