@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_bits(
     pocket: Backbone, base: Dataset, fitted: PromptClassifier
 ) -> None:
     again = PromptClassifier(pocket, "coop", 2, **FAST).fit(base)
-    assert torch.equal(again._fitted().soft, fitted._fitted().soft)
+    assert torch.equal(again.learner_.soft, fitted._fitted().soft)
     assert again.results_ == fitted.results_
 
 
@@ -135,7 +135,7 @@ def test_words_are_embedded_anew_on_loading(
     (other / "config.json").write_text(json.dumps(config))
     loaded = PromptClassifier.from_pretrained(other, pocket)
     assert loaded.words_[0] == new
-    row = loaded._fitted().prompts.embeddings[0, 3]
+    row = loaded.learner_.prompts.embeddings[0, 3]
     assert torch.equal(row, pocket.embed(pocket.tokenize(new))[0])
 
 
@@ -247,7 +247,7 @@ def test_nothing_works_before_fit() -> None:
         ("x.png", r"images is a single str; give a list of paths or images \(PIL.Image\)"),
         (Image.new("RGB", (8, 8)), "images is a single Image; give a list of paths"),
         (None, "images is a single NoneType; give a list of paths"),
-        (np.zeros((2, 8, 8, 3), np.uint8), r"images\[0\] is ndarray; it must be a path or a pict"),
+        (np.zeros((2, 8, 8, 3), np.uint8), r"images\[0\] is ndarray; it must be a path or an image"),
         ([torch.zeros(3, 8, 8)], r"images\[0\] is Tensor; it must be a path or an image"),
         (["a.png", b"x"], r"images\[1\] is bytes; it must be a path or an image"),
     ],

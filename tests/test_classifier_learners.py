@@ -53,17 +53,17 @@ def test_the_same_seed_gives_the_same_bits_with_image_prompts(
     pocket: Backbone, three: Dataset
 ) -> None:
     runs = [PromptClassifier(pocket, "maple", 1, views=1, **FAST).fit(three) for _ in range(2)]
-    first, second = (run._fitted().state_dict() for run in runs)
+    first, second = (run.learner_.state_dict() for run in runs)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_depth_is_asked_for_and_kept(pocket: Backbone, three: Dataset, tmp_path: Path) -> None:
     classifier = PromptClassifier(pocket, "maple", 0, depth=2, views=0, **FAST).fit(three)
-    assert classifier._fitted().state_dict()["deep"].shape[0] == 1
+    assert classifier.learner_.state_dict()["deep"].shape[0] == 1
     classifier.save_pretrained(tmp_path / "run")
     again = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
-    assert again._fitted().depth == 2
+    assert again.learner_.depth == 2
 
 
 def test_a_depth_beyond_the_towers_is_told(pocket: Backbone, three: Dataset) -> None:

@@ -10,7 +10,7 @@ from ipl.backbone.clip import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.support.progress import Reporter
-from ipl.training.history import EpochRecord
+from ipl.training.result import EpochRecord
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 

@@ -63,7 +63,7 @@ def test_auto_is_the_best_of_the_fits_with_each_number(
     taken = fits[best - 1]
     assert auto.words_ == taken.words_
     assert auto.prompt_ == taken.prompt_
-    assert torch.equal(auto._fitted().soft, taken._fitted().soft)
+    assert torch.equal(auto.learner_.soft, taken._fitted().soft)
     assert auto.selection_ is not None
     assert list(auto.selection_.words) == auto.words_
     held_out = ("train_accuracy", "held_out_accuracy", "held_out_images")
@@ -79,7 +79,7 @@ def test_auto_never_looks_at_held_out_images(
         data = Dataset("other", base.class_names, base.train, test)
         other = PromptClassifier(pocket, words="auto", cache=False, **FAST).fit(data)
         assert _tried(other) == _tried(auto)
-        assert torch.equal(other._fitted().soft, auto._fitted().soft)
+        assert torch.equal(other.learner_.soft, auto._fitted().soft)
         assert other.results_["held_out_accuracy"] != auto.results_["held_out_accuracy"]
 
 
@@ -160,7 +160,7 @@ def test_cache_false_writes_nothing_and_reads_nothing(
     assert not cache_folder().exists()
     kept = PromptClassifier(pocket, words=1, **FAST).fit(base)
     assert kept.words_ == fitted.words_
-    torch.testing.assert_close(kept._fitted().soft, fitted._fitted().soft, atol=1e-5, rtol=0)
+    torch.testing.assert_close(kept.learner_.soft, fitted._fitted().soft, atol=1e-5, rtol=0)
     assert [count for count, _ in Cache().usage().values()] == [12 + 16, 1, 1, 0]
     monkeypatch.setattr(CandidateScorer, "features", _must_not_run)
     with pytest.raises(AssertionError, match="computed anew"):

@@ -10,13 +10,12 @@ from ipl._version import __version__
 if TYPE_CHECKING:
     from ipl.backbone.clip import Backbone
     from ipl.backbone.loading import load_backbone
-    from ipl.classifier import PromptClassifier
+    from ipl.classifier import PromptClassifier, select_words
     from ipl.datasets.benchmark_readers import read_benchmark
     from ipl.datasets.dataset import Dataset
     from ipl.datasets.readers import read_dataset
     from ipl.support.errors import IplError
     from ipl.words.pool import Pool
-    from ipl.words.select import select_words
 
 # Imported on first use: `ipl --help` should not wait for torch.
 _MODULES = {
@@ -28,7 +27,7 @@ _MODULES = {
     "load_backbone": "ipl.backbone.loading",
     "read_benchmark": "ipl.datasets.benchmark_readers",
     "read_dataset": "ipl.datasets.readers",
-    "select_words": "ipl.words.select",
+    "select_words": "ipl.classifier",
 }
 
 __all__ = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +18,77 @@ from ipl.backbone.clip import Backbone
 from ipl.backbone.encode_images import ImageFeatures, Source
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.loading import load_backbone, load_wider
-from ipl.backbone.prefix_cache import MEMORY
-from ipl.backbone.shots import LabelledFeatures, encode_items
-from ipl.datasets.dataset import Dataset, check_class_names
+from ipl.backbone.shots import draw_shots, encode_items
+from ipl.config import DATA, MACHINE, MODEL, WORDS, FitConfig, names, takes_settings
+from ipl.datasets.dataset import Dataset, check_class_names, read_alike
 from ipl.datasets.lists import read_data, read_labels, read_names, read_sources
-from ipl.estimator import Estimator
-from ipl.learners.learner import CLASS_TEMPLATE, Learner
+from ipl.datasets.readers import read_dataset
+from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
-from ipl.saving.format import SavedPrompt, read_run, write_run
-from ipl.saving.restore import capture, find_backbone, restore
+from ipl.saving.format import config_of, read_run, write_run
+from ipl.saving.restore import find_backbone, restore
 from ipl.saving.sharing import find_run, push_run
-from ipl.support.errors import DataError, IplError, NotFiniteError, NotFittedError, SavedRunError
+from ipl.support.cache import Cache
+from ipl.support.errors import (
+    ConfigError,
+    DataError,
+    IplError,
+    NotFiniteError,
+    NotFittedError,
+    SavedRunError,
+    did_you_mean,
+)
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.fit import learn
-from ipl.training.fitting import features_for
-from ipl.training.settings import FitSettings
-from ipl.words.modes import Search
+from ipl.training.fit import accuracy, fit, read_pool, word_choice
+from ipl.training.result import FitResult
+from ipl.words.modes import Search, Start
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
-from ipl.words.template import DEFAULT_TEMPLATE
 
 Images = Sequence[str | Path | Image.Image]
 
 
-class PromptClassifier(Estimator):
+@takes_settings()
+class PromptClassifier:
     """A frozen CLIP with a prompt learnt from a few images per class.
 
-    `words` is how many real words the prompt gets: 0 is the plain learner, "auto" the number from 1
-    to 6 that trains best. What is None takes the learner's published value for the `protocol`.
+    It follows scikit-learn's conventions (`get_params`, `set_params`, `clone`, `fit(X, y)`) without
+    needing scikit-learn. Parameters are checked when they are set.
+
+    Parameters
+    ----------
+    backbone : str or Backbone, default "pocket"
+        pocket (bundled), a Hugging Face name, a model folder, or a loaded backbone.
+    learner : str, default "coop"
+        The prompt learner: coop, cocoop, kgcoop, maple, promptsrc, or one of your own.
+    words : int or str, default 3
+        How many real words the prompt gets: 0 is the plain learner, "auto" the number from 1 to 6
+        that trains best.
+    pool : Pool or None, default None
+        The words to choose from, in place of those that `words_file` and `no_names` name.
+    reporter : Reporter
+        Hears how far a fit has come, and its warnings; the default shows nothing.
+    **settings
+
+    Attributes
+    ----------
+    classes_ : list of str
+        The class names; an array after `fit(X, y)`, as scikit-learn has it.
+    result_ : FitResult
+        Everything that is known of the fit: accuracies, words tried, history, numbers in force.
+    notes_ : list of str
+        What was skipped or is worth knowing.
+
+    Examples
+    --------
+    >>> classifier = PromptClassifier(words=2).fit("images/")  # doctest: +SKIP
+    >>> classifier.prompt_  # doctest: +SKIP
+    '[V V] *furry* [V V] *adopt* [V V] {cls}.'
     """
 
-    classes_: list[str] | np.ndarray[Any, Any]  # an array after fit(X, y), as scikit-learn has it
+    classes_: list[str] | np.ndarray[Any, Any]
+    result_: FitResult
+    notes_: list[str]
 
     def __init__(
         self,
@@ -55,50 +96,91 @@ class PromptClassifier(Estimator):
         learner: str = "coop",
         words: int | str = 3,
         *,
-        shots: int = 16,
-        epochs: int | None = None,
-        interval: int | None = None,
-        batch: int | None = None,
-        lr: float | None = None,
-        m: int | None = None,
-        depth: int | None = None,
-        class_template: str = CLASS_TEMPLATE,
-        lambda_: float = 0.1,
-        preset: str = "paper",
-        word_embedding: str = "text",
-        template: str = DEFAULT_TEMPLATE,
-        search: str | Search = "exact",
-        memory: float = MEMORY,
-        placeholder: str = "token",
-        views: int | str = 8,
         pool: Pool | None = None,
-        seed: int = 1,
-        device: str = "auto",
-        precision: str = "fp32",
-        cache: bool = True,
-        strict: bool = False,
-        protocol: str = "base-to-novel",
         reporter: Reporter = SILENT,
+        **settings: Any,
     ) -> None:
-        self.backbone, self.learner, self.words, self.shots = backbone, learner, words, shots
-        self.epochs, self.interval, self.batch, self.lr = epochs, interval, batch, lr
-        self.m, self.depth, self.class_template = m, depth, class_template
-        self.lambda_, self.preset, self.word_embedding = lambda_, preset, word_embedding
-        self.template, self.search, self.memory, self.pool = template, search, memory, pool
-        self.placeholder, self.views, self.seed = placeholder, views, seed
-        self.device, self.precision, self.cache, self.strict = device, precision, cache, strict
-        self.protocol, self.reporter = protocol, reporter
+        self.backbone, self.learner, self.words = backbone, learner, words
+        self.pool, self.reporter = pool, reporter
+        for name, parameter in _parameters(type(self)).items():
+            if not hasattr(self, name):
+                setattr(self, name, settings.pop(name, parameter.default))
+        if settings:
+            name = next(iter(settings))
+            raise TypeError(
+                f"{type(self).__name__} has no parameter {name!r}."
+                f"{did_you_mean(name, _parameters(type(self)))}"
+            )
         self._learner: Learner | None = None
         self.check_params()
 
-    def check_params(self) -> None:
-        """Raises ConfigError for parameters out of range or at odds with each other."""
-        FitSettings.of(self.get_params())
+    # -- parameters -----------------------------------------------------------------------------
+
+    @property
+    def config(self) -> FitConfig:
+        """Returns the parameters as a FitConfig, checked."""
+        values = {name: getattr(self, name) for name in names()}
+        if isinstance(self.backbone, Backbone):
+            values |= {"backbone": self.backbone.name, "precision": self.backbone.precision}
+        return FitConfig(**values)
 
     @property
     def recipe(self) -> Recipe:
         """Returns the numbers that a fit trains with: those given, else the learner's."""
-        return FitSettings.of(self.get_params()).recipe
+        return self.config.recipe
+
+    def check_params(self) -> None:
+        """Checks all parameters.
+
+        Raises
+        ------
+        ConfigError
+            If a parameter is out of range, or parameters contradict each other.
+        """
+        _ = self.config
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Returns the parameters by name, as they were given.
+
+        Parameters
+        ----------
+        deep : bool
+            Is ignored: no parameter has parameters of its own.
+
+        Returns
+        -------
+        dict
+            After `from_pretrained`, those that the run was trained with.
+        """
+        del deep
+        return {name: getattr(self, name) for name in _parameters(type(self))}
+
+    def set_params(self, **params: Any) -> PromptClassifier:
+        """Sets parameters; if one of them is wrong, none is changed.
+
+        Parameters
+        ----------
+        **params
+            Values by name.
+
+        Returns
+        -------
+        PromptClassifier
+            Itself.
+        """
+        before = self.get_params()
+        for name in params:
+            if name not in before:
+                raise ConfigError(
+                    f"{type(self).__name__} has no parameter {name!r}.{did_you_mean(name, before)}"
+                )
+        vars(self).update(params)
+        try:
+            self.check_params()
+        except ConfigError:
+            vars(self).update(before)
+            raise
+        return self
 
     def fitted(self) -> bool:
         """Returns whether something has been learnt."""
@@ -109,178 +191,254 @@ class PromptClassifier(Estimator):
     def fit(
         self, data: Any, y: Any = None, features: FeatureStore | None = None
     ) -> PromptClassifier:
-        """Returns itself, having learnt from up to `shots` images of each class.
+        """Learns from up to `shots` images of each class.
 
-        Data is a folder, a CSV or JSONL file, a Dataset, or one of Hugging Face or torchvision; or
-        a list of paths or images, with the list of their class names as `y`. What is not drawn
-        for training, or the data's own test part, is held out and scored. Fits that share a store
-        of `features` share the work of the towers.
+        What is not drawn for training, or the data's own test part, is held out and scored.
+
+        Parameters
+        ----------
+        data : str, Path, Dataset, list or object
+            A folder, a CSV or JSONL file, a Dataset, a dataset of Hugging Face or torchvision; or a
+            list of paths or images, with their class names as `y`.
+        y : list of str, optional
+            The class name of each image, if `data` is a list.
+        features : FeatureStore, optional
+            Fits that share a store share the work of the towers.
+
+        Returns
+        -------
+        PromptClassifier
+            Itself.
+
+        Raises
+        ------
+        DataError
+            If the data cannot be used.
         """
-        dataset = read_data(data, y, self.strict)
-        backbone = self.backbone
+        config, backbone = self.config, self.backbone
+        dataset = read_data(data, y, config.strict)
         if not isinstance(backbone, Backbone):
-            backbone = load_backbone(backbone, self.device, self.precision)
+            backbone = load_backbone(config.backbone, config.device, config.precision)
         while True:
             try:
-                self._fit(dataset, backbone, features)
+                result = fit(
+                    config,
+                    dataset,
+                    backbone,
+                    pool=self.pool,
+                    features=features,
+                    reporter=self.reporter,
+                )
                 break
             except NotFiniteError as error:
                 backbone, features = load_wider(backbone, error, self.reporter), None
-        if y is not None:
-            self.classes_ = np.array(dataset.class_names)  # as given, the way scikit-learn wants it
+        self.result_, self._learner = result, result.learner
+        self.notes_ = list(result.notes)
+        # As given, the way scikit-learn wants it.
+        self.classes_ = list(result.classes) if y is None else np.array(dataset.class_names)
         for note in self.notes_:
             self.reporter.warn(note)
         return self
 
-    def _fit(self, dataset: Dataset, backbone: Backbone, features: FeatureStore | None) -> None:
-        learnt = learn(dataset, backbone, self.get_params(), features)
-        self._learner, self.record_ = learnt.fitted.learner, learnt.fitted.record
-        self.selection_: Selection | None = learnt.selection
-        names = list(self._learner.prompts.class_names)
-        self.classes_ = names
-        rest = dataset.test or learnt.rest
-        held_out = encode_items(rest, "held-out", learnt.store, self.strict, self.reporter)
-        self.notes_: list[str] = [*learnt.notes, *held_out.notes]
-        self.results_: dict[str, Any] = {
-            "train_accuracy": self._accuracy(learnt.shots),
-            "words_tried": [asdict(trial) for trial in learnt.fitted.trials],
-            "held_out_accuracy": self._accuracy(held_out) if held_out.items else None,
-            "held_out_images": len(held_out.items),
-        }
-        self.training_: dict[str, Any] = {
-            "data": dataset.name,
-            "classes": names,
-            "shots": self.shots,
-            "images": len(learnt.shots.items),
-            "seed": self.seed,
-            "views": self.views,
-            **vars(learnt.settings.recipe),
-            "class_template": self.class_template,
-            "history": self.record_.as_dict(),
-        }
-
-    def _accuracy(self, seen: LabelledFeatures, places: Tensor | None = None) -> float:
-        labels = seen.labels if places is None else places[seen.labels]
-        features = features_for(self._fitted(), seen)
-        return float((self._logits(features).argmax(1).cpu() == labels).double().mean())
-
     # -- using ----------------------------------------------------------------------------------
 
     def predict_proba(self, images: Images) -> np.ndarray[Any, Any]:
-        """Returns probabilities (images, classes) for paths or images."""
+        """Returns the probability of each class for each image.
+
+        Parameters
+        ----------
+        images : list of str, Path or PIL.Image.Image
+            The images.
+
+        Returns
+        -------
+        ndarray of shape (images, classes)
+            The probabilities.
+
+        Raises
+        ------
+        DataError
+            If an image cannot be read.
+        """
         return self.probabilities(self.encode(images))
 
     def predict(self, images: Images) -> list[str]:
-        """Returns the most probable class name of each path or image."""
+        """Returns the most probable class name of each image.
+
+        Parameters
+        ----------
+        images : list of str, Path or PIL.Image.Image
+            The images.
+
+        Returns
+        -------
+        list of str
+            A class name for each image.
+        """
         return [str(self.classes_[i]) for i in self.predict_proba(images).argmax(1)]
 
     def encode(self, images: Images) -> Tensor:
         """Returns image features (images, dim); an unreadable image is an error here."""
-        seen = self.encode_images(read_sources(images, "images"))
-        if seen.unreadable:
-            raise DataError(f"Unreadable image: {seen.unreadable[0]}.")
-        return seen.features
+        encoded = self.encode_images(read_sources(images, "images"))
+        if encoded.unreadable:
+            raise DataError(f"Unreadable image: {encoded.unreadable[0]}.")
+        return encoded.features
 
     def encode_images(
         self, sources: Sequence[Source], advance: Callable[..., None] | None = None
     ) -> ImageFeatures:
         """Returns the features of those images that can be read, and why others cannot."""
-        return self._fitted().encode_images(sources, advance)
+        return self.learner_.encode_images(sources, advance)
 
+    @torch.no_grad()
     def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
         """Returns probabilities (images, classes) of image features (images, dim)."""
-        values: np.ndarray[Any, Any] = self._logits(features).softmax(1).cpu().numpy()
+        logits = self.learner_.logits(features.to(self.learner_.backbone.device))
+        values: np.ndarray[Any, Any] = logits.softmax(1).cpu().numpy()
         return values
 
     def score(self, data: Any, y: Any = None, features: FeatureStore | None = None) -> float:
         """Returns the accuracy on a dataset's test part, or on all of it if it has none.
 
-        Or that on a list of paths or images, with the list of their class names as `y`.
+        Parameters
+        ----------
+        data : str, Path, Dataset, list or object
+            What `fit` takes; or a list of paths or images, with their class names as `y`.
+        y : list of str, optional
+            The class name of each image, if `data` is a list.
+        features : FeatureStore, optional
+            A store whose image features are used.
+
+        Returns
+        -------
+        float
+            The share of images that are classified correctly, from 0 to 1.
         """
         if y is not None:
             pairs = zip(self.predict(data), read_labels(y, len(data)), strict=True)
             return float(np.mean([predicted == name for predicted, name in pairs]))
-        dataset = read_data(data, strict=self.strict)
-        learner = self._fitted()
-        known = list(self.classes_)
-        unknown = [name for name in dataset.class_names if name not in known]
+        strict = self.config.strict
+        dataset = read_data(data, strict=strict)
+        learner, own = self.learner_, list(self.classes_)
+        unknown = [name for name in dataset.class_names if name not in own]
         if unknown:
             raise DataError(
                 f"{dataset.name} has the class {unknown[0]!r}, which this prompt was not given; "
                 "use with_classes([...]) first."
             )
         store = features or FeatureStore(learner.backbone)
-        seen = encode_items(
-            dataset.test or dataset.train, "test", store, self.strict, self.reporter
-        )
-        self.notes_ = [*dataset.notes, *seen.notes]
+        items = dataset.test or dataset.train
+        images = encode_items(items, "test", store, strict, self.reporter)
+        self.notes_ = [*dataset.notes, *images.notes]
         for note in self.notes_:
             self.reporter.warn(note)
-        if not seen.items:
+        if not images.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
-        if list(dataset.class_names) == known:  # a published list may say a name twice
-            return self._accuracy(seen)
-        return self._accuracy(seen, torch.tensor([*map(known.index, dataset.class_names)]))
+        if list(dataset.class_names) == own:  # a published list may say a name twice
+            return accuracy(learner, images)
+        index = torch.tensor([own.index(name) for name in dataset.class_names])
+        return accuracy(learner, images, index[images.labels])
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
-        """Returns a classifier with the same words and vectors for other classes."""
+        """Returns a classifier with the same words and vectors for other classes.
+
+        Parameters
+        ----------
+        classes : list of str or Dataset
+            The class names, or a dataset that has them.
+
+        Returns
+        -------
+        PromptClassifier
+            A copy; this one stays as it is.
+        """
         if isinstance(classes, Dataset):
-            names, alike = list(classes.class_names), classes.alike
+            class_names, alike = list(classes.class_names), classes.alike
         else:
-            names, alike = read_names(classes, "classes"), False
-        if len(names) < 2:
-            raise DataError(f"{len(names)} class(es) given; at least two are needed.")
-        check_class_names(names, alike)
+            class_names, alike = read_names(classes, "classes"), False
+        if len(class_names) < 2:
+            raise DataError(f"{len(class_names)} class(es) given; at least two are needed.")
+        check_class_names(class_names, alike)
         other = copy.copy(self)
-        other._learner = self._fitted().for_classes(names)
+        other._learner = self.learner_.for_classes(class_names)
         other.classes_ = list(other._learner.prompts.class_names)
         return other
 
     def __repr__(self) -> str:
-        what = repr(self.prompt_) if self._learner else "not fitted"
-        return f"PromptClassifier({self.learner}, words={self.words}: {what})"
+        state = repr(self.prompt_) if self._learner else "not fitted"
+        return f"PromptClassifier({self.learner}, words={self.words}: {state})"
 
     @property
     def words_(self) -> list[str]:
         """Returns the words in the prompt, in order."""
-        return list(self._fitted().words)
+        return list(self.learner_.words)
 
     @property
     def prompt_(self) -> str:
         """Returns the prompt as a line of text."""
-        return self._fitted().layout.readable(self.words_)
+        return self.learner_.layout.readable(self.words_)
+
+    @property
+    def selection_(self) -> Selection | None:
+        """Returns how the words were chosen; None without words."""
+        return self.result_.selection
+
+    @property
+    def results_(self) -> dict[str, Any]:  # SHIM
+        return self.result_.results
+
+    @property
+    def training_(self) -> dict[str, Any]:  # SHIM
+        return self.result_.training
 
     @property
     def learner_(self) -> Learner:
-        """Returns the prompt itself, on its backbone."""
-        return self._fitted()
-
-    def _fitted(self) -> Learner:
+        """Returns the trained prompt on its backbone."""
         if self._learner is None:
             raise NotFittedError("This classifier has learnt nothing yet; call fit(data) first.")
         return self._learner
 
-    @torch.no_grad()
-    def _logits(self, features: Tensor) -> Tensor:
-        learner = self._fitted()
-        return learner.logits(features.to(learner.backbone.device))
-
     # -- saving ---------------------------------------------------------------------------------
 
-    def config(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns what config.json says of this prompt, as plain values."""
-        return self._saved().config()
+        return config_of(self._current_result())
 
     def save_pretrained(self, folder: str | Path, overwrite: bool = False) -> None:
-        """Writes config.json, prompt.safetensors and README.md into a folder of its own."""
-        write_run(Path(folder), self._saved(), overwrite)
+        """Writes config.json, prompt.safetensors and README.md into a folder of its own.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder; it appears whole or not at all.
+        overwrite : bool
+            Whether a saved run in that folder may be replaced.
+        """
+        write_run(Path(folder), self._current_result(), overwrite)
 
     def push_to_hub(self, name: str, private: bool = False, message: str | None = None) -> str:
-        """Returns the address of the saved form, put onto the Hugging Face hub as owner/name."""
-        return push_run(self._saved(), name, private, message)
+        """Puts the saved form onto the Hugging Face hub.
 
-    def _saved(self) -> SavedPrompt:
-        return capture(self._fitted(), self.training_, self.results_, self.selection_)
+        Parameters
+        ----------
+        name : str
+            `owner/name` on the hub; the owner must be logged in.
+        private : bool
+            Whether the repository is private, if it is new.
+        message : str, optional
+            The commit message.
+
+        Returns
+        -------
+        str
+            The address of the repository.
+        """
+        return push_run(self._current_result(), name, private, message)
+
+    def _current_result(self) -> FitResult:
+        """Returns the result of the fit with the classes of this classifier."""
+        class_names = self.learner_.prompts.class_names
+        return replace(self.result_, classes=class_names, alike=read_alike(class_names))
 
     @classmethod
     def from_pretrained(
@@ -295,19 +453,145 @@ class PromptClassifier(Estimator):
     ) -> PromptClassifier:
         """Returns the classifier saved in a folder or on the hub, with its words embedded anew.
 
-        `backbone` says where the weights are now; they must be the ones the prompt was made for,
-        unless `any_backbone` allows others. `revision` is one of the hub's.
+        Its parameters are those that the run was trained with.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder, or `owner/name` on the hub.
+        backbone : str or Backbone, optional
+            Where the weights are now, if not where they were; they must be the same weights.
+        device : str
+            auto, cpu, cuda, cuda:1, mps.
+        precision : str, optional
+            The precision of the towers, if not that of the training.
+        reporter : Reporter
+            Hears what is worth knowing.
+        any_backbone : bool
+            Whether other weights are allowed.
+        revision : str, optional
+            A revision on the hub.
+
+        Returns
+        -------
+        PromptClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        SavedRunError
+            If there is no saved run, or it is damaged.
+        BackboneError
+            If the backbone cannot be loaded, or has other weights.
         """
         folder = find_run(folder, revision)
-        saved = read_run(folder)
-        precision = precision or str(saved.backbone.get("precision", "fp32"))
-        backbone = find_backbone(folder, saved, backbone, device, precision, any_backbone)
+        result = read_run(folder)
+        precision = precision or str(result.backbone.get("precision", "fp32"))
+        backbone = find_backbone(folder, result, backbone, device, precision, any_backbone)
+        settings = result.config.as_dict()
+        settings |= {"backbone": backbone, "device": device, "precision": precision}
         try:
-            classifier = cls(backbone, precision=precision, reporter=reporter, **saved.params())
-            classifier._learner = restore(saved, backbone)
+            classifier = cls(**settings, reporter=reporter)
+            classifier._learner = restore(result, backbone)
         except IplError as error:
             raise SavedRunError(f"{folder} is damaged: {error}") from error
-        classifier.selection_ = saved.chosen
+        classifier.result_ = replace(result, learner=classifier._learner)
         classifier.classes_ = list(classifier._learner.prompts.class_names)
-        classifier.training_, classifier.results_ = saved.training, saved.results
         return classifier
+
+    # -- what scikit-learn calls by name ----------------------------------------------------------
+
+    def __sklearn_clone__(self) -> PromptClassifier:
+        # Parameters are shared, not copied: a backbone is large, and frozen.
+        return type(self)(**self.get_params())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fitted()
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            transformer_tags=None,
+            regressor_tags=None,
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+        )
+
+
+def _parameters(kind: type[PromptClassifier]) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(kind.__init__).parameters
+    return {name: parameter for name, parameter in parameters.items() if name != "self"}
+
+
+@takes_settings(DATA, MODEL, WORDS, MACHINE)
+def select_words(
+    data: Any,
+    words: int = 3,
+    *,
+    backbone: str | Backbone = "pocket",
+    pool: Pool | None = None,
+    recall: bool = False,
+    reporter: Reporter = SILENT,
+    start: Start = Search.start,
+    **settings: Any,
+) -> Selection:
+    """Returns the words that a prompt for these images would get, and how they were chosen.
+
+    They are the words of `PromptClassifier.fit` with the same settings, for any learner.
+
+    Parameters
+    ----------
+    data : str, Path, Dataset or object
+        A folder, a CSV or JSONL file, a Dataset, or a dataset of Hugging Face or torchvision.
+    words : int, default 3
+        How many words to choose, k.
+    backbone : str or Backbone, default "pocket"
+        pocket (bundled), a Hugging Face name, a model folder, or a loaded backbone.
+    pool : Pool or None, default None
+        The words to choose from, in place of those that `words_file` and `no_names` name.
+    recall : bool, default False
+        With search "screen": also find the true winner, to say whether it was on the shortlist.
+    reporter : Reporter
+        Hears how far the search has come, and its warnings.
+    start : callable
+        Starts the search; `bench.engines.ray_search.spread_over_ray` gives one for a cluster.
+    **settings
+
+    Returns
+    -------
+    Selection
+        The words in order, with the gain of each.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a setting or the data cannot be used.
+    """
+    if not isinstance(words, int) or isinstance(words, bool):
+        raise ConfigError(f"words is {words!r}; it must be a whole number (auto is for a fit).")
+    loaded = isinstance(backbone, Backbone)
+    name = backbone.name if isinstance(backbone, Backbone) else backbone
+    # The number of words has no bearing on the other settings here: nothing is trained.
+    config = FitConfig(backbone=name, words=min(words, 1), **settings)
+    search = Search(config.search, config.shortlist, recall)
+    dataset = read_dataset(data, config.strict)
+    if not loaded:
+        backbone = load_backbone(config.backbone, config.device, config.precision)
+    assert isinstance(backbone, Backbone)
+    choice = word_choice(config, pool or read_pool(config, backbone, reporter))
+    choice = replace(choice, search=search)
+    choice.check(backbone, dataset.class_names, words)  # before anything is computed
+    cache = Cache(reporter=reporter) if config.cache else None
+    store = FeatureStore(backbone, cache)
+    shots, _ = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
+    for note in (*dataset.notes, *shots.notes):
+        reporter.warn(note)
+    selection = choice.choose(
+        backbone, dataset.class_names, shots, words, cache, None, reporter, start
+    )
+    for note in selection.notes:
+        reporter.warn(note)
+    return selection

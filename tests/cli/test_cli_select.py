@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ipl.support.cache import Cache
-from ipl.words.select import select_words
+from ipl.classifier import select_words
 
 Call = Callable[..., Any]
 MODES = ("exact", "exhaustive", "screen", "lazy")

@@ -14,7 +14,7 @@ from ipl.support.cache import Cache, cache_folder
 from ipl.support.progress import Reporter
 from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer
-from ipl.words.select import select_words
+from ipl.classifier import select_words
 
 Call = Callable[..., Any]
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")

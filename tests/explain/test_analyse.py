@@ -19,7 +19,7 @@ from ipl.explain.outcomes import PLAIN, PROMPT, ZERO_SHOT
 from ipl.explain.variants import with_words, without_word
 from ipl.metrics import harmonic_mean, score
 from ipl.words.pool import Pool
-from ipl.words.select import select_words
+from ipl.classifier import select_words
 
 MakeRun = Callable[..., Path]
 

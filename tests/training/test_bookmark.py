@@ -17,7 +17,7 @@ from ipl.support.cache import Cache, key_of
 from ipl.support.errors import NotFiniteError
 from ipl.training import checkpoint as bookmark
 from ipl.training.checkpoint import Checkpoint
-from ipl.training.history import TrainingRecord
+from ipl.training.history import TrainingHistory
 from ipl.training.loop import train
 from ipl.training.views import BankedViews
 
@@ -54,7 +54,7 @@ def run(
     name: str = "coop",
     cache: Cache | None = None,
     stop_in: int | None = None,
-) -> tuple[Learner, TrainingRecord]:
+) -> tuple[Learner, TrainingHistory]:
     kind, recipe = learner_class(name), recipe_of(name)
     learner = kind.from_recipe(pocket, NAMES, 2, recipe, seed=5)
     edge = pocket.preprocessing.crop

@@ -22,7 +22,7 @@ from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer, check_room
-from ipl.words.select import select_words
+from ipl.classifier import select_words
 from ipl.words.selection import Selection
 
 POOL = Pool.from_words(Pool.bundled().words[::150], "test")

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ipl.backbone.clip import check_precision
+from ipl.config import AUTO
 from ipl.datasets.fewshot import check_draw
 from ipl.learners.registry import learner_class
 from ipl.prompts.bound_prompts import PLACEHOLDERS
 from ipl.support.errors import ConfigError, closest
-from ipl.training.fitting import AUTO
 from ipl.words.template import DEFAULT_TEMPLATE
 
 BASE_TO_NOVEL, CROSS_DATASET, DOMAIN = PLANNED = ("base-to-novel", "cross-dataset", "domain")

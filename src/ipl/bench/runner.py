@@ -177,14 +177,14 @@ class Runner:
             name: classifier.with_classes(test.dataset).score(test.dataset, features=store)
             for name, test in tests.items()
         }
-        selection = classifier.selection_
+        result, selection = classifier.result_, classifier.selection_
         return {
             "chosen": classifier.words_,
             "prompt": classifier.prompt_,
             "accuracy": accuracy,
-            "train_accuracy": classifier.results_["train_accuracy"],
-            "words_tried": classifier.results_["words_tried"],
-            "history": classifier.record_.as_dict(),
+            "train_accuracy": result.train_accuracy,
+            "words_tried": result.results["words_tried"],
+            "history": result.history.as_dict() if result.history else None,
             "selection": selection.as_dict() if selection else None,
             "seconds": {"fit": fitted - started, "test": time.perf_counter() - fitted},
             "peak_memory": watch.peak_memory,

@@ -23,7 +23,7 @@ from ipl.saving.sharing import find_run
 from ipl.support.cache import Cache
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.fitting import features_for
+from ipl.training.fit import features_for
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool

@@ -24,7 +24,7 @@ from ipl.metrics import (
     score,
 )
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.fitting import features_for
+from ipl.training.fit import features_for
 
 MOST_CLASSES = 40  # whose confusion is kept whole
 ZERO_SHOT, PLAIN, PROMPT = "zero-shot", "plain", "prompt"

@@ -13,13 +13,22 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.clip import Backbone, Enter
 from ipl.backbone.encode_images import ImageFeatures, Source, encode_files
+from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.batch import Batch
 from ipl.learners.recipe import Recipe
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
 from ipl.prompts.layout import PromptLayout
 from ipl.support.errors import ConfigError
 
-CLASS_TEMPLATE = "a photo of a {}."  # a hand-made prompt, for learners that stay near one
+CLASS_TEMPLATE = PHOTO  # a hand-made prompt, for learners that stay near one
+
+
+def check_class_template(template: str) -> None:
+    """Raises ConfigError unless a hand-made prompt has one place for the class name."""
+    if template.count("{}") != 1 or set("{}") & set(template.replace("{}", "")):
+        raise ConfigError(
+            f"class_template is {template!r}; it needs {{}} once, for the class name."
+        )
 
 
 class Learner(nn.Module, ABC):
@@ -54,10 +63,7 @@ class Learner(nn.Module, ABC):
         super().__init__()
         if depth < 1:
             raise ConfigError(f"depth is {depth}; it must be 1 or more.")
-        if class_template.count("{}") != 1 or set("{}") & set(class_template.replace("{}", "")):
-            raise ConfigError(
-                f"class_template is {class_template!r}; it needs {{}} once, for the class name."
-            )
+        check_class_template(class_template)
         self.backbone = backbone  # not a module: frozen, and no part of the state
         self.layout = layout
         self.words: tuple[str, ...] = ()

@@ -38,3 +38,14 @@ class Recipe:
     def override(self, **values: Any) -> Recipe:
         """Returns the recipe with every value that is not None put in."""
         return replace(self, **{key: value for key, value in values.items() if value is not None})
+
+    def word_epochs(self, k: int) -> tuple[int, ...]:
+        """Returns the epoch (from 0) before which each of k words enters: 0, t, 2t, ..."""
+        t, total = self.interval, self.epochs
+        if k * t > total:
+            raise ConfigError(
+                f"words (k = {k}) times interval (t = {t}) is {k * t}, more than epochs "
+                f"(T = {total}); k * t <= T is needed: {k * t} epochs or more, a shorter interval, "
+                "or fewer words."
+            )
+        return tuple(range(0, k * t, t))

@@ -1,56 +1,24 @@
-"""From a learner to a saved prompt, and back to a learner on its backbone."""
+"""From a saved run back to a learner on its backbone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
-from ipl._version import __version__
 from ipl.backbone.clip import Backbone
 from ipl.backbone.loading import load_backbone
-from ipl.datasets.dataset import check_class_names, read_alike
-from ipl.learners.learner import CLASS_TEMPLATE, Learner
+from ipl.datasets.dataset import check_class_names
+from ipl.learners.learner import Learner
 from ipl.learners.registry import known_learners, learner_class
-from ipl.saving.format import SavedPrompt
 from ipl.support.errors import BackboneError, SavedRunError
-from ipl.words.selection import Selection
-
-
-def capture(
-    learner: Learner,
-    training: dict[str, Any],
-    results: dict[str, Any],
-    selection: Selection | None,
-) -> SavedPrompt:
-    """Returns what is saved of a learner and of how it was made."""
-    backbone = learner.backbone
-    return SavedPrompt(
-        learner=learner.name,
-        prompt=learner.layout.readable(learner.words),
-        words=learner.words,
-        placeholder=learner.placeholder,
-        backbone={
-            "name": backbone.name,
-            "weights_sha256": backbone.weights_sha256,
-            "precision": backbone.precision,
-        },
-        preprocessing=backbone.preprocessing.as_dict(),
-        classes=learner.prompts.class_names,
-        training=training,
-        results=results,
-        selection=selection.as_dict() if selection else None,
-        ipl_version=__version__,
-        alike=read_alike(learner.prompts.class_names),
-        tensors=dict(learner.state_dict()),
-    )
+from ipl.training.result import FitResult
 
 
 def find_backbone(
     folder: Path,
-    saved: SavedPrompt,
+    saved: FitResult,
     where: str | Backbone | None,
     device: str,
     precision: str,
@@ -95,25 +63,26 @@ def find_backbone(
     return backbone
 
 
-def _check_learner(folder: Path, saved: SavedPrompt) -> None:
+def _check_learner(folder: Path, saved: FitResult) -> None:
     """Raises SavedRunError if the learner of a prompt is not known here."""
-    if saved.learner not in known_learners():
+    if saved.config.learner not in known_learners():
         raise SavedRunError(
-            f"{folder} was made with the learner {saved.learner!r}, which is not known here; "
-            "import it first, or install the package that announces it (entry point ipl.learners)."
+            f"{folder} was made with the learner {saved.config.learner!r}, which is not known "
+            "here; import it first, or install the package that announces it (entry point "
+            "ipl.learners)."
         )
 
 
-def restore(saved: SavedPrompt, backbone: Backbone) -> Learner:
+def restore(saved: FitResult, backbone: Backbone) -> Learner:
     """Returns the learner with its vectors and, embedded anew, its words."""
     check_class_names(saved.classes, saved.alike)
-    learner = learner_class(saved.learner)(
+    learner = learner_class(saved.config.learner)(
         backbone,
         saved.layout,
         saved.classes,
-        placeholder=saved.placeholder,
-        depth=int(saved.training.get("depth", 1)),
-        class_template=str(saved.training.get("class_template", CLASS_TEMPLATE)),
+        placeholder=saved.config.placeholder,
+        depth=saved.recipe.depth,
+        class_template=saved.config.class_template,
     )
     expected, found = _shapes(learner.state_dict()), _shapes(saved.tensors)
     if found != expected:

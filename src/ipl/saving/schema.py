@@ -134,6 +134,7 @@ FIELDS: dict[str, Shape] = {
         "squash?": FLAG,
     },
     "classes": [TEXT],
+    "config?": {},  # checked as FitConfig checks it
     "alike?": FLAG,
     "training": TRAINING,
     "results": RESULTS,

@@ -6,9 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ipl.saving.format import CARD, CONFIG, TENSORS, SavedPrompt, write_run
+from ipl.saving.format import CARD, CONFIG, TENSORS, write_run
 from ipl.support import hub
 from ipl.support.errors import ConfigError, SavedRunError
+from ipl.training.result import FitResult
 
 FILES = [CONFIG, TENSORS, CARD]
 
@@ -43,7 +44,7 @@ def find_run(where: str | Path, revision: str | None = None) -> Path:
 
 
 def push_run(
-    saved: SavedPrompt, name: str, private: bool = False, message: str | None = None
+    result: FitResult, name: str, private: bool = False, message: str | None = None
 ) -> str:
     """Returns the address of a prompt put onto the hub as owner/name; the owner is logged in."""
     if not hub.is_hub_name(name):
@@ -54,14 +55,14 @@ def push_run(
 
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work) / "run"
-        write_run(folder, saved, where=name)
+        write_run(folder, result, where=name)
         try:
             made: Any = create_repo(name, private=private, exist_ok=True)
             upload_folder(
                 repo_id=name,
                 folder_path=folder,
                 allow_patterns=FILES,
-                commit_message=message or f"A prompt learnt with ipl {saved.ipl_version}",
+                commit_message=message or f"A prompt learnt with ipl {result.ipl_version}",
             )
         except Exception as error:  # the hub's client raises many kinds
             raise SavedRunError(

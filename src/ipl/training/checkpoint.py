@@ -1,26 +1,31 @@
-"""A training that was stopped goes on where it was: its state after an epoch, kept on disk."""
+"""A training that was stopped resumes: its state after an epoch, kept on disk."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache as cached
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ipl._version import __version__
 from ipl.backbone.shots import LabelledFeatures
 from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
 from ipl.support.cache import Cache, key_of
-from ipl.training.history import EpochRecord
+from ipl.training.result import EpochRecord
+from ipl.training.schedule import learning_rate
 
 SECONDS_BETWEEN_WRITES = 20.0
 KIND = "trainings"
+ROOMS = ("backbone", "prompts", "learners", "training")  # whose code decides how a training goes
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class TrainingState:
 
 
 class Checkpoint:
-    """Where one training stands, in a cache. Without a cache nothing is kept."""
+    """The state of one training in a cache. Without a cache nothing is kept."""
 
     def __init__(self, cache: Cache | None = None, key: str = "") -> None:
         self.cache, self.key = cache, key
@@ -51,24 +56,31 @@ class Checkpoint:
         recipe: Recipe,
         seed: int,
     ) -> Checkpoint:
-        """Returns the bookmark of a training, named by all that decides how it goes."""
+        """Returns the checkpoint of a training, named by all that decides how it goes.
+
+        The name includes the code that trains and the rate of every epoch, so that a training
+        never resumes under another formula, schedule or template than it began with.
+        """
         if cache is None:
             return cls()
         kind = type(learner)
-        images = shots.features.cpu().numpy()
+        features = shots.features.cpu().numpy()
         key = key_of(
-            version=__version__,
+            code=code_sha256(kind),
             learner=f"{kind.__module__}.{kind.__qualname__}",
             backbone=learner.backbone.fingerprint,
             device=learner.backbone.device.type,
             classes=list(learner.prompts.class_names),
+            start=_sha256(learner.state_dict()),
+            layout=repr(learner.layout),
             placeholder=learner.placeholder,
             class_template=learner.class_template,
             words=list(words),
-            images=hashlib.sha256(images.tobytes()).hexdigest(),
+            images=hashlib.sha256(features.tobytes()).hexdigest(),
             labels=shots.labels.tolist(),
             views=views,
             recipe=asdict(recipe),
+            rates=[learning_rate(e, recipe.lr, recipe.epochs) for e in range(recipe.epochs)],
             seed=seed,
         )
         return cls(cache, key)
@@ -83,12 +95,11 @@ class Checkpoint:
             seconds = float(entry.facts["seconds"])
         except (KeyError, TypeError, ValueError):  # not as we write it
             return None
-        return TrainingState(
-            {k: torch.from_numpy(v) for k, v in entry.arrays.items()}, epochs, seconds
-        )
+        tensors = {name: torch.from_numpy(array) for name, array in entry.arrays.items()}
+        return TrainingState(tensors, epochs, seconds)
 
-    def turn_to(self, state: TrainingState) -> None:
-        """Takes note of a finished epoch; what is noted is written now and then."""
+    def update(self, state: TrainingState) -> None:
+        """Takes the state after an epoch; it is written every twenty seconds."""
         if self.cache is None:
             return
         self._state = state
@@ -96,7 +107,7 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """Writes what has been noted since the last time."""
+        """Writes the last state, unless it is written already."""
         if self.cache is None or self._state is None:
             return
         state, self._state = self._state, None
@@ -106,7 +117,31 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Forgets the training."""
+        """Removes the state."""
         self._state = None
         if self.cache is not None:
             self.cache.drop(KIND, self.key)
+
+
+def code_sha256(kind: type[Learner]) -> str:
+    """Returns a SHA-256 of the code that trains a learner, its own module included."""
+    module = sys.modules.get(kind.__module__)
+    try:
+        own = inspect.getsource(module) if module is not None else ""
+    except (OSError, TypeError):  # typed in, not in a file
+        own = ""
+    return hashlib.sha256((_package_code() + own).encode()).hexdigest()
+
+
+@cached
+def _package_code() -> str:
+    package = Path(__file__).parents[1]
+    files = sorted(path for room in ROOMS for path in (package / room).glob("*.py"))
+    return "".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def _sha256(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

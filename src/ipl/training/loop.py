@@ -16,8 +16,8 @@ from ipl.learners.recipe import Recipe
 from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint, TrainingState
-from ipl.training.history import EpochRecord, TrainingRecord
-from ipl.training.schedule import learning_rate, word_epochs
+from ipl.training.result import EpochRecord, TrainingHistory
+from ipl.training.schedule import learning_rate
 from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import View
 
@@ -35,28 +35,27 @@ def train(
     recipe: Recipe,
     seed: int = 1,
     reporter: Reporter = SILENT,
-    bookmark: Checkpoint | None = None,
-) -> TrainingRecord:
+    checkpoint: Checkpoint | None = None,
+) -> TrainingHistory:
     """Returns the record of training a learner in place on `count` images.
 
-    What is kept is the last epoch, or the recipe's average over epochs. A training that a bookmark
-    knows goes on from there, to the same end as if it had never stopped.
+    What is kept is the last epoch, or the recipe's average over epochs. A training that has a
+    checkpoint resumes from it, to the same end as if it had never stopped.
     """
-    starts = word_epochs(len(words), recipe.interval, recipe.epochs)
-    arrivals = dict(zip(starts, words, strict=True))
+    arrivals = dict(zip(recipe.word_epochs(len(words)), words, strict=True))
     optimiser = new_optimiser(learner, recipe.lr)
     average = Average(learner, recipe)
-    bookmark = bookmark or Checkpoint()
+    checkpoint = checkpoint or Checkpoint()
     order = torch.Generator().manual_seed(seed)
     epochs: list[EpochRecord] = []
     spent = 0.0
-    if (state := bookmark.read()) and put_back(state.tensors, learner, optimiser, average):
+    if (state := checkpoint.read()) and restore_tensors(state.tensors, learner, optimiser, average):
         epochs, spent = list(state.epochs), state.seconds
         for epoch in range(len(epochs)):  # what these epochs took from the stream and put in slots
             next(batches(count, recipe.batch, order))
             if epoch in arrivals:
                 learner.place_word(arrivals[epoch])
-        reporter.say(f"Going on after epoch {len(epochs)} of {recipe.epochs}.")
+        reporter.say(f"Resuming after epoch {len(epochs)} of {recipe.epochs}.")
         for done in epochs:
             reporter.tell(done)
     started = time.perf_counter() - spent
@@ -79,20 +78,20 @@ def train(
                 mean = _mean(losses, epoch)
                 average.add(epoch)
                 epochs.append(EpochRecord(epoch, rate, mean, word))
-                tensors = everything(learner, optimiser, average) if bookmark.cache else {}
-                bookmark.turn_to(
+                tensors = training_tensors(learner, optimiser, average) if checkpoint.cache else {}
+                checkpoint.update(
                     TrainingState(tensors, tuple(epochs), time.perf_counter() - started)
                 )
                 advance(note=f"loss {mean:.3f}")
                 reporter.tell(epochs[-1])
         except NotFiniteError:
-            bookmark.remove()
+            checkpoint.remove()
             raise
         finally:
-            bookmark.write()
+            checkpoint.write()
     average.put_in_place()
     _check_finite(learner)
-    return TrainingRecord(tuple(epochs), time.perf_counter() - started)
+    return TrainingHistory(tuple(epochs), time.perf_counter() - started)
 
 
 def new_optimiser(learner: Learner, lr: float) -> torch.optim.SGD:
@@ -131,23 +130,25 @@ class Average:
                 value.copy_(self.sums[name])
 
 
-def everything(learner: Learner, optimiser: torch.optim.SGD, average: Average) -> dict[str, Tensor]:
-    """Returns copies of all that training goes on from, by name: vectors, momenta, sums."""
-    found = {}
+def training_tensors(
+    learner: Learner, optimiser: torch.optim.SGD, average: Average
+) -> dict[str, Tensor]:
+    """Returns copies of all that training resumes from, by name: vectors, momenta, sums."""
+    tensors: dict[str, Tensor] = {}
     for name, value in learner.named_parameters():
-        found[f"parameter/{name}"] = value.detach()
+        tensors[f"parameter/{name}"] = value.detach()
         momentum = optimiser.state[value].get("momentum_buffer")
         if momentum is not None:
-            found[f"momentum/{name}"] = momentum
-    found.update({f"average/{name}": value for name, value in average.sums.items()})
-    return {name: value.detach().to("cpu", copy=True) for name, value in found.items()}
+            tensors[f"momentum/{name}"] = momentum
+    tensors.update({f"average/{name}": value for name, value in average.sums.items()})
+    return {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
 
 
 @torch.no_grad()
-def put_back(
+def restore_tensors(
     tensors: Mapping[str, Tensor], learner: Learner, optimiser: torch.optim.SGD, average: Average
 ) -> bool:
-    """Puts everything in its place again; returns whether it fitted."""
+    """Puts tensors back where they were; returns whether all of them fit."""
     shapes = {name: value.shape for name, value in learner.named_parameters()}
     for name, value in tensors.items():
         if shapes.get(name.partition("/")[2]) != value.shape:

@@ -17,7 +17,7 @@ from ipl.apps.workbench.watcher import Cancelled, FitWatcher
 from ipl.apps.workbench.workbench import Workbench
 from ipl.backbone.clip import Backbone
 from ipl.support.errors import ConfigError
-from ipl.training.history import EpochRecord
+from ipl.training.result import EpochRecord
 
 LONG = WorkbenchSettings("coop", words=1, shots=3, epochs=500, seed=1)
 

@@ -15,7 +15,7 @@ from ipl.display.document import make_table as make
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.learners.registry import learner_class
-from ipl.training.history import EpochRecord
+from ipl.training.result import EpochRecord
 from ipl.words.selection import Selection
 
 THUMBS = 4  # of each class

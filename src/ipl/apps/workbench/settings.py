@@ -7,7 +7,7 @@ from typing import Any
 
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError
-from ipl.training.fitting import MOST_WORDS
+from ipl.training.fit import MOST_WORDS
 
 BOUNDS = {"words": (0, MOST_WORDS), "shots": (1, 100), "epochs": (1, 500), "seed": (0, 2**32 - 1)}
 

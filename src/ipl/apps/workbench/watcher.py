@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ipl.support.progress import Advance, Reporter
-from ipl.training.history import EpochRecord
+from ipl.training.result import EpochRecord
 from ipl.words.selection import Selection
 
 

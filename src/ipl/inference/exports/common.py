@@ -20,7 +20,7 @@ def check_folder(folder: Path) -> None:
 
 def facts(classifier: PromptClassifier) -> dict[str, Any]:
     """Returns what an export says of its prompt, as plain values."""
-    config = classifier.config()
+    config = classifier.as_dict()
     told = ("learner", "prompt", "words", "classes", "backbone", "preprocessing")
     return {
         **{name: config[name] for name in told},

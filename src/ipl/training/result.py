@@ -1,0 +1,240 @@
+"""What a fit came to: one class for a fit that has just ended, its saved form, and its reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from torch import Tensor
+
+from ipl._version import __version__
+from ipl.config import AUTO, FitConfig
+from ipl.learners.learner import Learner
+from ipl.learners.recipe import Recipe
+from ipl.prompts.layout import PromptLayout
+from ipl.words.selection import Selection
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch; `word` is the word that entered before it."""
+
+    epoch: int
+    lr: float
+    loss: float
+    word: str | None
+
+
+@dataclass(frozen=True)
+class TrainingHistory:
+    """All epochs, and how long they took together."""
+
+    epochs: tuple[EpochRecord, ...]
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns everything as plain values for JSON."""
+        return {"epochs": [asdict(epoch) for epoch in self.epochs], "seconds": self.seconds}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
+        """Returns the history that as_dict() gave."""
+        return cls(tuple(EpochRecord(**epoch) for epoch in values["epochs"]), values["seconds"])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How k words did on the training images."""
+
+    words: int
+    accuracy: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Everything that is known of a fit, in plain values and tensors.
+
+    `training.fit` returns one, `saving` writes and reads one, and reports are made from one.
+
+    Parameters
+    ----------
+    config : FitConfig
+        What was asked for.
+    recipe : Recipe
+        The numbers that it was trained with.
+    prompt : str
+        The layout with its words as a line of text, `[V V] *furry* [V V] {cls}.`.
+    words : tuple of str
+        The words in the prompt, in order.
+    backbone : dict
+        `name`, `weights_sha256` and `precision` of the backbone.
+    preprocessing : dict
+        The image transform of the backbone.
+    classes : tuple of str
+        The classes that it tells apart; `with_classes` changes them.
+    trained_classes : tuple of str
+        The classes that it was trained on.
+    data : str
+        The name of the dataset.
+    images : int
+        How many images it was trained on.
+    train_accuracy : float
+        Accuracy on these images, from 0 to 1.
+    held_out_accuracy : float or None
+        Accuracy on images that were held out; None if there were none.
+    held_out_images : int
+        How many images were held out.
+    trials : tuple of Trial
+        Every number of words that was trained with.
+    history : TrainingHistory or None
+        The epochs; None in a run saved by a version that did not keep them.
+    selection : Selection or None
+        How the words were chosen; None without words.
+    alike : bool
+        Whether two of `classes` may read the same, as in ImageNet's published list.
+    notes : tuple of str
+        What was skipped or is worth knowing; not saved.
+    ipl_version : str
+        The version that trained it.
+    tensors : dict
+        The trained vectors by name.
+    learner : Learner or None
+        The trained learner on its backbone; None for a result that was read from a file.
+    """
+
+    config: FitConfig
+    recipe: Recipe
+    prompt: str
+    words: tuple[str, ...]
+    backbone: dict[str, Any]
+    preprocessing: dict[str, Any]
+    classes: tuple[str, ...]
+    trained_classes: tuple[str, ...]
+    data: str
+    images: int
+    train_accuracy: float
+    held_out_accuracy: float | None
+    held_out_images: int
+    trials: tuple[Trial, ...]
+    history: TrainingHistory | None
+    selection: Selection | None
+    alike: bool = False
+    notes: tuple[str, ...] = ()
+    ipl_version: str = __version__
+    tensors: dict[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
+    learner: Learner | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def layout(self) -> PromptLayout:
+        """Returns the layout that the line of text describes."""
+        return PromptLayout.parse(self.prompt)[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what config.json says of it, as plain values."""
+        values: dict[str, Any] = {
+            "learner": self.config.learner,
+            "prompt": self.prompt,
+            "words": list(self.words),
+            "placeholder": self.config.placeholder,
+            "backbone": self.backbone,
+            "preprocessing": self.preprocessing,
+            "classes": list(self.classes),
+            "config": self.config.as_dict(),
+            "training": self.training,
+            "results": self.results,
+            "selection": self.selection.as_dict() if self.selection else None,
+            "ipl_version": self.ipl_version,
+        }
+        if self.alike:
+            values["alike"] = True
+        return values
+
+    @property
+    def chosen(self) -> Selection | None:  # SHIM
+        return self.selection
+
+    @property
+    def placeholder(self) -> str:  # SHIM
+        return self.config.placeholder
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Returns how it was trained, with every number in force, as plain values."""
+        return {
+            "data": self.data,
+            "classes": list(self.trained_classes),
+            "shots": self.config.shots,
+            "images": self.images,
+            "seed": self.config.seed,
+            "views": self.config.views,
+            **vars(self.recipe),
+            "class_template": self.config.class_template,
+            **({"history": self.history.as_dict()} if self.history else {}),
+        }
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """Returns its accuracies as plain values."""
+        return {
+            "train_accuracy": self.train_accuracy,
+            "words_tried": [asdict(trial) for trial in self.trials],
+            "held_out_accuracy": self.held_out_accuracy,
+            "held_out_images": self.held_out_images,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> FitResult:
+        """Returns the result that as_dict() gave, or that version 0.1.0 wrote.
+
+        Raises
+        ------
+        ConfigError
+            If the settings contradict each other.
+        """
+        training, results = values["training"], values["results"]
+        selection = Selection.from_dict(values["selection"]) if values["selection"] else None
+        history = training.get("history")
+        return cls(
+            config=FitConfig.from_dict(values.get("config") or _config_of_0_1(values), False),
+            recipe=Recipe(
+                **{f.name: training[f.name] for f in fields(Recipe) if f.name in training}
+            ),
+            prompt=values["prompt"],
+            words=tuple(values["words"]),
+            backbone=dict(values["backbone"]),
+            preprocessing=dict(values["preprocessing"]),
+            classes=tuple(values["classes"]),
+            trained_classes=tuple(training.get("classes") or values["classes"]),
+            data=training["data"],
+            images=training["images"],
+            train_accuracy=results["train_accuracy"],
+            held_out_accuracy=results["held_out_accuracy"],
+            held_out_images=results["held_out_images"],
+            trials=tuple(Trial(**trial) for trial in results.get("words_tried", ())),
+            history=TrainingHistory.from_dict(history) if history else None,
+            selection=selection,
+            alike=values.get("alike", False),
+            ipl_version=values["ipl_version"],
+            tensors=tensors,
+        )
+
+
+def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the config of a run that version 0.1.0 saved: it kept the settings here and there."""
+    training, selection = values["training"], values["selection"] or {}
+    config = {
+        "learner": values["learner"],
+        "words": len(values["words"]),
+        "placeholder": values["placeholder"],
+        "backbone": values["backbone"]["name"],
+        "precision": values["backbone"].get("precision", "fp32"),
+    }
+    if len(values["results"].get("words_tried", ())) > 1:
+        config["words"] = AUTO
+    for block in (selection, training):
+        config |= {
+            f.name: block[f.name] for f in fields(FitConfig) if block.get(f.name) is not None
+        }
+    return config
