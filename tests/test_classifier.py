@@ -50,9 +50,9 @@ def test_what_a_fit_leaves_behind(fitted: PromptClassifier, base: Dataset) -> No
     assert fitted.prompt_ == f"[V V] *{one}* [V V] *{two}* [V V] {{cls}}."
     assert fitted.selection_ is not None
     assert list(fitted.selection_.words) == fitted.words_
-    assert fitted.training_["images"] == 15
-    assert fitted.results_["held_out_images"] == 20
-    assert fitted.results_["held_out_accuracy"] == fitted.score(base)
+    assert fitted.result_.training["images"] == 15
+    assert fitted.result_.results["held_out_images"] == 20
+    assert fitted.result_.results["held_out_accuracy"] == fitted.score(base)
 
 
 def test_probabilities_and_predictions_agree(fitted: PromptClassifier, base: Dataset) -> None:
@@ -84,15 +84,15 @@ def test_a_fit_learns(pocket: Backbone, base: Dataset) -> None:
     chance = PromptClassifier(pocket, "coop", 0, epochs=1, shots=4, device="cpu").fit(base)
     assert plain.words_ == []
     assert plain.selection_ is None
-    assert plain.results_["train_accuracy"] > chance.results_["train_accuracy"] + 0.2
+    assert plain.result_.results["train_accuracy"] > chance.result_.results["train_accuracy"] + 0.2
 
 
 def test_the_same_seed_gives_the_same_bits(
     pocket: Backbone, base: Dataset, fitted: PromptClassifier
 ) -> None:
     again = PromptClassifier(pocket, "coop", 2, **FAST).fit(base)
-    assert torch.equal(again.learner_.soft, fitted._fitted().soft)
-    assert again.results_ == fitted.results_
+    assert torch.equal(again.learner_.soft, fitted.learner_.soft)
+    assert again.result_.results == fitted.result_.results
 
 
 def test_saved_and_loaded_it_predicts_the_same(
@@ -109,7 +109,7 @@ def test_saved_and_loaded_it_predicts_the_same(
         np.testing.assert_array_equal(loaded.predict_proba(paths), fitted.predict_proba(paths))
         assert loaded.prompt_ == fitted.prompt_
         assert loaded.selection_ == fitted.selection_
-        assert loaded.config() == fitted.config()
+        assert loaded.as_dict() == fitted.as_dict()
 
 
 def test_no_tensor_belongs_to_a_class(saved: Path) -> None:
@@ -193,9 +193,9 @@ def test_another_backbone_is_refused(saved: Path, tmp_path: Path, pocket: Backbo
 def test_without_a_test_part_the_rest_is_held_out(pocket: Backbone, base: Dataset) -> None:
     alone = Dataset("alone", base.class_names, base.train)
     fitted = PromptClassifier(pocket, "coop", 0, **FAST).fit(alone)  # 3 of 4 images a class
-    assert fitted.results_["held_out_images"] == 5
+    assert fitted.result_.results["held_out_images"] == 5
     all_of_it = PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 9}).fit(alone)
-    assert all_of_it.results_["held_out_accuracy"] is None
+    assert all_of_it.result_.results["held_out_accuracy"] is None
     assert "fewer than 9 training images" in all_of_it.notes_[0]
 
 
@@ -206,7 +206,7 @@ def test_unreadable_images_are_skipped_or_fail(
     broken.write_bytes(base.train[0].path.read_bytes()[:200])
     data = Dataset("b", base.class_names, (*base.train, Item(broken, 0)), base.test)
     fitted = PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 16}).fit(data)
-    assert fitted.training_["images"] == 20
+    assert fitted.result_.training["images"] == 20
     assert any("1 training image(s) were skipped" in n and "broken" in n for n in fitted.notes_)
     with pytest.raises(DataError, match=r"broken\.png: the file is truncated"):
         PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 16}, strict=True).fit(data)
@@ -247,7 +247,10 @@ def test_nothing_works_before_fit() -> None:
         ("x.png", r"images is a single str; give a list of paths or images \(PIL.Image\)"),
         (Image.new("RGB", (8, 8)), "images is a single Image; give a list of paths"),
         (None, "images is a single NoneType; give a list of paths"),
-        (np.zeros((2, 8, 8, 3), np.uint8), r"images\[0\] is ndarray; it must be a path or an image"),
+        (
+            np.zeros((2, 8, 8, 3), np.uint8),
+            r"images\[0\] is ndarray; it must be a path or",
+        ),
         ([torch.zeros(3, 8, 8)], r"images\[0\] is Tensor; it must be a path or an image"),
         (["a.png", b"x"], r"images\[1\] is bytes; it must be a path or an image"),
     ],

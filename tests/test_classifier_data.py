@@ -47,9 +47,9 @@ def test_images_in_memory_teach_what_files_do(learner: str, few: Dataset, pocket
     held = {part: InMemory(few, part) for part in ("train", "test")}
     first = PromptClassifier(pocket, learner, **QUICK).fit(few)
     second = PromptClassifier(pocket, learner, **QUICK).fit(held)
-    assert second.results_ == first.results_
-    first_losses = [epoch.loss for epoch in first.record_.epochs]
-    assert [epoch.loss for epoch in second.record_.epochs] == first_losses
+    assert second.result_.results == first.result_.results
+    first_losses = [epoch.loss for epoch in first.result_.history.epochs]
+    assert [epoch.loss for epoch in second.result_.history.epochs] == first_losses
     assert second.score(held["test"]) == first.score(few)
 
 

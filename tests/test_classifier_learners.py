@@ -33,7 +33,9 @@ def test_fit_predict_save_and_load(
     for name, value in pocket.clip.state_dict().items():
         assert torch.equal(value, before[name]), name  # only prompts train
     assert len(classifier.words_) == words
-    assert [e.word for e in classifier.record_.epochs] == [*classifier.words_, None, None][:2]
+    assert [e.word for e in classifier.result_.history.epochs] == [*classifier.words_, None, None][
+        :2
+    ]
     paths = [item.path for item in three.test[:4]]
     expected = classifier.predict_proba(paths)
     np.testing.assert_allclose(expected.sum(1), 1, atol=1e-5)

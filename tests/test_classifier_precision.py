@@ -45,8 +45,8 @@ def test_fp16_that_breaks_is_trained_again_in_fp32(small: Dataset, overflowing: 
     assert "inf in epoch 1, batch 1" in warning
     assert "starts again in fp32" in warning
     wide = PromptClassifier("pocket", precision="fp32", **HOW).fit(small)
-    assert torch.equal(ours.learner_.soft, wide._fitted().soft)
-    assert ours.config()["backbone"]["precision"] == "fp32"
+    assert torch.equal(ours.learner_.soft, wide.learner_.soft)
+    assert ours.as_dict()["backbone"]["precision"] == "fp32"
 
 
 def test_fp32_that_breaks_is_an_error(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

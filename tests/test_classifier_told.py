@@ -54,7 +54,7 @@ def test_words_and_epochs_come_in_order(pocket: Backbone, data: Dataset, pool: P
     classifier = _fit(pocket, data, pool, watcher)
     words = tuple(classifier.words_)
     assert watcher.words == [words[:1], words]
-    assert tuple(watcher.epochs) == classifier.record_.epochs
+    assert tuple(watcher.epochs) == classifier.result_.history.epochs
     assert [epoch.word for epoch in watcher.epochs] == [words[0], None, words[1], None]
 
 
@@ -69,5 +69,7 @@ def test_a_watcher_can_stop_and_hears_of_what_was_kept(
     again = _fit(pocket, data, pool, watcher)
     assert watcher.words == [tuple(whole.words_)]
     assert [epoch.epoch for epoch in watcher.epochs] == [0, 1, 2, 3]
-    assert [epoch.loss for epoch in watcher.epochs] == [e.loss for e in whole.record_.epochs]
+    assert [epoch.loss for epoch in watcher.epochs] == [
+        e.loss for e in whole.result_.history.epochs
+    ]
     assert again.learner_.soft.equal(whole.learner_.soft)

@@ -45,7 +45,7 @@ def auto(pocket: Backbone, base: Dataset) -> PromptClassifier:
 
 
 def _tried(classifier: PromptClassifier) -> list[dict[str, Any]]:
-    tried: list[dict[str, Any]] = classifier.results_["words_tried"]
+    tried: list[dict[str, Any]] = classifier.result_.results["words_tried"]
     return tried
 
 
@@ -58,16 +58,16 @@ def test_auto_is_the_best_of_the_fits_with_each_number(
     fits = [PromptClassifier(pocket, words=k, cache=False, **FAST).fit(base) for k in (1, 2, 3, 4)]
     assert [_tried(fitted) for fitted in fits] == [[trial] for trial in tried]
     for trial, fitted in zip(tried, fits, strict=True):
-        assert trial["accuracy"] == fitted.results_["train_accuracy"]
+        assert trial["accuracy"] == fitted.result_.results["train_accuracy"]
     best = min(tried, key=lambda t: (-t["accuracy"], t["loss"], t["words"]))["words"]
     taken = fits[best - 1]
     assert auto.words_ == taken.words_
     assert auto.prompt_ == taken.prompt_
-    assert torch.equal(auto.learner_.soft, taken._fitted().soft)
+    assert torch.equal(auto.learner_.soft, taken.learner_.soft)
     assert auto.selection_ is not None
     assert list(auto.selection_.words) == auto.words_
     held_out = ("train_accuracy", "held_out_accuracy", "held_out_images")
-    assert all(auto.results_[name] == taken.results_[name] for name in held_out)
+    assert all(auto.result_.results[name] == taken.result_.results[name] for name in held_out)
 
 
 def test_auto_never_looks_at_held_out_images(
@@ -79,8 +79,10 @@ def test_auto_never_looks_at_held_out_images(
         data = Dataset("other", base.class_names, base.train, test)
         other = PromptClassifier(pocket, words="auto", cache=False, **FAST).fit(data)
         assert _tried(other) == _tried(auto)
-        assert torch.equal(other.learner_.soft, auto._fitted().soft)
-        assert other.results_["held_out_accuracy"] != auto.results_["held_out_accuracy"]
+        assert torch.equal(other.learner_.soft, auto.learner_.soft)
+        assert (
+            other.result_.results["held_out_accuracy"] != auto.result_.results["held_out_accuracy"]
+        )
 
 
 def test_auto_saved_and_loaded_again(
@@ -91,7 +93,7 @@ def test_auto_saved_and_loaded_again(
     assert loaded.words_ == auto.words_
     assert loaded.selection_ == auto.selection_
     assert _tried(loaded) == _tried(auto)
-    assert loaded.config() == auto.config()
+    assert loaded.as_dict() == auto.as_dict()
     paths = [item.path for item in base.test[:4]]
     np.testing.assert_array_equal(loaded.predict_proba(paths), auto.predict_proba(paths))
 
@@ -160,7 +162,7 @@ def test_cache_false_writes_nothing_and_reads_nothing(
     assert not cache_folder().exists()
     kept = PromptClassifier(pocket, words=1, **FAST).fit(base)
     assert kept.words_ == fitted.words_
-    torch.testing.assert_close(kept.learner_.soft, fitted._fitted().soft, atol=1e-5, rtol=0)
+    torch.testing.assert_close(kept.learner_.soft, fitted.learner_.soft, atol=1e-5, rtol=0)
     assert [count for count, _ in Cache().usage().values()] == [12 + 16, 1, 1, 0]
     monkeypatch.setattr(CandidateScorer, "features", _must_not_run)
     with pytest.raises(AssertionError, match="computed anew"):

@@ -40,7 +40,7 @@ from ipl.support.errors import (
 )
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import accuracy, fit, read_pool, word_choice
-from ipl.training.result import FitResult
+from ipl.training.result import FitResult, identity_of
 from ipl.words.modes import Search, Start
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
@@ -436,9 +436,15 @@ class PromptClassifier:
         return push_run(self._current_result(), name, private, message)
 
     def _current_result(self) -> FitResult:
-        """Returns the result of the fit with the classes of this classifier."""
-        class_names = self.learner_.prompts.class_names
-        return replace(self.result_, classes=class_names, alike=read_alike(class_names))
+        """Returns the result of the fit with the classes and backbone of this classifier."""
+        class_names, backbone = self.learner_.prompts.class_names, self.learner_.backbone
+        return replace(
+            self.result_,
+            classes=class_names,
+            alike=read_alike(class_names),
+            backbone=identity_of(backbone),
+            preprocessing=backbone.preprocessing.as_dict(),
+        )
 
     @classmethod
     def from_pretrained(

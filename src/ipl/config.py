@@ -355,6 +355,14 @@ class Setting:
             return "none" if self.kinds == (str,) else "the learner's"
         return str(self.default)
 
+    def accepts(self, value: Any) -> bool:
+        """Returns whether a field may have a value."""
+        try:
+            _checked(self, value)
+        except ConfigError:
+            return False
+        return True
+
     @property
     def allowed(self) -> str:
         """Returns what a value may be, to follow "it must be" in a message."""

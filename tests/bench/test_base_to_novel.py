@@ -47,8 +47,8 @@ def test_training_sees_the_base_shots_of_its_seed_and_nothing_else(
 ) -> None:
     for (_, seed), classifier in result.classifiers.items():
         assert classifier.classes_ == ["mountain", "beach", "village"]
-        assert classifier.training_["images"] == 6
-        assert classifier.training_["seed"] == seed
+        assert classifier.result_.training["images"] == 6
+        assert classifier.result_.training["seed"] == seed
     drawn = sample_shots(small.train, 2, 1)
     assert len({item.path for item in drawn}) == 10
 

@@ -57,9 +57,9 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
         assert record["chosen"] == by_hand.words_
         assert record["prompt"] == by_hand.prompt_
         losses = [epoch["loss"] for epoch in record["history"]["epochs"]]
-        assert losses == [epoch.loss for epoch in by_hand.record_.epochs]
+        assert losses == [epoch.loss for epoch in by_hand.result_.history.epochs]
         assert (record["selection"] is None) == (words == 0)
-        assert record["settings"]["batch"] == by_hand.training_["batch"]
+        assert record["settings"]["batch"] == by_hand.result_.training["batch"]
         assert record["backbone"]["weights_sha256"] == pocket.weights_sha256
     assert plain["data"] == worded["data"]
     assert plain["data"]["classes"] == {"base": 3, "novel": 2}

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ipl.training.settings import FitSettings
 
 from ipl.bench.plan import ZERO_SHOT, Plan
 from ipl.bench.run import Run, expand, titles_of
 from ipl.support.errors import IplError
-from ipl.training.settings import FitSettings
 
 SMALL = {"protocol": "base-to-novel", "datasets": "dtd"}
 

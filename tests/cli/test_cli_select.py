@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ipl.support.cache import Cache
 from ipl.classifier import select_words
+from ipl.support.cache import Cache
 
 Call = Callable[..., Any]
 MODES = ("exact", "exhaustive", "screen", "lazy")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ipl.backbone.clip import Backbone
+from ipl.classifier import select_words
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.progress import Reporter
 from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer
-from ipl.classifier import select_words
 
 Call = Callable[..., Any]
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")

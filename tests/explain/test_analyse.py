@@ -11,7 +11,7 @@ import torch
 from ipl.backbone.clip import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
-from ipl.classifier import PromptClassifier
+from ipl.classifier import PromptClassifier, select_words
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots
 from ipl.explain.analysis import Analysis, ReportSettings, analyse_run
@@ -19,7 +19,6 @@ from ipl.explain.outcomes import PLAIN, PROMPT, ZERO_SHOT
 from ipl.explain.variants import with_words, without_word
 from ipl.metrics import harmonic_mean, score
 from ipl.words.pool import Pool
-from ipl.classifier import select_words
 
 MakeRun = Callable[..., Path]
 
@@ -163,10 +162,10 @@ def test_the_plain_learner_is_the_one_fit_would_train(
 ) -> None:
     assert found.plain is not None
     classifier = PromptClassifier.from_pretrained(make_run("coop", 0), pocket)
-    assert found.plain.training["m"] == classifier.training_["m"] == 4
+    assert found.plain.training["m"] == classifier.result_.training["m"] == 4
     own = found.outcomes.of(PLAIN) if found.outcomes else None
     assert own is not None
-    assert own.test.accuracy == pytest.approx(classifier.results_["held_out_accuracy"])
+    assert own.test.accuracy == pytest.approx(classifier.result_.results["held_out_accuracy"])
     assert found.plain_vectors is not None
     assert len(found.plain_vectors.vectors) == 4
     assert found.missing == ()

@@ -39,7 +39,7 @@ def test_the_sixth_learner_fits_saves_and_loads(
     classifier = PromptClassifier(pocket, smooth, words, **settings).fit(base)
     assert learner_class("smooth").__name__ == "Smooth"
     assert len(classifier.words_) == words
-    losses = [epoch.loss for epoch in classifier.record_.epochs]
+    losses = [epoch.loss for epoch in classifier.result_.history.epochs]
     assert losses[-1] < losses[0]
     classifier.save_pretrained(tmp_path / "run")
     again = PromptClassifier.from_pretrained(tmp_path / "run", pocket)

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from ipl.saving.card import model_card
-from ipl.saving.format import SavedPrompt
+from ipl.saving.format import config_of
+from ipl.training.result import FitResult
 
-Make = Callable[..., SavedPrompt]
+Make = Callable[..., FitResult]
 Call = Callable[..., str]
 
 
 @pytest.fixture
 def card(make_saved: Make) -> Callable[..., str]:
     """Returns a maker of cards for prompts that differ in the fields it is given."""
-    return lambda **changes: model_card(make_saved(**changes).config())
+    return lambda **changes: model_card(config_of(make_saved(**changes)))
 
 
 def _head(text: str) -> dict[str, Any]:
@@ -44,8 +45,13 @@ def test_it_says_what_the_run_is(card: Call) -> None:
 
 
 def test_without_words_and_without_held_out_images(card: Call, make_saved: Make) -> None:
-    results = {**make_saved().results, "held_out_accuracy": None, "held_out_images": 0}
-    text = card(prompt="[V V V V] {cls}.", words=(), selection=None, results=results)
+    text = card(
+        prompt="[V V V V] {cls}.",
+        words=(),
+        selection=None,
+        held_out_accuracy=None,
+        held_out_images=0,
+    )
     assert "no words" in text
     assert "| word |" not in text
     assert "not measured" in text
@@ -78,10 +84,8 @@ def test_the_base_model_is_named_if_it_is_on_the_hub(
     assert head.get("base_model") == (name if hub else None)
 
 
-def test_braces_in_names_are_text(card: Call, make_saved: Make) -> None:
-    text = card(classes=("{{ 7 * 6 }}", "{% raw %}"), training={
-        **make_saved().training, "data": "{{ 7 * 6 }}"
-    })  # fmt: skip
+def test_braces_in_names_are_text(card: Call) -> None:
+    text = card(classes=("{{ 7 * 6 }}", "{% raw %}"), data="{{ 7 * 6 }}")
     assert "# A learnt prompt for {{ 7 * 6 }}\n" in text
     assert "{% raw %}" in text
     assert "42" not in text
@@ -90,7 +94,7 @@ def test_braces_in_names_are_text(card: Call, make_saved: Make) -> None:
 def test_a_value_that_is_missing_is_an_error(make_saved: Make) -> None:
     from jinja2 import UndefinedError
 
-    config = make_saved().config()
+    config = config_of(make_saved())
     del config["training"]["seed"]
     with pytest.raises(UndefinedError, match="seed"):
         model_card(config)

@@ -12,10 +12,12 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from ipl.saving.format import FORMAT_VERSION, SavedPrompt, check_target, read_run, write_run
+from ipl.config import FitConfig
+from ipl.saving.format import FORMAT_VERSION, check_target, config_of, read_run, write_run
 from ipl.support.errors import IplError, SavedRunError
+from ipl.training.result import FitResult
 
-Make = Callable[..., SavedPrompt]
+Make = Callable[..., FitResult]
 
 
 @pytest.fixture
@@ -61,7 +63,8 @@ def test_a_view_of_a_tensor_is_saved(tmp_path: Path, make_saved: Make) -> None:
 
 
 def test_a_prompt_without_words(tmp_path: Path, make_saved: Make) -> None:
-    plain = make_saved(prompt="[V V V V] {cls}.", words=(), selection=None)
+    config = FitConfig(words=0)
+    plain = make_saved(config=config, prompt="[V V V V] {cls}.", words=(), selection=None)
     write_run(tmp_path / "run", plain)
     assert read_run(tmp_path / "run") == plain
 
@@ -79,10 +82,10 @@ def test_new_and_empty_targets_are_fine(tmp_path: Path) -> None:
 
 def test_a_saved_run_needs_overwrite(run: Path, make_saved: Make) -> None:
     with pytest.raises(SavedRunError, match="holds a saved run already"):
-        write_run(run, make_saved(learner="other"))
-    assert read_run(run).learner == "coop"
-    write_run(run, make_saved(learner="other"), overwrite=True)
-    assert read_run(run).learner == "other"
+        write_run(run, make_saved(config=FitConfig(learner="kgcoop")))
+    assert read_run(run).config.learner == "coop"
+    write_run(run, make_saved(config=FitConfig(learner="kgcoop")), overwrite=True)
+    assert read_run(run).config.learner == "kgcoop"
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -116,7 +119,7 @@ def test_a_users_file_in_a_run_survives_overwriting(run: Path, make_saved: Make)
 
 def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path, make_saved: Make) -> None:
     with pytest.raises(TypeError):
-        write_run(tmp_path / "run", make_saved(results={**make_saved().results, "x": object()}))
+        write_run(tmp_path / "run", make_saved(data=object()))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -151,7 +154,7 @@ FIELDS = (
 
 
 def test_the_fields_are_all_there_are(make_saved: Make) -> None:
-    assert set(make_saved().config()) == {"format", *FIELDS.split()}
+    assert set(config_of(make_saved())) == {"format", "config", *FIELDS.split()}
 
 
 @pytest.mark.parametrize("value", [..., 0.5, [[]]], ids=["missing", "number", "lists"])
@@ -174,6 +177,10 @@ def test_each_field_is_checked(field: str, value: Any, run: Path) -> None:
         ({"prompt": "[V"}, "Cannot read the prompt"),
         ({"backbone": {"name": "pocket"}}, "weights_sha256"),
         ({"backbone": {"weights_sha256": "ab"}}, "backbone.name"),
+        ({"config": 5}, "config is 5; it must be an object"),
+        ({"config": {"views": "frsh"}}, 'config.views is "frsh"; it must be a whole number, 0 or'),
+        ({"config": {"words": 9, "epochs": 5}}, "words .k = 9. times interval"),
+        ({"learner": "else"}, "the learner 'else', which is not known here"),
     ],
 )
 def test_values_that_cannot_be(changes: dict[str, Any], said: str, run: Path) -> None:

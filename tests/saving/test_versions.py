@@ -80,7 +80,7 @@ def test_another_backbone_only_when_told(run: Path, pocket: Backbone) -> None:
     with pytest.raises(BackboneError, match="with weights 000000000000.*--any-backbone"):
         PromptClassifier.from_pretrained(run, pocket)
     loaded = PromptClassifier.from_pretrained(run, pocket, any_backbone=True)
-    assert loaded.config()["backbone"]["weights_sha256"] == pocket.weights_sha256
+    assert loaded.as_dict()["backbone"]["weights_sha256"] == pocket.weights_sha256
 
 
 def test_another_preprocessing_only_when_told(run: Path, pocket: Backbone) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ipl.training.history import TrainingHistory
 
 from ipl.backbone.clip import Backbone
 from ipl.learners.batch import Batch
@@ -17,7 +18,6 @@ from ipl.support.cache import Cache, key_of
 from ipl.support.errors import NotFiniteError
 from ipl.training import checkpoint as bookmark
 from ipl.training.checkpoint import Checkpoint
-from ipl.training.history import TrainingHistory
 from ipl.training.loop import train
 from ipl.training.views import BankedViews
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from ipl.training.fitting import Fitted, Trial, check_words, fit_learner, most_words, numbers_to_try
 
 from ipl.backbone.clip import Backbone
 from ipl.backbone.shots import LabelledFeatures
@@ -16,7 +17,6 @@ from ipl.datasets.dataset import Item
 from ipl.learners.recipe import Recipe
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.progress import Reporter
-from ipl.training.fitting import Fitted, Trial, check_words, fit_learner, most_words, numbers_to_try
 from ipl.words.pool import Pool
 from ipl.words.select import WordChoice
 

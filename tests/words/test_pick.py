@@ -12,7 +12,7 @@ from transformers import SiglipConfig, SiglipModel
 
 from ipl.backbone.clip import Backbone
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.classifier import PromptClassifier
+from ipl.classifier import PromptClassifier, select_words
 from ipl.datasets.dataset import Dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
@@ -22,7 +22,6 @@ from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer, check_room
-from ipl.classifier import select_words
 from ipl.words.selection import Selection
 
 POOL = Pool.from_words(Pool.bundled().words[::150], "test")

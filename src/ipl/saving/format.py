@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from ipl.learners.registry import known_learners
 from ipl.prompts.layout import PromptLayout
 from ipl.saving.card import model_card
 from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
@@ -84,6 +85,11 @@ def read_run(folder: Path) -> FitResult:
     except (OSError, ValueError, RecursionError) as error:
         raise SavedRunError(f"{folder / CONFIG} is damaged: {error}.") from None
     _check_config(folder / CONFIG, config)
+    if config["learner"] not in known_learners():
+        raise SavedRunError(
+            f"{folder} was made with the learner {config['learner']!r}, which is not known here; "
+            "import it first, or install the package that announces it (entry point ipl.learners)."
+        )
     try:
         tensors = load((folder / TENSORS).read_bytes())
     except (OSError, SafetensorError, ValueError) as error:

@@ -11,7 +11,7 @@ from ipl.backbone.clip import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.datasets.dataset import check_class_names
 from ipl.learners.learner import Learner
-from ipl.learners.registry import known_learners, learner_class
+from ipl.learners.registry import learner_class
 from ipl.support.errors import BackboneError, SavedRunError
 from ipl.training.result import FitResult
 
@@ -28,7 +28,6 @@ def find_backbone(
 
     `where` says where it is now: a name, a folder, or a loaded backbone; None is as saved.
     """
-    _check_learner(folder, saved)
     name, made_for = saved.backbone["name"], saved.backbone["weights_sha256"]
     try:
         backbone = (
@@ -61,16 +60,6 @@ def find_backbone(
                 "allow others with --any-backbone (any_backbone=True in Python)."
             )
     return backbone
-
-
-def _check_learner(folder: Path, saved: FitResult) -> None:
-    """Raises SavedRunError if the learner of a prompt is not known here."""
-    if saved.config.learner not in known_learners():
-        raise SavedRunError(
-            f"{folder} was made with the learner {saved.config.learner!r}, which is not known "
-            "here; import it first, or install the package that announces it (entry point "
-            "ipl.learners)."
-        )
 
 
 def restore(saved: FitResult, backbone: Backbone) -> Learner:

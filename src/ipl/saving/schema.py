@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ipl.config import settings
+
 SHOWN = 60  # characters of a wrong value
 
 
@@ -134,7 +136,7 @@ FIELDS: dict[str, Shape] = {
         "squash?": FLAG,
     },
     "classes": [TEXT],
-    "config?": {},  # checked as FitConfig checks it
+    "config?": {f"{s.name}?": Kind(s.allowed, s.accepts) for s in settings()},
     "alike?": FLAG,
     "training": TRAINING,
     "results": RESULTS,

@@ -21,7 +21,7 @@ from ipl.support.errors import IplError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint
 from ipl.training.loop import train
-from ipl.training.result import FitResult, TrainingHistory, Trial
+from ipl.training.result import FitResult, TrainingHistory, Trial, identity_of
 from ipl.training.views import make_views
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
@@ -102,11 +102,7 @@ def fit(
         recipe=recipe,
         prompt=learner.layout.readable(learner.words),
         words=learner.words,
-        backbone={
-            "name": backbone.name,
-            "weights_sha256": backbone.weights_sha256,
-            "precision": backbone.precision,
-        },
+        backbone=identity_of(backbone),
         preprocessing=backbone.preprocessing.as_dict(),
         classes=learner.prompts.class_names,
         trained_classes=learner.prompts.class_names,

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ipl._version import __version__
+from ipl.backbone.clip import Backbone
 from ipl.config import AUTO, FitConfig
 from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
@@ -198,9 +199,7 @@ class FitResult:
         history = training.get("history")
         return cls(
             config=FitConfig.from_dict(values.get("config") or _config_of_0_1(values), False),
-            recipe=Recipe(
-                **{f.name: training[f.name] for f in fields(Recipe) if f.name in training}
-            ),
+            recipe=Recipe(**_own_fields(Recipe, training)),
             prompt=values["prompt"],
             words=tuple(values["words"]),
             backbone=dict(values["backbone"]),
@@ -221,20 +220,29 @@ class FitResult:
         )
 
 
+def identity_of(backbone: Backbone) -> dict[str, Any]:
+    """Returns what a result says of a backbone: name, hash of its weights, precision."""
+    return {
+        "name": backbone.name,
+        "weights_sha256": backbone.weights_sha256,
+        "precision": backbone.precision,
+    }
+
+
 def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the config of a run that version 0.1.0 saved: it kept the settings here and there."""
-    training, selection = values["training"], values["selection"] or {}
-    config = {
+    tried = values["results"].get("words_tried", ())
+    return {
+        **_own_fields(FitConfig, values["selection"] or {}),
+        **_own_fields(FitConfig, values["training"]),
         "learner": values["learner"],
-        "words": len(values["words"]),
+        "words": AUTO if len(tried) > 1 else len(values["words"]),
         "placeholder": values["placeholder"],
         "backbone": values["backbone"]["name"],
         "precision": values["backbone"].get("precision", "fp32"),
     }
-    if len(values["results"].get("words_tried", ())) > 1:
-        config["words"] = AUTO
-    for block in (selection, training):
-        config |= {
-            f.name: block[f.name] for f in fields(FitConfig) if block.get(f.name) is not None
-        }
-    return config
+
+
+def _own_fields(kind: type[Recipe | FitConfig], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a dataclass's fields, as far as they are known."""
+    return {f.name: values[f.name] for f in fields(kind) if values.get(f.name) is not None}

@@ -1,0 +1,178 @@
+"""FitConfig: what it refuses and how it says so, and what is derived from it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ipl.backbone.clip import PRECISIONS
+from ipl.classifier import PromptClassifier, select_words
+from ipl.cli.config_options import config_options
+from ipl.config import FitConfig, field_name, names, settings, takes_settings
+from ipl.learners.recipe import PROTOCOLS
+from ipl.prompts.bound_prompts import PLACEHOLDERS
+from ipl.support.errors import ConfigError
+from ipl.words.modes import MODES
+from ipl.words.objective import EMBEDDINGS, PRESETS
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"views": "frsh"}, "views is 'frsh'; it must be a whole number, 0 or more, or fresh."),
+        ({"views": -1}, "views is -1; it must be a whole number, 0 or more, or fresh."),
+        ({"words": "many"}, "words is 'many'; it must be a whole number, 0 or more, or auto."),
+        ({"words": 1.5}, "words is 1.5; it must be a whole number, 0 or more, or auto."),
+        ({"words": True}, "words is True; it must be a whole number, 0 or more, or auto."),
+        ({"shots": 0}, "shots is 0; it must be a whole number, 1 or more."),
+        ({"lr": 0}, "lr is 0.0; it must be a number above 0."),
+        ({"lr": float("nan")}, "lr is nan; it must be a number above 0."),
+        ({"memory": -1.0}, "memory is -1.0; it must be a number above 0."),
+        ({"lambda_": -0.1}, "lambda is -0.1; it must be a number, 0 or more."),
+        ({"preset": "mine"}, "preset is 'mine'; it must be one of paper, reference."),
+        (
+            {"search": "slow"},
+            "search is 'slow'; it must be one of exact, exhaustive, screen, lazy.",
+        ),
+        ({"cache": "yes"}, "cache is 'yes'; it must be true or false."),
+        ({"backbone": None}, "backbone is None; it must be text."),
+        (
+            {"protocol": "mine"},
+            "protocol is 'mine'; it must be one of base-to-novel, cross-dataset.",
+        ),
+        ({"seed": 2**32}, "seed is 4294967296; it must be from 0 to 4294967295."),
+        ({"class_template": "x"}, "class_template is 'x'; it needs {} once, for the class name."),
+        ({"template": "x"}, "template is 'x'; it needs {cls} and {words} once each"),
+        ({"learner": "cop"}, "No learner is called 'cop'. Did you mean 'coop'"),
+        ({"depth": 2}, "depth is 2; coop has vectors in the first layer alone."),
+        ({"words": 3, "epochs": 10}, "words (k = 3) times interval (t = 10) is 30, more than"),
+        ({"words": "auto", "epochs": 5}, "words (k = 1) times interval (t = 10) is 10, more than"),
+    ],
+)
+def test_what_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        FitConfig(**values)
+    assert str(error.value).startswith(message)
+
+
+def test_a_long_value_is_not_repeated_whole() -> None:
+    with pytest.raises(ConfigError) as error:
+        FitConfig(preset="x" * 100_000)
+    assert len(str(error.value)) < 200
+
+
+def test_texts_that_are_numbers_become_numbers() -> None:
+    config = FitConfig.from_dict({"words": "2", "views": "0", "lr": "1e-3", "lambda": "0.5"})
+    assert (config.words, config.views, config.lr, config.lambda_) == (2, 0, 1e-3, 0.5)
+    assert FitConfig.from_dict({"words": "auto", "views": "fresh"}).words == "auto"
+    assert FitConfig(words=np.int64(2), lambda_=np.float32(0.5)) == FitConfig(words=2, lambda_=0.5)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(ConfigError, match="'epoch' is not a setting. Did you mean 'epochs'"):
+        FitConfig.from_dict({"epoch": 3})
+    assert FitConfig.from_dict({"of a later version": 3}, strict=False) == FitConfig()
+
+
+def test_values_go_through_json_and_back() -> None:
+    config = FitConfig(learner="maple", words="auto", depth=3, lr=0.1, no_names=True)
+    assert FitConfig.from_dict(json.loads(json.dumps(config.as_dict()))) == config
+
+
+def test_the_recipe_has_the_published_numbers_unless_others_are_given() -> None:
+    assert FitConfig().recipe.epochs == 100
+    assert FitConfig(words=0).recipe.epochs == 200
+    assert FitConfig(words=0, protocol="cross-dataset").recipe.epochs == 50
+    assert FitConfig(epochs=30, m=7).recipe.epochs == 30
+    assert FitConfig(epochs=30, m=7).recipe.m == 7
+
+
+def test_the_command_names_what_differs_from_the_defaults() -> None:
+    assert FitConfig().command("my images") == "ipl fit 'my images'"
+    config = FitConfig(learner="kgcoop", lambda_=0.2, cache=False, no_names=True, views="fresh")
+    assert config.options() == [
+        *("--learner", "kgcoop", "--lambda", "0.2", "--views", "fresh", "--no-names", "--no-cache")
+    ]
+
+
+def test_choices_are_those_of_the_rooms() -> None:
+    choices = {setting.name: setting.option.choices for setting in settings()}
+    assert choices["preset"] == PRESETS
+    assert choices["word_embedding"] == EMBEDDINGS
+    assert choices["search"] == tuple(MODES)
+    assert choices["placeholder"] == PLACEHOLDERS
+    assert choices["precision"] == tuple(PRECISIONS)
+    assert choices["protocol"] == PROTOCOLS
+
+
+def test_every_field_has_help_and_a_flag_of_its_own() -> None:
+    flags = [setting.flag for setting in settings() if setting.flag]
+    assert len(set(flags)) == len(flags)
+    assert all(setting.option.help.endswith(".") for setting in settings())
+    assert field_name("lambda") == "lambda_"
+
+
+def test_classifier_and_select_words_take_every_field() -> None:
+    parameters = inspect.signature(PromptClassifier).parameters
+    assert set(names()) <= set(parameters)
+    assert parameters["epochs"].default is None
+    assert parameters["lambda_"].default == 0.1
+    assert PromptClassifier.__doc__ is not None
+    for name in names():
+        assert f"    {name} : " in PromptClassifier.__doc__
+    chosen = inspect.signature(select_words).parameters
+    assert {"lambda_", "shots", "device"} <= set(chosen)
+    assert not {"epochs", "views", "learner"} & set(chosen)
+
+
+def test_takes_settings_keeps_what_a_function_names_itself() -> None:
+    @takes_settings("data")
+    def function(shots: int = 3, **settings: Any) -> dict[str, Any]:
+        """Does nothing.
+
+        Parameters
+        ----------
+        shots : int
+            Own.
+        **settings
+        """
+        return {"shots": shots, **settings}
+
+    assert inspect.signature(function).parameters["shots"].default == 3
+    assert "seed : int, default 1\n            Draws the shots" in str(function.__doc__)
+    assert "**settings" not in str(function.__doc__)
+
+
+@pytest.mark.parametrize("unset", [False, True])
+def test_options_of_a_command(unset: bool) -> None:
+    app, seen = typer.Typer(), list[dict[str, Any]]()
+
+    @app.command()
+    @config_options(unset=unset)
+    def command(settings: dict[str, Any], more: int = typer.Option(1)) -> None:
+        assert more == 1
+        seen.append(settings)
+
+    runner = CliRunner()
+    assert runner.invoke(app, []).exit_code == 0
+    assert runner.invoke(app, ["--no-cache", "--lambda", "0.3", "--words", "auto"]).exit_code == 0
+    default, given = seen
+    assert FitConfig.from_dict(default) == FitConfig()
+    assert (default == {}) == unset
+    assert (given["cache"], given["lambda_"], given["words"]) == (False, 0.3, "auto")
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    code = (
+        "import ipl.config, sys; print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
