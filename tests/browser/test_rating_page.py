@@ -23,6 +23,7 @@ from tests.helpers.ratings import write_small_study
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
+pytestmark = pytest.mark.browser
 WORDS = 9
 MEANINGS = ("not at all", "hardly", "somewhat", "quite", "very")
 Open = Callable[..., "Page"]

@@ -19,6 +19,7 @@ from tests.helpers.page_measures import PHONE, broken_images, contrasts, overflo
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.browser
 MakeRun = Callable[..., Path]
 OpenPage = Callable[..., "Page"]
 

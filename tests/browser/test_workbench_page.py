@@ -21,6 +21,7 @@ from ipl_scenes import draw
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.browser
 Open = Callable[..., "Page"]
 SERVER = Path(__file__).parents[1] / "helpers" / "workbench_server.py"
 LONG = "500"

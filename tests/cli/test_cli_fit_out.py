@@ -115,6 +115,7 @@ def test_a_link_to_a_folder_stays_a_link(fit: Call, images: Call, home: Path) ->
     assert (home / "link").is_symlink()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("failing", [1, 2, 3, 4, 5])
 def test_a_full_disk_leaves_the_earlier_run(
     failing: int,
@@ -142,6 +143,7 @@ def test_a_full_disk_leaves_the_earlier_run(
     assert _tree(home) == before
 
 
+@pytest.mark.faults
 def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
     fit: Call, images: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,8 @@ from ipl.support.cache import Cache, key_of
 from ipl.support.errors import IplError
 from tests.helpers.cache import ARRAYS, FACTS, KEY, PART, Ear, entry_path, refuse, same, sealed
 
+pytestmark = pytest.mark.faults
+
 # -- damage ---------------------------------------------------------------------------------------
 
 
