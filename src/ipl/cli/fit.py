@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from ipl.cli import options as common
 from ipl.cli.options import as_number, out, own_pool, print_json, stopping, typed
+from ipl.display.table import Styled, Table
 from ipl.support.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ipl.classifier import PromptClassifier
 
 
 def fit(
@@ -62,7 +69,6 @@ def fit(
     """Learn a prompt from a few images per class and save it."""
     from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
-    from ipl.cli.fit_report import fit_report
     from ipl.datasets.readers import read_dataset
     from ipl.saving.format import check_target
     from ipl.support.progress import Reporter
@@ -134,3 +140,43 @@ def _free_folder(name: str) -> Path:
     first = Path("ipl-runs") / clean
     numbered = (first.with_name(f"{clean}-{number}") for number in range(2, 10_000))
     return first if not first.exists() else next(path for path in numbered if not path.exists())
+
+
+def fit_report(classifier: PromptClassifier) -> Group:
+    """Returns accuracies, words with their gains and the prompt as a line of text."""
+    from ipl.words.selection import words_table
+
+    results: dict[str, Any] = classifier.results_
+    lines = [
+        f"Accuracy on {classifier.training_['images']} training images: "
+        f"{100 * results['train_accuracy']:.1f} %"
+    ]
+    if results["held_out_accuracy"] is None:
+        lines.append("Held-out accuracy: not measured, no readable image was left for it")
+    else:
+        lines.append(
+            f"Accuracy on {results['held_out_images']} held-out images: "
+            f"{100 * results['held_out_accuracy']:.1f} %"
+        )
+    parts: list[Group | Text] = [Text("\n".join(lines)), Text("")]
+    trials = results.get("words_tried", ())
+    if len(trials) > 1:
+        parts += [_trials_table(trials, len(classifier.words_)).to_terminal(), Text("")]
+    if classifier.selection_ is not None:
+        parts += [words_table(classifier.selection_).to_terminal(), Text("")]
+        if not classifier.selection_.certified:
+            search = classifier.selection_.search
+            parts += [Text(f"Approximate ({search}): another word may be better."), Text("")]
+    parts.append(Text.assemble("Prompt: ", (classifier.prompt_, "bold")))
+    return Group(*parts)
+
+
+def _trials_table(trials: list[dict[str, Any]], taken: int) -> Table:
+    """Returns a table of the numbers of words that were trained with, the one taken marked."""
+    numbers = ["words", "training accuracy", "loss"]
+    rows: list[list[str]] = []
+    for trial in trials:
+        row = [str(trial["words"]), f"{100 * trial['accuracy']:.1f} %", f"{trial['loss']:.4f}"]
+        best = trial["words"] == taken
+        rows.append([Styled(cell, "bold") for cell in (*row, "taken")] if best else [*row, ""])
+    return Table([*numbers, ""], rows, numbers=numbers)

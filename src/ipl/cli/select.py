@@ -49,7 +49,7 @@ def select(
     from ipl.support.progress import Reporter
     from ipl.words.modes import Search, Start
     from ipl.words.select import select_words
-    from ipl.words.tables import selection_report
+    from ipl.words.selection import selection_report
 
     reporter = Reporter(quiet=quiet)
     how = Search(search, shortlist, recall)
