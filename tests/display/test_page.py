@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ipl.display.html import as_html
 
 from ipl.display.document import (
     Code,
@@ -20,7 +21,6 @@ from ipl.display.document import (
     Thumb,
     make_table,
 )
-from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
 from ipl.display.plots import Bar, Series, Strip, bars, heat, lines, strips, ticks
 from tests.helpers.page_check import Page, check_page

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ipl.backbone.clip import Backbone
-from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
+from ipl.display.page import as_html
 from ipl.explain.analysis import ReportSettings, analyse_run
 from ipl.explain.comparison import compare_runs
 from ipl.explain.comparison_document import comparison_document, comparison_values

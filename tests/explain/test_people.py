@@ -8,8 +8,8 @@ from io import StringIO
 from rich.console import Console
 
 from ipl.display.document import Document, Section
-from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
+from ipl.display.page import as_html
 from ipl.explain.ratings.results import RatingResults, results
 from ipl.explain.ratings_section import people_section
 from ipl.explain.ratings_table import ratings_report, ratings_values
