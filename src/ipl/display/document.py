@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ipl.display.table import Table
+from ipl.display.table import Table as Table  # callers of make_table import both from here
 
 
 @dataclass(frozen=True)

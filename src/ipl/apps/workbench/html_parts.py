@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from ipl.display.table import Table
+from ipl.display.document import Table
 from ipl.prompts.layout import prompt_pieces
 
 

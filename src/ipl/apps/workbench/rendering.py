@@ -10,10 +10,10 @@ from ipl.apps.workbench.fit_thread import FitThread
 from ipl.apps.workbench.image_classes import ClassImages, ImageClasses
 from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.word_gain import GainInRun
+from ipl.display.document import Table
 from ipl.display.document import make_table as make
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
-from ipl.display.table import Table
 from ipl.learners.registry import learner_class
 from ipl.training.history import EpochRecord
 from ipl.words.selection import Selection
