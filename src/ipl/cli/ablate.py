@@ -89,8 +89,10 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    place = RunEnvironment(str(data), device, memory, not no_cache)
-    result = carry_out(planned.runs, save_to, place, engine, jobs, address, retry_failed, reporter)
+    environment = RunEnvironment(str(data), device, memory, not no_cache)
+    result = carry_out(
+        planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
+    )
     records, warnings = read_results([save_to])
     for warning in warnings:
         reporter.warn(warning)
