@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from ipl.backbone.clip import Backbone
 from ipl.words.greedy import _rising, greedy_search
@@ -16,13 +15,7 @@ from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer
-from ipl.words.selection import (
-    RankedWord,
-    Selection,
-    SelectionStep,
-    selection_report,
-    words_table,
-)
+from ipl.words.selection import RankedWord, Selection, SelectionStep
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "heather", "phone", "pile", "social"), "test")
 NEW_OF_A_STEP = ("certified", "compared", "rising", "recalled")
@@ -170,27 +163,3 @@ def test_recall_and_certified_are_over_all_steps(three: Selection) -> None:
     guessed = replace(three, steps=(three.steps[0], replace(three.steps[1], certified=False)))
     assert not guessed.certified
     assert guessed.first(1).certified
-
-
-def test_the_table_has_a_row_for_each_word_and_one_for_none(three: Selection) -> None:
-    table = words_table(three)
-    columns = ("word", "gain", "utility", "redundancy", "loss after", "next best")
-    assert table.columns == columns
-    assert table.numeric == (False, True, True, True, True, False)
-    assert [row[0] for row in table.rows] == ["(none)", *three.words]
-    assert table.rows[0][4] == f"{three.loss_without_words:.4f}"
-    assert table.rows[1] == ("furry", "+1.5000", "+2.0000", "0.2500", "1.0000", "other, last")
-
-
-def test_the_report_says_what_was_proved(three: Selection) -> None:
-    def text(selection: Selection) -> str:
-        console = Console(width=200, color_system=None, highlight=False)
-        with console.capture() as captured:
-            console.print(selection_report(selection))
-        return captured.get()
-
-    assert "Proved (" in text(three)
-    assert f"gain = utility - {three.lambda_:g} * redundancy" in text(three)
-    guessed = replace(three, steps=(replace(three.steps[0], certified=False),))
-    assert "Another word may be better." in text(guessed)
-    assert text(replace(three, steps=())) == "No words were asked for.\n"
