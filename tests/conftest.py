@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
@@ -23,6 +24,22 @@ WORDS = (
     *("night", "storm", "quiet", "ancient"),
 )
 RECIPE = {"epochs": 2, "interval": 1, "views": 0, "cache": False}
+
+pytest.register_assert_rewrite("tests.helpers")
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: a thread for each
+    os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
+    torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what needs a GPU where there is none, and puts files with slow tests first."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+    if "PYTEST_XDIST_WORKER" in os.environ:  # so that no worker waits for a long file in the end
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,7 @@ import huggingface_hub
 import pytest
 from PIL import ExifTags, Image
 
-import ipl.backbone
+import ipl.backbone.loading
 import ipl.classifier
 import ipl.saving.restore
 from ipl import PromptClassifier
@@ -44,8 +44,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def upload(*, repo_id: str, folder_path: Path, **_: Any) -> None:
         shutil.copytree(folder_path, away / repo_id, dirs_exist_ok=True)
 
-    load = cache(ipl.backbone.load_backbone)  # it is frozen
-    for room in (ipl.backbone, ipl.classifier, ipl.saving.restore):
+    load = cache(ipl.backbone.loading.load_backbone)  # it is frozen
+    for room in (ipl.backbone.loading, ipl.classifier, ipl.saving.restore):
         monkeypatch.setattr(room, "load_backbone", load)
     monkeypatch.setattr(hub, "hub_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "create_repo", lambda name, **_: f"https://hub/{name}")

@@ -20,7 +20,7 @@ from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer
 from ipl.words.selection import Selection
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+pytestmark = pytest.mark.gpu
 DEVICE = "cuda"
 TOLERANCE = {torch.float32: 3e-3, torch.float16: 4e-3}  # fp32: Triton multiplies in TF32
 NAMES = ["cat", "starry night", "siamese cat with a very long name", "ox"]

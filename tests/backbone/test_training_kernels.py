@@ -9,7 +9,7 @@ import torch
 
 from ipl.backbone.shared_prefix import Shape, attend_plainly
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+pytestmark = pytest.mark.gpu
 SHAPES = [
     Shape(groups=1, shared=1, each=1, own=1, heads=2),
     Shape(groups=1, shared=5, each=7, own=3, heads=8),

@@ -1,17 +1,32 @@
-"""Ablations: levels summed up from the records of their own runs, gaps told."""
+"""Ablations: levels summarised from the records of their runs, as tables and a plot."""
 
 from __future__ import annotations
 
+import csv
+import json
+import re
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import pytest
-from recorded import record, record_of, write_records
+from PIL import Image
 
-from ipl.bench.ablation import ABLATIONS, AXES, Ablation, sum_up
+from ipl.bench.ablation import (
+    ABLATIONS,
+    AXES,
+    COLUMNS,
+    Ablation,
+    ablation_table,
+    ablation_to_csv,
+    ablation_to_values,
+    plot_ablation,
+    summarize_ablation,
+)
 from ipl.bench.recipe import Planned, plan_runs, read_recipe
 from ipl.bench.tables.cells import AVERAGE
 from ipl.bench.tables.results import read_results
 from ipl.support.errors import DataError
+from tests.helpers.records import record, record_of, write_records
 
 
 def plan(tmp_path: Path, name: str = "k", **settings: object) -> Planned:
@@ -19,70 +34,70 @@ def plan(tmp_path: Path, name: str = "k", **settings: object) -> Planned:
     return plan_runs(read_recipe(f"ablations/{name}").override(chosen), tmp_path, tmp_path)
 
 
-def done(planned: Planned, folder: Path, skip: int = 0) -> Ablation:
+def summarized(planned: Planned, folder: Path, skip: int = 0) -> Ablation:
     """Returns the ablation with accuracies that tell level, dataset and seed."""
     records = []
-    for place, (_, runs) in enumerate(planned.levels):
+    for index, (_, runs) in enumerate(planned.levels):
         for run in runs:
-            base = 0.5 + 0.01 * place + 0.001 * run.seed + 0.1 * (run.dataset == "eurosat")
+            base = 0.5 + 0.01 * index + 0.001 * run.seed + 0.1 * (run.dataset == "eurosat")
             records.append(record_of(run, {"base": base, "novel": 0.4}))
     write_records(folder, record("dtd"), *records[skip:])  # another run in the folder is not ours
-    return sum_up("k", planned, read_results([folder])[0])
+    return summarize_ablation("k", planned, read_results([folder])[0])
 
 
 def test_every_level_has_its_numbers(tmp_path: Path) -> None:
-    ablation = done(plan(tmp_path), tmp_path / "out")
+    ablation = summarized(plan(tmp_path), tmp_path / "out")
     assert ablation.datasets == ("oxford_pets", "eurosat", AVERAGE)
     rows = ablation.of(AVERAGE)
     assert [row.level.value for row in rows] == [1, 2, 3, 4, 5, 6]
-    for place, row in enumerate(rows):
-        assert row.entry.numbers["base"].mean == pytest.approx(55.15 + place)
-        assert row.entry.numbers["base"].std == pytest.approx(0.1 / 2**0.5)
-        assert row.entry.gaps == ()
+    for index, row in enumerate(rows):
+        assert row.cell.numbers["base"].mean == pytest.approx(55.15 + index)
+        assert row.cell.numbers["base"].std == pytest.approx(0.1 / 2**0.5)
+        assert row.cell.gaps == ()
     assert ablation.common["backbone"] == "pocket"
     assert "words" not in ablation.common
 
 
-def test_runs_without_a_record_are_told(tmp_path: Path) -> None:
-    ablation = done(plan(tmp_path), tmp_path / "out", skip=1)
+def test_runs_without_a_record_are_gaps(tmp_path: Path) -> None:
+    ablation = summarized(plan(tmp_path), tmp_path / "out", skip=1)
     first = next(row for row in ablation.of("eurosat") if row.level.value == 1)
-    assert first.entry.gaps == ("1 of 2 seeds (not run: seed 1)",)
-    assert ablation.of("oxford_pets")[0].entry.gaps == ()
+    assert first.cell.gaps == ("1 of 2 seeds (not run: seed 1)",)
+    assert ablation.of("oxford_pets")[0].cell.gaps == ()
 
 
 def test_nothing_done(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="None of the ablation's runs is done"):
-        sum_up("k", plan(tmp_path), [])
+        summarize_ablation("k", plan(tmp_path), [])
     planned = plan(tmp_path)
     failed = {**record_of(planned.runs[0], {}), "status": "failed", "error": "The disk is full."}
     results, _ = read_results([write_records(tmp_path / "out", failed)])
     with pytest.raises(DataError, match=r"nothing to show\. The first failed: The disk is full\."):
-        sum_up("k", planned, results)
+        summarize_ablation("k", planned, results)
 
 
 def test_several_learners_and_none_without_words_is_lost(tmp_path: Path) -> None:
     planned = plan(tmp_path, "interval", learners="coop,kgcoop", words="0,2")
     records = [record_of(run, {"base": 0.5, "novel": 0.4}) for run in planned.runs]
     folder = write_records(tmp_path / "out", *records)
-    ablation = sum_up("interval", planned, read_results([folder])[0])
+    ablation = summarize_ablation("interval", planned, read_results([folder])[0])
     methods = list(dict.fromkeys(row.method for row in ablation.of(AVERAGE)))
     assert methods == ["CoOp", "CoOp + IPL", "KgCoOp", "KgCoOp + IPL"]
     # Without words the interval changes nothing: one run stands at every level.
     assert len(records) == len({r["id"] for r in records}) == 2 * 2 * 2 * (1 + 7)
 
 
-def test_across_data_sets(tmp_path: Path) -> None:
+def test_across_datasets(tmp_path: Path) -> None:
     settings = {"protocol": "cross-dataset", "source": "caltech101", "words": 1}
     planned = plan(tmp_path, "interval", **settings)
     scores = {"caltech101": 0.9, "eurosat": 0.4, "oxford_pets": 0.6}
     folder = write_records(tmp_path / "out", *(record_of(run, scores) for run in planned.runs))
-    ablation = sum_up("interval", planned, read_results([folder])[0])
+    ablation = summarize_ablation("interval", planned, read_results([folder])[0])
     assert ablation.source == "caltech101"
-    assert {row.entry.numbers["accuracy"].mean for row in ablation.of(AVERAGE)} == {50.0}
+    assert {row.cell.numbers["accuracy"].mean for row in ablation.of(AVERAGE)} == {50.0}
 
 
 def test_every_ablation_has_a_name_for_its_axis() -> None:
-    assert set(ABLATIONS) == set(AXES)
+    assert set(ABLATIONS) == set(AXES) == set(COLUMNS)
 
 
 def test_whether_levels_chose_the_same_words(tmp_path: Path) -> None:
@@ -92,6 +107,85 @@ def test_whether_levels_chose_the_same_words(tmp_path: Path) -> None:
         for run in planned.runs
     ]
     folder = write_records(tmp_path / "out", *records)
-    assert sum_up("penalty", planned, read_results([folder])[0]).same_words
+    assert summarize_ablation("penalty", planned, read_results([folder])[0]).same_words
     write_records(folder, {**records[-1], "chosen": ["another"]})
-    assert not sum_up("penalty", planned, read_results([folder])[0]).same_words
+    assert not summarize_ablation("penalty", planned, read_results([folder])[0]).same_words
+
+
+def recorded_ablation(tmp_path: Path, name: str, **settings: object) -> Ablation:
+    tmp_path.mkdir(exist_ok=True)
+    chosen = {"datasets": "eurosat,oxford_pets", "seeds": "1,2", "backbone": "pocket", **settings}
+    planned = plan_runs(read_recipe(f"ablations/{name}").override(chosen), tmp_path, tmp_path)
+    records = [
+        record_of(run, {"base": 0.6 + 0.05 * run.seed, "novel": 0.3 + 0.01 * index})
+        for index, (_, runs) in enumerate(planned.levels)
+        for run in runs
+    ]
+    folder = write_records(tmp_path / "out", *records[:-1])  # the last run is missing
+    return summarize_ablation(name, planned, read_results([folder])[0])
+
+
+def test_the_table(tmp_path: Path) -> None:
+    table = ablation_table(recorded_ablation(tmp_path, "interval"))
+    assert table.columns == ("dataset", "method", "t", "base", "novel", "HM", "seeds")
+    assert [len(section) for section in table.sections] == [7, 7, 7]
+    assert table.sections[2][0] == (
+        *("average", "CoOp + IPL", "5"),
+        *("67.50 ± 3.54", "30.00 ± 0.00", "41.54 ± 0.67", "2"),
+    )
+    assert table.sections[0][-1][-1] == "1 [1]"
+    assert table.footnotes[0] == "1 of 2 seeds (not run: seed 2)"
+    assert "pocket, 16 shots" in table.caption
+    assert "| eurosat |" in table.to_markdown()
+
+
+def test_the_papers_penalty_is_named_with_its_setting(tmp_path: Path) -> None:
+    # No words are in the records: they are the same.
+    trained, same, note = ablation_table(recorded_ablation(tmp_path, "penalty")).notes
+    assert "PocketCLIP (pocket) was itself trained" in trained
+    assert same == "Every level chose the same words: it makes no difference here."
+    assert "CLIP ViT-B/16, CoOp + IPL, eleven datasets" in note
+    assert "without the penalty novel 66.85, HM 73.45; with 0.1" in note
+    other = recorded_ablation(tmp_path / "t", "interval", backbone="other")
+    assert ablation_table(other).notes == []
+
+
+def test_for_programs(tmp_path: Path) -> None:
+    ablation = recorded_ablation(tmp_path, "penalty")
+    rows = list(csv.DictReader(StringIO(ablation_to_csv(ablation))))
+    assert len(rows) == 18
+    assert [row["penalty"] for row in rows if row["dataset"] == "average"][:2] == ["0", "0.1"]
+    assert float(rows[0]["base"]) == pytest.approx(67.5)
+    values = json.loads(json.dumps(ablation_to_values(ablation), allow_nan=False))
+    assert values["ablation"] == "penalty"
+    assert values["rows"][0]["numbers"]["novel"]["mean"] == pytest.approx(30)
+
+
+@pytest.mark.parametrize(
+    ("name", "ticks"),
+    [
+        ("penalty", ["0", "0.1", "0.5"]),
+        ("template", ["focusing", "showcasing", "emphasis"]),
+        ("pool", ["bundled", "no-names"]),
+    ],
+)
+def test_the_plot(name: str, ticks: list[str], tmp_path: Path) -> None:
+    ablation = recorded_ablation(tmp_path, name, words="0,1", learners="coop,kgcoop")
+    files = plot_ablation(ablation)
+    assert set(files) == {"svg", "png"}
+    image = Image.open(BytesIO(files["png"]))
+    assert image.width > 1500
+    texts = re.findall(r"<!-- (.*?) -->", files["svg"].decode())
+    assert {*ticks, "accuracy in %", ablation.axis} <= set(texts)
+    assert texts.count("CoOp + IPL") == 1  # the legend
+    assert {"base classes", "novel classes", "harmonic mean"} <= set(texts)
+
+
+def test_one_method_needs_no_legend(tmp_path: Path) -> None:
+    ablation = recorded_ablation(tmp_path, "interval")
+    svg = plot_ablation(ablation)["svg"]
+    texts = re.findall(r"<!-- (.*?) -->", svg.decode())
+    assert plot_ablation(ablation)["svg"] == svg  # the same numbers, the same file
+    assert "CoOp + IPL" not in texts
+    title = "CoOp + IPL, average of 2 datasets, pocket, 16 shots: "
+    assert title + "mean and standard deviation of 1 to 2 seeds" in texts

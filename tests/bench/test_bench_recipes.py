@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recorded import record_of, write_records
 
 from ipl.bench.recipe import (
     BenchRecipe,
@@ -17,9 +16,10 @@ from ipl.bench.recipe import (
 )
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
-from ipl.bench.tables.paper_comparison import why_not
+from ipl.bench.tables.paper_comparison import setting_differences
 from ipl.bench.tables.results import read_results
 from ipl.support.errors import ConfigError
+from tests.helpers.records import record_of, write_records
 
 FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
 OWN = """
@@ -72,7 +72,7 @@ def test_a_row_has_the_papers_settings(name: str, tmp_path: Path) -> None:
     accuracy = {"base": 0.5, "novel": 0.5, "imagenet": 0.5}
     folder = write_records(tmp_path, *(record_of(run, accuracy) for run in runs))
     for result in read_results([folder])[0]:
-        assert why_not(result) == [], result.id
+        assert setting_differences(result) == [], result.id
 
 
 def test_the_number_of_words_is_the_papers(tmp_path: Path) -> None:

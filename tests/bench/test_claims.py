@@ -18,7 +18,10 @@ from ipl.bench.run import Run
 from ipl.support.errors import IplError
 
 Runs = Callable[..., tuple[Run, ...]]
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by forking")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by forking"),
+]
 
 
 class Slow:

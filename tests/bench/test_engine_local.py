@@ -70,6 +70,7 @@ def _kill_a_worker() -> None:
     raise AssertionError("no worker process found")
 
 
+@pytest.mark.faults
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="finds processes in /proc")
 def test_a_worker_that_is_killed_costs_its_run_and_no_other(
     runs: Runs, place: RunEnvironment, tmp_path: Path
@@ -88,6 +89,7 @@ def test_a_worker_that_is_killed_costs_its_run_and_no_other(
         assert there[name] == here[name]  # the numbers of this process
 
 
+@pytest.mark.faults
 def test_the_last_words_of_a_worker_are_kept(
     runs: Runs, place: RunEnvironment, tmp_path: Path, stand_in: Callable[[str], None]
 ) -> None:

@@ -123,6 +123,7 @@ def test_without_ray_the_extra_is_named(
         make_engine("ray", place)
 
 
+@pytest.mark.faults
 def test_a_node_dies_and_every_record_is_complete_and_none_twice(
     cluster: Any, runs: Runs, place: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

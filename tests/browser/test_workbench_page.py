@@ -21,8 +21,9 @@ from ipl_scenes import draw
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.browser
 Open = Callable[..., "Page"]
-SERVER = Path(__file__).with_name("workbench_server.py")
+SERVER = Path(__file__).parents[1] / "helpers" / "workbench_server.py"
 LONG = "500"
 
 

@@ -12,6 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+pytestmark = pytest.mark.faults
+
 Call = Callable[..., Any]
 
 

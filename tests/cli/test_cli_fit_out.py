@@ -31,7 +31,7 @@ def test_a_saved_run_is_refused_before_training(
     data = images(beach=2, castle=2)
     shutil.copytree(saved_run, home / "run")
     before = _tree(home)
-    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    monkeypatch.setattr("ipl.backbone.loading.load_backbone", _must_not_run)
     message = fit(data, "--out", home / "run").error
     assert str(home / "run") in message
     assert "already" in message
@@ -74,7 +74,7 @@ def test_out_that_is_something_else_is_refused_before_training(
         (home / "out").mkdir()
         (home / "out" / "thesis.txt").write_text("mine")
     before = _tree(home)
-    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    monkeypatch.setattr("ipl.backbone.loading.load_backbone", _must_not_run)
     assert str(home / "out") in fit(data, "--out", home / "out", *overwrite).error
     assert _tree(home) == before
 
@@ -83,7 +83,7 @@ def test_out_below_a_file_is_refused_before_training(
     images: Call, refused: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = images(beach=2, castle=2)
-    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    monkeypatch.setattr("ipl.backbone.loading.load_backbone", _must_not_run)
     assert "0.png" in refused(data, "--out", data / "beach" / "0.png" / "run")
 
 
@@ -92,7 +92,7 @@ def test_out_that_cannot_be_written_is_refused_before_training(
 ) -> None:
     data = images(beach=2, castle=2)
     (home / "locked").mkdir()
-    monkeypatch.setattr("ipl.backbone.load_backbone", _must_not_run)
+    monkeypatch.setattr("ipl.backbone.loading.load_backbone", _must_not_run)
     real = os.access  # root may write anywhere, so the answer is given here
     monkeypatch.setattr(
         os, "access", lambda p, mode, **k: "locked" not in str(p) and real(p, mode, **k)
@@ -115,6 +115,7 @@ def test_a_link_to_a_folder_stays_a_link(fit: Call, images: Call, home: Path) ->
     assert (home / "link").is_symlink()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("failing", [1, 2, 3, 4, 5])
 def test_a_full_disk_leaves_the_earlier_run(
     failing: int,
@@ -142,6 +143,7 @@ def test_a_full_disk_leaves_the_earlier_run(
     assert _tree(home) == before
 
 
+@pytest.mark.faults
 def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
     fit: Call, images: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def test_copy(ipl: Call, home: Path) -> None:
     done = ipl("recipe", "copy", "domain/coop", home / "mine.yaml")
     assert "--recipe" in done.out
     assert (home / "mine.yaml").read_text() == ipl("recipe", "show", "domain/coop").out
-    assert "is there already" in ipl("recipe", "copy", "domain/maple", home / "mine.yaml").error
+    assert "already exists" in ipl("recipe", "copy", "domain/maple", home / "mine.yaml").error
     ipl("recipe", "copy", "domain/maple", home / "mine.yaml", "--overwrite")
     assert "learners: maple" in (home / "mine.yaml").read_text()
 

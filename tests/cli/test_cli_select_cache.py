@@ -34,9 +34,9 @@ class Ear(Reporter):
 @pytest.fixture
 def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes any look at a prompt or at an image a failure."""
-    for place in ("ipl.words.CandidateScorer.features", "ipl.words.CandidateScorer.loss",
-                  "ipl.backbone.Backbone.encode_image"):  # fmt: skip
-        monkeypatch.setattr(place, _must_not_run)
+    for method in ("features", "loss"):
+        monkeypatch.setattr(f"ipl.words.scorer.CandidateScorer.{method}", _must_not_run)
+    monkeypatch.setattr("ipl.backbone.clip.Backbone.encode_image", _must_not_run)
 
 
 def _must_not_run(*_: Any, **__: Any) -> None:

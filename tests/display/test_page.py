@@ -1,13 +1,14 @@
-"""Pages and Markdown of a document: well formed, escaped, the same facts."""
+"""Pages: a document as HTML and Markdown is well formed, escaped and complete."""
 
 from __future__ import annotations
 
-import re
+from typing import get_args
 
 import pytest
-from page_check import Page, check_page
+from jinja2 import UndefinedError
 
 from ipl.display.document import (
+    Block,
     Code,
     Document,
     Figure,
@@ -16,14 +17,16 @@ from ipl.display.document import (
     Heading,
     Paragraph,
     Piece,
+    Prompts,
     Section,
-    Table,
     Thumb,
     make_table,
 )
-from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
-from ipl.display.plots import Bar, Series, Strip, bars, heat, lines, strips, ticks
+from ipl.display.page import as_html, render
+from ipl.display.plots import Bar, bars
+from ipl.display.table import Table
+from tests.helpers.page_check import Page, check_page
 
 NASTY = '<script>alert("x")</script> & \'*_|'
 
@@ -73,6 +76,37 @@ def test_a_heading_stays_with_what_follows_it() -> None:
         assert inside.count("What follows.") == kept
 
 
+def test_every_kind_of_block_is_written() -> None:
+    table = make_table("The caption", ("name", "value"), [["a", "1"]])
+    figure = Figure("The figure", bars([Bar("a", 1.0, "1")], "A bar"), None)
+    gallery = Gallery("The gallery", (Thumb("data:image/png;base64,", "a", "b"),))
+    blocks = {
+        Paragraph: (Paragraph("The paragraph"), "The paragraph"),
+        Code: (Code("ipl fit"), "fit"),
+        Table: (table, "The caption"),
+        Figure: (figure, "The figure"),
+        Figures: (Figures((figure,), table), "The caption"),
+        Gallery: (gallery, "The gallery"),
+        Heading: (Heading("The heading"), "The heading"),
+        Prompts: (Prompts((("seed 1", (Piece("word", "furry"),)),)), "furry"),
+    }
+    assert set(blocks) == set(get_args(Block))
+    for kind, (block, text) in blocks.items():
+        document = Document("t", "s", (), (), (), (Section("one", "One", (block,)),), "f")
+        assert text in "".join(Page(as_html(document)).text), kind
+        if kind is not Figure:  # Markdown has no drawings
+            assert text in as_markdown(document), kind
+
+
+def test_markdown_has_the_same_cells() -> None:
+    text = as_markdown(_document())
+    assert all(line.startswith("    ") for line in text.splitlines() if "<script>" in line)
+    assert text.count("| b | \N{MINUS SIGN}2 % |") == 5
+    lines_of_table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {line.replace("\\|", "").count("|") for line in lines_of_table} == {3}
+    assert "| --- | ---: |" in text
+
+
 def test_light_dark_and_paper() -> None:
     text = as_html(_document())
     assert "@media (prefers-color-scheme: dark)" in text
@@ -104,64 +138,7 @@ def test_contrast_of_text_is_enough(scheme: int) -> None:
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, paper)
 
 
-def test_markdown_has_the_same_cells() -> None:
-    text = as_markdown(_document())
-    assert all(line.startswith("    ") for line in text.splitlines() if "<script>" in line)
-    assert text.count("| b | \N{MINUS SIGN}2 % |") == 5
-    lines_of_table = [line for line in text.splitlines() if line.startswith("| ")]
-    assert {line.replace("\\|", "").count("|") for line in lines_of_table} == {3}
-    assert "| --- | ---: |" in text
-
-
-def test_a_crooked_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="a row of 1 in 2"):
-        Table("t", ("a", "b"), (("1",),))
-
-
-def test_drawings_are_well_formed_at_their_edges() -> None:
-    drawn = [
-        bars([], "none"),
-        bars([Bar("a", -1.0, "-1"), Bar("b", 2.0, "2", 0)], "two"),
-        lines([Series("a", ((0.0, 1.0),))], "one point", "x", "y"),
-        lines([Series("a", ((0.0, None), (1.0, 2.0))), Series("b", ())], "gaps", "x", "y"),
-        strips([Strip("a", (), 1.0)], "alone", "x"),
-        strips([Strip("a", (1.0, 1.0), 1.0)], "same", "x"),
-        heat([[2, 0], [1, 1]], ("a" * 40, "<b>"), "two"),
-    ]
-    for svg in drawn:
-        page = Page(svg)
-        assert "nan" not in svg
-        assert page.of("svg")[0]["aria-label"]
-
-
-def test_a_name_that_arrives_late_stays_inside() -> None:
-    line = [Series("a", ((1.0, 2.0), (2.0, 1.0)))]
-    svg = lines(line, "x", "x", "y", arrivals=[(1.0, "early"), (2.0, "late")])
-    anchors = {t: a["text-anchor"] for t in ("early", "late") for a in _texts(svg, t)}
-    assert anchors == {"early": "start", "late": "end"}
-    legend = bars([Bar("a", 1, "1", 2)], "x", legend=[("what orange is", 2)])
-    assert len(Page(legend).of("rect")) == 2
-    assert _texts(legend, "what orange is")
-
-
-def _texts(svg: str, said: str) -> list[dict[str, str]]:
-    """Returns the attributes of the texts that say this."""
-    found = re.findall(rf"<text ([^>]*)>{said}</text>", svg)
-    return [dict(re.findall(r'([\w-]+)="([^"]*)"', one)) for one in found]
-
-
-def test_bars_are_as_long_as_their_values() -> None:
-    widths = [
-        float(r["width"] or 0)
-        for r in Page(bars([Bar("a", 1, "1"), Bar("b", 4, "4")], "x")).of("rect")
-    ]
-    assert widths[1] == pytest.approx(4 * widths[0], abs=0.2)
-    shared = Page(bars([Bar("a", 1, "1")], "x", most=4)).of("rect")
-    assert float(shared[0]["width"] or 0) == pytest.approx(widths[0], abs=0.1)
-
-
-def test_ticks_are_round_and_inside() -> None:
-    assert ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert ticks(2.9, 6.4) == [3, 4, 5, 6]
-    assert ticks(-0.02, 0.013) == [-0.02, -0.01, 0.0, 0.01]
-    assert ticks(3, 3) == [3]
+def test_templates_escape_texts_and_miss_no_value() -> None:
+    assert render("<p>{{ text }}</p>", text="a < b") == "<p>a &lt; b</p>"
+    with pytest.raises(UndefinedError, match="text"):
+        render("<p>{{ text }}</p>")

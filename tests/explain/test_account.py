@@ -7,17 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from page_check import check_page
 
 from ipl.backbone.clip import Backbone
-from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
+from ipl.display.page import as_html
 from ipl.explain.analysis import ReportSettings, analyse_run
 from ipl.explain.comparison import compare_runs
 from ipl.explain.comparison_document import comparison_document, comparison_values
 from ipl.explain.report import report_document
 from ipl.explain.values import report_values
 from ipl.prompts.layout import prompt_pieces
+from tests.helpers.page_check import check_page
 
 MakeRun = Callable[..., Path]
 LEARNERS = ("coop", "cocoop", "kgcoop", "maple", "promptsrc")

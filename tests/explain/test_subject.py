@@ -13,8 +13,8 @@ from ipl.backbone.clip import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots, split_base_novel
-from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
+from ipl.display.page import as_html
 from ipl.explain.analysis import ReportSettings, analyse_run
 from ipl.explain.comparison import compare_runs
 from ipl.explain.comparison_document import comparison_document

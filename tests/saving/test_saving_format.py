@@ -194,6 +194,7 @@ def test_unknown_fields_are_no_harm(run: Path, make_saved: Make) -> None:
     assert read_run(run) == make_saved()
 
 
+@pytest.mark.faults
 def test_damage_anywhere_in_either_file_is_said(run: Path, make_saved: Make) -> None:
     for name in ("config.json", "prompt.safetensors"):
         data = (run / name).read_bytes()
@@ -206,6 +207,7 @@ def test_damage_anywhere_in_either_file_is_said(run: Path, make_saved: Make) -> 
     assert read_run(run) == make_saved()
 
 
+@pytest.mark.faults
 def test_deep_and_binary_configs_are_damaged(run: Path) -> None:
     for content in (b"[" * 200_000, b"\xff\xfe\x00", b"\x00"):
         (run / "config.json").write_bytes(content)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cache_helpers import ARRAYS, FACTS, KEY, PART, Ear, entry_path, same
 
 from ipl.support.cache import KINDS, Cache, key_of
+from tests.helpers.cache import ARRAYS, FACTS, KEY, PART, Ear, entry_path, same
 
 # -- listing and clearing -------------------------------------------------------------------------
 
@@ -118,6 +118,7 @@ def test_clear_does_not_follow_links(cache: Cache, tmp_path: Path) -> None:
     assert (cache.folder / "images" / PART).is_symlink()
 
 
+@pytest.mark.faults
 def test_clear_removes_leftovers_of_a_killed_writer(cache: Cache) -> None:
     code = (
         "import os, signal, sys\n"

@@ -77,6 +77,7 @@ def test_modes_follow_the_umask(umask: int, tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == full & ~umask
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["full disk", "Ctrl-C"])
 def test_a_failed_write_leaves_the_old_file_alone(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +123,7 @@ def test_a_folder_replaces_another(tmp_path: Path) -> None:
     assert _contents(tmp_path) == {"f": None, "f/one": b"new", "f/two": b"new"}
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("error", [ValueError("x"), FULL, KeyboardInterrupt()])
 def test_a_failing_block_changes_nothing(error: BaseException, there: bool, tmp_path: Path) -> None:
@@ -139,6 +141,7 @@ def test_a_failing_block_changes_nothing(error: BaseException, there: bool, tmp_
     assert _contents(tmp_path) == before
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["full disk", "Ctrl-C"])
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_failing_swap_brings_the_old_folder_back(

@@ -21,6 +21,8 @@ from ipl.training.checkpoint import Checkpoint
 from ipl.training.loop import train
 from ipl.training.views import BankedViews
 
+pytestmark = pytest.mark.faults
+
 NAMES = ["cat", "starry night", "pirate ship"]
 WORDS = ["furry", "blue"]
 KEY = key_of(of="a test")

@@ -24,7 +24,6 @@ from ipl.training.views import BankedViews
 
 NAMES = ["cat", "starry night", "pirate ship"]
 LEARNERS = ["coop", "cocoop", "kgcoop", "maple", "promptsrc"]
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
 
 class Looks(CoOp):
@@ -86,7 +85,7 @@ def cuda() -> Backbone:
     return load_backbone("pocket", "cuda")
 
 
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("words", [0, 2])
 def test_a_recorded_step_is_the_step(cuda: Backbone, name: str, words: int) -> None:
@@ -109,7 +108,7 @@ def test_a_recorded_step_is_the_step(cuda: Backbone, name: str, words: int) -> N
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
 
-@gpu
+@pytest.mark.gpu
 def test_recording_changes_nothing(cuda: Backbone) -> None:
     one, batch = learner(cuda), images(cuda)
     before = one.soft.detach().clone()
@@ -118,7 +117,7 @@ def test_recording_changes_nothing(cuda: Backbone) -> None:
     assert not math.isnan(float(one.loss(batch)))
 
 
-@gpu
+@pytest.mark.gpu
 def test_a_loss_that_looks_at_values_runs_unrecorded(cuda: Backbone) -> None:
     console = Console(record=True, width=200, force_terminal=False)
     one, batch = learner(cuda, Looks), images(cuda)
@@ -132,7 +131,7 @@ def test_a_loss_that_looks_at_values_runs_unrecorded(cuda: Backbone) -> None:
     assert type(make_step(told, new_optimiser(told, 0.01), batch, Reporter())) is TrainingStep
 
 
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ["coop", "maple"])
 def test_training_on_a_gpu_ends_where_it_ends_on_a_cpu(
     pocket: Backbone, cuda: Backbone, name: str

@@ -199,6 +199,7 @@ def test_word_embeddings_are_kept_by_weights_and_pool(
     assert torch.equal(word_embeddings(cache, scorer, POOL, Objective(0.7, "reference")), found)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("kind", ["selections", "words"])
 @pytest.mark.parametrize("how", ["cut", "changed", "empty"])
 def test_a_damaged_entry_is_computed_anew(

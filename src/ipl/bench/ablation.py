@@ -1,17 +1,23 @@
-"""Ablations: the same grid with one setting at several levels, summed up level by level."""
+"""Ablations: one setting at several levels, summarised level by level, as tables and a plot."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ipl.bench.levels import POOL, Level
-from ipl.bench.recipe import Planned
+from ipl.bench.plan import BASE_TO_NOVEL
+from ipl.bench.recipe import POOL, Level, Planned
 from ipl.bench.run import Run
-from ipl.bench.tables.cells import AVERAGE, Cell
-from ipl.bench.tables.result_table import build_tables
+from ipl.bench.tables import paper
+from ipl.bench.tables.cells import AVERAGE, MEASURE_NAMES, Cell, number_text
+from ipl.bench.tables.methods import setting_text
+from ipl.bench.tables.result_table import build_tables, protocol_title
 from ipl.bench.tables.results import NOT_RUN, RunRecord
+from ipl.display.plots import ErrorBarLine, Panel, plot_panels
+from ipl.display.table import Table
 from ipl.support.errors import DataError
 
 # What `ipl ablate NAME` varies: a setting of a plan, or the pool of words.
@@ -29,6 +35,9 @@ AXES = {
     "template": "sentence that scores words",
     "pool": "pool of words",
 }
+COLUMNS = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence", "pool": "pool"}
+PANEL_TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
+CHANGES_WORDS = ("penalty", "template", "pool")
 
 
 @dataclass(frozen=True)
@@ -36,83 +45,128 @@ class AblationRow:
     """One method at one level on one dataset, or its average."""
 
     level: Level
-    method: str
-    with_words: bool
-    entry: Cell
+    cell: Cell
+
+    @property
+    def method(self) -> str:
+        """Returns the method's name."""
+        return self.cell.method.label
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """What became of a setting's levels."""
+    """The results of every level of one setting.
+
+    Attributes
+    ----------
+    name : str
+        A key of `ABLATIONS`.
+    protocol, source : str
+        The protocol, and the dataset that was trained on, if the protocol has one.
+    measures : tuple of str
+        What was measured: base, novel and hm, or accuracy.
+    datasets : tuple of str
+        The datasets, and the average if there are several.
+    rows : tuple of AblationRow
+        A row for each level, method and dataset.
+    common : dict
+        The settings that all runs share.
+    same_words : bool
+        Whether all levels chose the same words.
+    notes : tuple of str
+        Sentences on the data.
+    """
 
     name: str
     protocol: str
     source: str | None
     measures: tuple[str, ...]
-    datasets: tuple[str, ...]  # with the average, if there are several
+    datasets: tuple[str, ...]
     rows: tuple[AblationRow, ...]
     common: dict[str, Any] = field(default_factory=dict)
-    same_words: bool = False  # every level chose the same: it could change nothing else
+    same_words: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def axis(self) -> str:
-        """Returns what the level is, for an axis or a column."""
+        """Returns what the level is, for an axis or a title."""
         return AXES[self.name]
+
+    @property
+    def headline(self) -> str:
+        """Returns the dataset to plot: the average, or the only one there is."""
+        if AVERAGE in self.datasets:
+            return AVERAGE
+        return next(name for name in self.datasets if name != self.source)
 
     def of(self, dataset: str) -> list[AblationRow]:
         """Returns the rows of a dataset, or of the average, method by method."""
-        rows = [row for row in self.rows if row.entry.dataset == dataset]
+        rows = [row for row in self.rows if row.cell.dataset == dataset]
         methods = list(dict.fromkeys(row.method for row in rows))
         return sorted(rows, key=lambda row: methods.index(row.method))
 
 
-def sum_up(name: str, planned: Planned, results: Sequence[RunRecord]) -> Ablation:
-    """Returns the ablation of that name from the records of its runs; others are not looked at."""
-    by_id = {result.id: result for result in results}
+def summarize_ablation(name: str, planned: Planned, records: Sequence[RunRecord]) -> Ablation:
+    """Returns an ablation from the records of its runs; records of other runs are ignored.
+
+    Parameters
+    ----------
+    name : str
+        A key of `ABLATIONS`.
+    planned : Planned
+        The runs, level by level.
+    records : sequence of RunRecord
+        The records of a folder.
+
+    Returns
+    -------
+    Ablation
+        The results; a run without a record is a gap in its cell.
+
+    Raises
+    ------
+    DataError
+        If none of the runs is done.
+    """
+    by_id = {record.id: record for record in records}
     rows: list[AblationRow] = []
-    tables = []
+    results = []
     for level, runs in planned.levels:
-        (table,) = build_tables([by_id.get(run.id) or _not_run(run) for run in runs])
-        shown = [*table.datasets, *([AVERAGE] if len(table.averaged) > 1 else [])]
-        tables.append((table, shown))
-        rows += [
-            AblationRow(level, entry.arm.label, entry.arm.with_words, entry)
-            for entry in table.entries
-            if entry.dataset in shown
-        ]
-    if not any(row.entry.numbers for row in rows):
+        (result,) = build_tables([by_id.get(run.id) or _not_run(run) for run in runs])
+        datasets = [*result.datasets, *([AVERAGE] if len(result.averaged) > 1 else [])]
+        results.append((result, datasets))
+        rows += [AblationRow(level, cell) for cell in result.cells if cell.dataset in datasets]
+    if not any(row.cell.numbers for row in rows):
         errors = [by_id[run.id].error for run in planned.runs if run.id in by_id]
         first = f" The first failed: {errors[0]}" if errors else ""
         raise DataError(f"None of the ablation's runs is done; there is nothing to show.{first}")
-    table, shown = tables[0]
-    common = _shared([table.common for table, _ in tables])
+    result, datasets = results[0]
     return Ablation(
         name,
-        table.protocol,
-        table.source,
-        table.measures,
-        tuple(shown),
+        result.protocol,
+        result.source,
+        result.measures,
+        tuple(datasets),
         tuple(rows),
-        common,
+        _shared([result.common for result, _ in results]),
         _same_words(planned, by_id),
-        table.notes,
+        result.notes,
     )
 
 
-def _same_words(planned: Planned, results: Mapping[str, RunRecord]) -> bool:
-    """Returns whether all levels have words, and each the same for a dataset and a seed."""
-    chosen: dict[tuple[str, str, int], set[tuple[str, ...]]] = {}
+def _same_words(planned: Planned, records: Mapping[str, RunRecord]) -> bool:
+    """Returns whether all levels have words, and the same ones for each dataset and seed."""
+    words: dict[tuple[str, str, int], set[tuple[str, ...]]] = {}
     for _, runs in planned.levels:
         for run in runs:
-            if run.words and run.id in results and results[run.id].done:
-                place = (run.dataset, run.learner, run.seed)
-                chosen.setdefault(place, set()).add(results[run.id].chosen)
-    return bool(chosen) and all(len(words) == 1 for words in chosen.values())
+            if run.words and run.id in records and records[run.id].done:
+                key = (run.dataset, run.learner, run.seed)
+                words.setdefault(key, set()).add(records[run.id].chosen)
+    return bool(words) and all(len(choices) == 1 for choices in words.values())
 
 
 def _not_run(run: Run) -> RunRecord:
-    """Returns a result that says that a run has no record."""
+    """Returns a record that says that a run has none."""
     return RunRecord(
         id=run.id,
         protocol=run.protocol,
@@ -133,3 +187,176 @@ def _not_run(run: Run) -> RunRecord:
 def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = settings[0]
     return {k: v for k, v in first.items() if all(k in s and s[k] == v for s in settings)}
+
+
+def ablation_table(ablation: Ablation) -> Table:
+    """Returns a section for each dataset and the average, a row for each method and level."""
+    measures = [MEASURE_NAMES[measure] for measure in ablation.measures]
+    columns = ["dataset", "method", COLUMNS[ablation.name], *measures, "seeds"]
+    protocol = protocol_title(ablation.protocol, ablation.source)
+    table = Table(
+        columns,
+        title=f"Ablation of the {ablation.axis}: {protocol[0].lower()}{protocol[1:]}",
+        caption=_caption(ablation),
+        numbers=columns[3:],
+    )
+    for dataset in ablation.datasets:
+        rows, last_method = [], ""
+        for index, row in enumerate(ablation.of(dataset)):
+            method = row.method if row.method != last_method else ""
+            last_method = row.method
+            numbers = [number_text(row.cell.numbers.get(name)) for name in ablation.measures]
+            seeds = str(len(row.cell.seeds)) + table.footnote_mark(row.cell.gaps)
+            rows.append([dataset if index == 0 else "", method, row.level.label, *numbers, seeds])
+        table.add_section(rows)
+    table.notes += ablation.notes
+    if ablation.same_words and ablation.name in CHANGES_WORDS:
+        table.notes.append("Every level chose the same words: it makes no difference here.")
+    if ablation.name == "penalty" and ablation.protocol == BASE_TO_NOVEL:
+        penalty, without = paper.PENALTY[True], paper.PENALTY[False]
+        table.notes.append(
+            "The paper's averages (CLIP ViT-B/16, CoOp + IPL, eleven datasets): "
+            f"without the penalty novel {without['novel']:.2f}, HM {without['hm']:.2f}; "
+            f"with 0.1 (0.2 for Pets and Flowers) {penalty['novel']:.2f}, {penalty['hm']:.2f}."
+        )
+    return table
+
+
+def _caption(ablation: Ablation) -> str:
+    parts = ["Accuracy in %, mean ± standard deviation over seeds"]
+    for key, text in (("backbone", "{}"), ("shots", "{} shots"), ("words", "words {}")):
+        if key in ablation.common:
+            parts.append(text.format(setting_text(ablation.common[key])))
+    return ", ".join(parts)
+
+
+def ablation_to_csv(ablation: Ablation) -> str:
+    """Returns one line per dataset, method and level; numbers in %, in full precision."""
+    measures = [f"{name}{ending}" for name in ablation.measures for ending in ("", "_std")]
+    columns = ["dataset", "method", ablation.name, *measures, "seeds", "gaps"]
+    rows = []
+    for row in ablation.rows:
+        cells = [row.cell.dataset, row.method, str(row.level.value)]
+        for measure in ablation.measures:
+            number = row.cell.numbers.get(measure)
+            cells.append("" if number is None else str(number.mean))
+            cells.append("" if number is None or number.std is None else str(number.std))
+        rows.append([*cells, " ".join(map(str, row.cell.seeds)), "; ".join(row.cell.gaps)])
+    return Table(columns, rows).to_csv()
+
+
+def ablation_to_values(ablation: Ablation) -> dict[str, Any]:
+    """Returns everything in the ablation as plain values; numbers in %, in full precision."""
+    return {
+        "unit": "%",
+        "ablation": ablation.name,
+        "protocol": ablation.protocol,
+        "source": ablation.source,
+        "common": ablation.common,
+        "same_words": ablation.same_words,
+        "notes": list(ablation.notes),
+        "rows": [_row_values(row) for row in ablation.rows],
+    }
+
+
+def _row_values(row: AblationRow) -> dict[str, Any]:
+    return {
+        "dataset": row.cell.dataset,
+        "method": row.method,
+        "level": row.level.value,
+        "numbers": {measure: asdict(number) for measure, number in row.cell.numbers.items()},
+        "seeds": list(row.cell.seeds),
+        "gaps": list(row.cell.gaps),
+    }
+
+
+def plot_ablation(ablation: Ablation) -> dict[str, bytes]:
+    """Returns the plot of the average as SVG and PNG files: a panel for each measure."""
+    rows = ablation.of(ablation.headline)
+    labels = list(dict.fromkeys(row.level.label for row in rows))
+    numeric = all(isinstance(row.level.value, int | float) for row in rows)
+    positions = {
+        row.level.label: float(row.level.value) if numeric else float(labels.index(row.level.label))
+        for row in rows
+    }
+    ticks = tuple(zip(positions.values(), _tick_texts(labels, numeric), strict=True))
+    panels = [
+        Panel(
+            PANEL_TITLES.get(measure, _accuracy_title(ablation)),
+            _lines(rows, measure, positions, numeric),
+            ticks,
+            tick_size=9 if numeric else 8,
+        )
+        for measure in ablation.measures
+    ]
+    return plot_panels(panels, _plot_title(ablation, rows), ablation.axis, "accuracy in %")
+
+
+def _lines(
+    rows: Sequence[AblationRow], measure: str, positions: Mapping[str, float], numeric: bool
+) -> tuple[ErrorBarLine, ...]:
+    """Returns a line for each method: a colour for each learner, dashed without words."""
+    kinds = {row.method: (row.cell.method.learner, row.cell.method.with_words) for row in rows}
+    methods = list(kinds)
+    learners = list(dict.fromkeys(learner for learner, _ in kinds.values()))
+    distinct = len(set(kinds.values())) == len(kinds)
+    lines = []
+    for index, (method, (learner, with_words)) in enumerate(kinds.items()):
+        # Side by side where levels have no order and no line joins them.
+        shift = 0.0 if numeric else 0.12 * (index - (len(methods) - 1) / 2)
+        points = []
+        for row in rows:
+            number = row.cell.numbers.get(measure)
+            if row.method == method and number is not None:
+                position = positions[row.level.label] + shift
+                points.append((position, number.mean, number.std or 0.0))
+        # A learner with several rows of the same kind needs a colour for each of them.
+        colour = learners.index(learner) if distinct else index
+        lines.append(ErrorBarLine(method, tuple(points), colour, not with_words, numeric))
+    return tuple(lines)
+
+
+def _plot_title(ablation: Ablation, rows: Sequence[AblationRow]) -> str:
+    """Returns what is shown: the method if there is only one, data, backbone, shots and seeds."""
+    methods = dict.fromkeys(row.method for row in rows)
+    names = [name for name in ablation.datasets if name not in (AVERAGE, ablation.source)]
+    data = names[0] if len(names) == 1 else f"average of {len(names)} datasets"
+    parts = [f"{next(iter(methods))}, {data}" if len(methods) == 1 else data]
+    if ablation.source:
+        parts.append(f"trained on {ablation.source}")
+    if "backbone" in ablation.common:
+        parts.append(str(ablation.common["backbone"]))
+    if "shots" in ablation.common:
+        parts.append(f"{ablation.common['shots']} shots")
+    counts = sorted({len(row.cell.seeds) for row in rows if row.cell.seeds})
+    seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    statistic = "1 seed" if seeds == "1" else f"mean and standard deviation of {seeds} seeds"
+    return f"{', '.join(parts)}: {statistic}"
+
+
+def _accuracy_title(ablation: Ablation) -> str:
+    return "average of the targets" if ablation.headline == AVERAGE else ablation.headline
+
+
+def _tick_texts(labels: Sequence[str], numeric: bool) -> list[str]:
+    """Returns what to write below the levels: of sentences only what tells them apart."""
+    if numeric:
+        return list(labels)
+    start = _shared_start(labels)
+    end = _shared_start([label[len(start) :][::-1] for label in labels])[::-1]
+    short = [label[len(start) : len(label) - len(end)].strip(" :,") for label in labels]
+    texts = [text if " " in text else Path(text).name for text in (short if all(short) else labels)]
+    return ["\n".join(textwrap.wrap(textwrap.shorten(text, 40), 10)) for text in texts]
+
+
+def _shared_start(texts: Sequence[str]) -> str:
+    """Returns the words that all texts begin with."""
+    if len(texts) < 2:
+        return ""
+    start = ""
+    for word in texts[0].split(" "):
+        longer = f"{start}{word} "
+        if not all(text.startswith(longer) for text in texts):
+            break
+        start = longer
+    return start

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
-
 from ipl.bench.base_to_novel import BaseToNovel, mean_and_spread
+from ipl.bench.tables.cells import MEASURE_NAMES
+from ipl.display.table import Table
 
 MEASURES = ("base", "novel", "hm")
 
@@ -17,7 +17,7 @@ def methods_summary(result: BaseToNovel, methods: Sequence[str]) -> list[dict[st
     rows = []
     for method in methods:
         outcomes = result.of(method)
-        row: dict[str, Any] = {"method": method, "seeds": [o.seed for o in outcomes]}
+        row: dict[str, Any] = {"method": method, "seeds": [outcome.seed for outcome in outcomes]}
         for measure in MEASURES:
             mean, spread = mean_and_spread([100 * getattr(o, measure) for o in outcomes])
             row[measure] = {"mean": mean, "spread": spread}
@@ -27,11 +27,9 @@ def methods_summary(result: BaseToNovel, methods: Sequence[str]) -> list[dict[st
 
 def methods_table(summary: Sequence[dict[str, Any]]) -> Table:
     """Returns a table of the summary: mean and standard deviation in percent."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("method")
-    for column in ("base", "novel", "HM"):
-        table.add_column(column, justify="right")
-    for row in summary:
-        cells = [f"{row[m]['mean']:.1f} ± {row[m]['spread']:.1f}" for m in MEASURES]
-        table.add_row(row["method"], *cells)
-    return table
+    measures = [MEASURE_NAMES[measure] for measure in MEASURES]
+    rows = [
+        [row["method"], *(f"{row[m]['mean']:.1f} ± {row[m]['spread']:.1f}" for m in MEASURES)]
+        for row in summary
+    ]
+    return Table(["method", *measures], rows, numbers=measures)

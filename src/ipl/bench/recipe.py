@@ -1,7 +1,8 @@
-"""Recipes: a plan in a small YAML file, with what changes from dataset to dataset."""
+"""Recipes: a plan in a small YAML file, with per-dataset settings and one setting that may vary."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -10,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from ipl.bench.discovery import find_datasets
-from ipl.bench.levels import Level, levels_of
 from ipl.bench.plan import Plan
 from ipl.bench.run import Run, expand
 from ipl.support.errors import ConfigError, IplError, closest
 from ipl.support.files import path_exists
+from ipl.words.pool import Pool
 
 SUFFIX = ".yaml"
 SETTINGS = tuple(setting.name.rstrip("_") for setting in fields(Plan))
 OWN = ("title", "per_dataset", "vary")
 # What a dataset may not have a value of its own for.
 WHOLE = ("protocol", "datasets", "source", "seeds", "learners")
+POOL = "pool"  # what varies is the pool of words, by name
+BUNDLED, NO_NAMES, RANDOM = "bundled", "no-names", "random-"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,19 @@ class BenchRecipe:
 
 
 @dataclass(frozen=True)
+class Level:
+    """One value of the setting that varies, and what it means for a plan."""
+
+    value: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Returns the value as a table shows it."""
+        return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
+
+
+@dataclass(frozen=True)
 class Planned:
     """The runs of a recipe in order, by level where a setting varies, and notes on the data."""
 
@@ -88,6 +104,39 @@ def plan_runs(recipe: BenchRecipe, data: Path, out: Path) -> Planned:
             runs += expand(Plan.from_values(settings))
         levels.append((level, tuple(runs)))
     return Planned(tuple(levels), found.notes)
+
+
+def levels_of(vary: tuple[str, Sequence[Any]] | None, out: Path) -> tuple[Level, ...]:
+    """Returns a level for each value; a single one that changes nothing if nothing varies."""
+    if vary is None:
+        return (Level(),)
+    setting, values = vary
+    levels = [
+        Level(value, _pool_settings(str(value), out) if setting == POOL else {setting: value})
+        for value in values
+    ]
+    labels = [level.label for level in levels]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ConfigError(f"{setting} has the value {label} twice; give each once.")
+    return tuple(levels)
+
+
+def _pool_settings(value: str, out: Path) -> dict[str, Any]:
+    """Returns the settings of a pool by name: bundled, no-names, random-N, or a file."""
+    if value in (BUNDLED, NO_NAMES):
+        return {"no_names": value == NO_NAMES, "words_file": None}
+    if not value.startswith(RANDOM):
+        return {"no_names": False, "words_file": value}
+    count, words = value.removeprefix(RANDOM), Pool.bundled().words
+    if not (count.isascii() and count.isdigit() and 1 <= int(count) <= len(words)):
+        raise ConfigError(f"pool is {value!r}; N of random-N must be from 1 to {len(words)}.")
+    # Always the same words, so that a grid that was stopped resumes with them.
+    sample = random.Random(0).sample(words, int(count))
+    path = out / "pools" / f"{value}.txt"
+    if not path.is_file():
+        Pool.from_words(sample, value).save(path)
+    return {"no_names": False, "words_file": str(path)}
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -151,7 +200,7 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
     if value is None:
         return None
-    _check_keys(f"{name}: vary", value, [*allowed, "pool"])
+    _check_keys(f"{name}: vary", value, [*allowed, POOL])
     if len(value) != 1:
         raise ConfigError(f"{name}: vary has {len(value)} settings; it must have one.")
     ((setting, values),) = value.items()

@@ -69,7 +69,7 @@ def ablate(
     }
     settings = {key: value for key, value in given.items() if value is not None}
     with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.bench.ablation import ABLATIONS, sum_up
+        from ipl.bench.ablation import ABLATIONS, summarize_ablation
         from ipl.bench.recipe import plan_runs, read_recipe
         from ipl.bench.runner import RunEnvironment
         from ipl.bench.tables.results import read_results
@@ -79,7 +79,7 @@ def ablate(
             raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
         reporter = Reporter(quiet=quiet)
         if not no_plot:
-            from ipl.bench.ablation_plot import check_matplotlib
+            from ipl.display.plots import check_matplotlib
 
             check_matplotlib()  # before hours of training
         asked = read_recipe(recipe or f"ablations/{name}")
@@ -89,12 +89,14 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    place = RunEnvironment(str(data), device, memory, not no_cache)
-    result = carry_out(planned.runs, save_to, place, engine, jobs, address, retry_failed, reporter)
-    results, warnings = read_results([save_to])
+    environment = RunEnvironment(str(data), device, memory, not no_cache)
+    result = carry_out(
+        planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
+    )
+    records, warnings = read_results([save_to])
     for warning in warnings:
         reporter.warn(warning)
-    ablation = sum_up(name, planned, results)
+    ablation = summarize_ablation(name, planned, records)
     target = save_to / "ablations"
     _write(ablation, target, not no_plot)
     _show(ablation, target, result.summary, as_json)
@@ -143,27 +145,30 @@ def _value(text: str) -> Any:
 
 
 def _write(ablation: Ablation, target: Path, plot: bool) -> None:
-    from ipl.bench.ablation_plot import plot_ablation
-    from ipl.bench.ablation_tables import ablation_csv, ablation_sheet, ablation_values
-    from ipl.display.table import as_latex, as_markdown
+    from ipl.bench.ablation import (
+        ablation_table,
+        ablation_to_csv,
+        ablation_to_values,
+        plot_ablation,
+    )
+    from ipl.display.table import tables_to_latex
     from ipl.support.files import write_bytes, write_json, write_text
 
-    sheets = [ablation_sheet(ablation)]
-    write_text(target / f"{ablation.name}.md", as_markdown(sheets))
-    write_text(target / f"{ablation.name}.tex", as_latex(sheets))
-    write_text(target / f"{ablation.name}.csv", ablation_csv(ablation))
-    write_json(target / f"{ablation.name}.json", ablation_values(ablation))
+    table = ablation_table(ablation)
+    write_text(target / f"{ablation.name}.md", table.to_markdown())
+    write_text(target / f"{ablation.name}.tex", tables_to_latex([table]))
+    write_text(target / f"{ablation.name}.csv", ablation_to_csv(ablation))
+    write_json(target / f"{ablation.name}.json", ablation_to_values(ablation))
     if plot:
         for kind, image in plot_ablation(ablation).items():
             write_bytes(target / f"{ablation.name}.{kind}", image)
 
 
 def _show(ablation: Ablation, target: Path, summary: str, as_json: bool) -> None:
-    from ipl.bench.ablation_tables import ablation_sheet, ablation_values
-    from ipl.display.table import as_text
+    from ipl.bench.ablation import ablation_table, ablation_to_values
 
     if as_json:
-        print_json(ablation_values(ablation))
+        print_json(ablation_to_values(ablation))
         return
-    console().print(as_text([ablation_sheet(ablation)]))
+    console().print(ablation_table(ablation).to_terminal())
     console().print(f"{summary}\nSaved:  {target}", markup=False, soft_wrap=True)

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ipl.cli.options import JSON, QUIET, out, print_json, stopping
+from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:
     from ipl.datasets.benchmarks import Benchmark, DomainSet
     from ipl.datasets.check import SetState
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
+NUMBERS = ("classes", "test images")
 
 app = typer.Typer(
     help="The published datasets: what is known, what is on a disk, and unpacking archives.",
@@ -36,7 +36,7 @@ def list_(as_json: bool = JSON) -> None:
         shown = [{**asdict(b), "teacher_template": b.teacher_template} for b in sets]
         print_json({"datasets": shown, "domains": [asdict(group) for group in groups]})
     else:
-        out().print(_list_table(sets, groups))
+        out().print(_list_table(sets, groups).to_terminal())
 
 
 @app.command()
@@ -61,7 +61,7 @@ def check(
         shown = [state.as_dict() for state in states]
         print_json({"root": str(root), "complete": complete, "datasets": shown})
     else:
-        out().print(_check_table(states))
+        out().print(_check_table(states).to_terminal())
     if not complete:
         raise typer.Exit(1)
 
@@ -89,40 +89,35 @@ def unpack(
 def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) -> Table:
     from ipl.datasets.benchmarks import template_of
 
-    table = _table("name", "classes", "test images", "template", "folder and split file")
+    rows = []
     for b in benchmarks:
-        where = b.folder + (f"/{b.split_file}" if b.split_file else "")
-        table.add_row(b.name, f"{b.classes:,}", f"{b.test_images:,}", b.template, where)
+        path = b.folder + (f"/{b.split_file}" if b.split_file else "")
+        rows.append([b.name, f"{b.classes:,}", f"{b.test_images:,}", b.template, path])
     for group in groups:
         for domain, images in group.images.items():
             name = f"{group.name}/{domain}"
-            table.add_row(name, f"{group.classes}", f"{images:,}", template_of(name), name)
-    table.add_row("scenes", "20", "480", template_of("scenes"), "(drawn when asked for)")
-    return table
+            rows.append([name, f"{group.classes}", f"{images:,}", template_of(name), name])
+    rows.append(["scenes", "20", "480", template_of("scenes"), "(drawn when asked for)"])
+    columns = ["name", *NUMBERS, "template", "folder and split file"]
+    return Table(columns, rows, numbers=NUMBERS)
 
 
 def _check_table(states: Sequence[SetState]) -> Table:
-    table = _table("name", "classes", "test images", "state", "what is missing")
+    rows = []
     for state in states:
-        what = "; ".join(state.problems)
+        problems = "; ".join(state.problems)
         if state.state != "found":
-            what += f"; to be had from {state.home}"
-        table.add_row(
-            state.name,
-            _of(state.classes, state.classes_published),
-            _of(state.test_images, state.test_images_published),
-            Text(state.state, style=STYLES[state.state]),
-            Text(what),
+            problems += f"; to be had from {state.home}"
+        rows.append(
+            [
+                state.name,
+                _of(state.classes, state.classes_published),
+                _of(state.test_images, state.test_images_published),
+                Styled(state.state, STYLES[state.state]),
+                problems,
+            ]
         )
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        number = column in ("classes", "test images")
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
-    return table
+    return Table(["name", *NUMBERS, "state", "what is missing"], rows, numbers=NUMBERS)
 
 
 def _of(found: int | None, published: int) -> str:

@@ -34,7 +34,7 @@ def demo(
     from ipl.saving.format import check_target
     from ipl.support.files import write_json
     from ipl.support.progress import Reporter
-    from ipl.words.tables import words_table
+    from ipl.words.selection import words_table
     from ipl_scenes import CLASSES
 
     started = time.perf_counter()
@@ -86,10 +86,10 @@ def demo(
         f"(drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs)"
     )
     console.print(title, soft_wrap=True)
-    console.print(methods_table(summary))
+    console.print(methods_table(summary).to_terminal())
     weight = best.selection_.lambda_
     console.print(f"\nThe words of seed {SEEDS[0]}: gain = utility - {weight} * redundancy")
-    console.print(words_table(best.selection_))
+    console.print(words_table(best.selection_).to_terminal())
     console.print(
         "\nThe prompt: [V] is a trained vector, *word* a chosen word, {cls} the class name\n"
         f"  {best.prompt_}\n\n"

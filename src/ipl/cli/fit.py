@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from ipl.cli import options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.options import out, print_json, stopping, typed
+from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:
+    from ipl.classifier import PromptClassifier
     from ipl.config import FitConfig
+    from ipl.training.result import Trial
 
 
 @config_options()
@@ -28,7 +34,6 @@ def fit(
 ) -> None:
     """Learn a prompt from a few images per class and save it."""
     from ipl.classifier import PromptClassifier
-    from ipl.cli.fit_report import fit_report
     from ipl.config import FitConfig
     from ipl.datasets.readers import read_dataset
     from ipl.saving.format import check_target
@@ -51,6 +56,42 @@ def fit(
     console.print(fit_report(classifier))
     console.print(f"Saved:  {target}", markup=False, soft_wrap=True)
     console.print(f"Next:   {typed('predict', target)} IMAGE...", markup=False, soft_wrap=True)
+
+
+def fit_report(classifier: PromptClassifier) -> Group:
+    """Returns accuracies, words with their gains and the prompt as a line of text."""
+    from ipl.words.selection import words_table
+
+    result, selection = classifier.result_, classifier.selection_
+    lines = [f"Accuracy on {result.images} training images: {100 * result.train_accuracy:.1f} %"]
+    if result.held_out_accuracy is None:
+        lines.append("Held-out accuracy: not measured, no readable image was left for it")
+    else:
+        lines.append(
+            f"Accuracy on {result.held_out_images} held-out images: "
+            f"{100 * result.held_out_accuracy:.1f} %"
+        )
+    parts: list[Group | Text] = [Text("\n".join(lines)), Text("")]
+    if len(result.trials) > 1:
+        parts += [_trials_table(result.trials, len(result.words)).to_terminal(), Text("")]
+    if selection is not None:
+        parts += [words_table(selection).to_terminal(), Text("")]
+        if not selection.certified:
+            warning = f"Approximate ({selection.search}): another word may be better."
+            parts += [Text(warning), Text("")]
+    parts.append(Text.assemble("Prompt: ", (classifier.prompt_, "bold")))
+    return Group(*parts)
+
+
+def _trials_table(trials: Sequence[Trial], taken: int) -> Table:
+    """Returns a table of the numbers of words that were trained with, the one taken marked."""
+    numbers = ["words", "training accuracy", "loss"]
+    rows: list[list[str]] = []
+    for trial in trials:
+        row = [str(trial.words), f"{100 * trial.accuracy:.1f} %", f"{trial.loss:.4f}"]
+        best = trial.words == taken
+        rows.append([Styled(cell, "bold") for cell in (*row, "taken")] if best else [*row, ""])
+    return Table([*numbers, ""], rows, numbers=numbers)
 
 
 def _run_name(config: FitConfig) -> str:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import typer
 
 from ipl.cli.options import BACKBONE, DEVICE, JSON, out, print_json
+from ipl.display.table import Styled, Table
+
+RECIPE_COLUMNS = {  # by setting
+    "epochs": "T",
+    "interval": "t",
+    "batch": "batch",
+    "lr": "lr",
+    "m": "m",
+    "depth": "depth",
+}
 
 
 def learners(
@@ -17,7 +28,6 @@ def learners(
 ) -> None:
     """List the prompt learners with their published numbers and parameter counts."""
     from ipl.backbone.loading import load_backbone
-    from ipl.cli.learners_table import learners_table
     from ipl.learners.recipe import PROTOCOLS
     from ipl.learners.registry import known_learners, learner_class
 
@@ -40,4 +50,29 @@ def learners(
     if as_json:
         print_json({"backbone": backbone, "learners": rows})
     else:
-        out().print(learners_table(rows))
+        out().print(learners_table(rows).to_terminal())
+
+
+def learners_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Returns a table of learners, one row each without and with words."""
+    numbers = ["words", "parameters", *RECIPE_COLUMNS.values()]
+    cells = []
+    for row in rows:
+        recipe, across = row["recipes"].values()
+        changes = [
+            f"{RECIPE_COLUMNS[key]} {across[key]}"
+            for key in ("epochs", "lr", "depth")
+            if recipe[key] != across[key]
+        ]
+        cells.append(
+            [
+                Styled(row["learner"], "bold"),
+                str(row["words"]),
+                f"{row['parameters']:,}",
+                *(str(recipe[key]) for key in RECIPE_COLUMNS),
+                ", ".join(changes) or "the same",
+                row["prompt"].replace("*_*", "*word*"),
+            ]
+        )
+    columns = ["learner", *numbers, "across datasets", "prompt"]
+    return Table(columns, cells, numbers=numbers, unwrapped=["prompt"])

@@ -18,20 +18,15 @@ app = typer.Typer(
 @app.command("list")
 def list_recipes(as_json: bool = JSON) -> None:
     """List the recipes of the package."""
-    from rich.table import Table
-
     from ipl.bench.recipe import read_recipe, recipe_names
+    from ipl.display.table import Table
 
     rows = [{"name": name, "title": read_recipe(name).title} for name in recipe_names()]
     if as_json:
         print_json({"recipes": rows})
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("recipe")
-    table.add_column("what it runs")
-    for row in rows:
-        table.add_row(row["name"], row["title"])
-    out().print(table)
+    cells = [[row["name"], row["title"]] for row in rows]
+    out().print(Table(["recipe", "what it runs"], cells).to_terminal())
     command = typed("bench", "--recipe", "NAME", "--data", "ROOT", "--out", "DIR")
     out().print(f"Run one:  {command}", markup=False, soft_wrap=True)
 
@@ -56,7 +51,7 @@ def copy(
 
     text = recipe_text(name)
     if path_exists(path) and not overwrite:
-        raise ConfigError(f"{path} is there already; --overwrite replaces it.")
+        raise ConfigError(f"{path} already exists; --overwrite replaces it.")
     write_text(path, text)
     command = typed("bench", "--recipe", path, "--data", "ROOT", "--out", "DIR")
     out().print(f"Saved:  {path}\nNext:   {command}", markup=False, soft_wrap=True)

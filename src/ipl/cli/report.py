@@ -122,8 +122,8 @@ def target_of(path: Path, kind: str, overwrite: bool) -> Path:
 
 def write_page(target: Path, kind: str, document: Document, values: object) -> None:
     """Writes a report in one of its formats."""
-    from ipl.display.html import as_html
     from ipl.display.markdown import as_markdown
+    from ipl.display.page import as_html
     from ipl.support.files import write_json, write_text
 
     if kind == "json":

@@ -37,7 +37,7 @@ def select(
     from ipl.datasets.readers import read_dataset
     from ipl.support.progress import Reporter
     from ipl.words.modes import Search, Start
-    from ipl.words.tables import selection_report
+    from ipl.words.selection import selection_report
 
     reporter = Reporter(quiet=quiet)
     words = as_number(settings.pop("words"))

@@ -32,8 +32,9 @@ def table(
     as_json: bool = JSON,
 ) -> None:
     """Show the results of a bench; write Markdown, CSV, LaTeX and JSON to DIR/tables."""
-    from ipl.bench.tables.result_table import build_tables
+    from ipl.bench.tables.result_table import build_tables, display_tables, gains_to_csv
     from ipl.bench.tables.results import read_results
+    from ipl.display.table import tables_to_terminal
     from ipl.support.files import write_text
     from ipl.support.progress import Reporter
 
@@ -42,26 +43,22 @@ def table(
     runs, warnings = read_results(folders)
     for warning in warnings:
         reporter.warn(warning)
-    tables = build_tables(runs)
+    results = build_tables(runs)
     if save_to is not None:
         assert style is not None
-        write_text(save_to, _text(style, tables, warnings))
+        write_text(save_to, _text(style, results, warnings))
         reporter.say(f"Saved:  {save_to}")
         return
     if style not in (None, "text"):
-        print(_text(str(style), tables, warnings), end="")
+        print(_text(str(style), results, warnings), end="")
         return
-    from ipl.bench.tables.machine_readable import gains_as_csv
-    from ipl.bench.tables.sheets import sheets_of
-    from ipl.display.table import as_text
-
-    out().print(as_text(sheets_of(tables)))
+    out().print(tables_to_terminal(display_tables(results)))
     if style is None:
         target = folders[0] / "tables"
         for suffix, name in SUFFIXES.items():
             if name != "text":
-                write_text(target / f"table{suffix}", _text(name, tables, warnings))
-        write_text(target / "gains.csv", gains_as_csv(tables))
+                write_text(target / f"table{suffix}", _text(name, results, warnings))
+        write_text(target / "gains.csv", gains_to_csv(results))
         reporter.say(f"Saved:  {target}")
 
 
@@ -78,22 +75,23 @@ def _style(style: str | None, save_to: Path | None) -> str | None:
     return style
 
 
-def _text(style: str, tables: list[ResultTable], warnings: list[str]) -> str:
-    from ipl.bench.tables.machine_readable import as_csv, as_values
-    from ipl.bench.tables.sheets import sheets_of
-    from ipl.display.table import as_latex, as_markdown, as_text
+def _text(style: str, results: list[ResultTable], warnings: list[str]) -> str:
+    from ipl.bench.tables.result_table import display_tables, results_to_csv, results_to_values
+    from ipl.display.table import tables_to_latex, tables_to_markdown, tables_to_terminal
 
     if style == "csv":
-        return as_csv(tables)
+        return results_to_csv(results)
     if style == "json":
-        return json.dumps(as_values(tables, warnings), indent=2, ensure_ascii=False) + "\n"
+        values = results_to_values(results, warnings)
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    tables = display_tables(results)
     if style == "latex":
-        return as_latex(sheets_of(tables))
+        return tables_to_latex(tables)
     if style == "md":
-        return as_markdown(sheets_of(tables))
+        return tables_to_markdown(tables)
     from rich.console import Console
 
     console = Console(width=240, color_system=None, highlight=False)
     with console.capture() as captured:
-        console.print(as_text(sheets_of(tables)))
+        console.print(tables_to_terminal(tables))
     return captured.get()

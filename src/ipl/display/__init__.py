@@ -1,1 +1,1 @@
-"""How things are shown: tables, documents, plots, pages. Knows nothing of the method."""
+"""Tables, documents, plots and pages; nothing here depends on the method."""

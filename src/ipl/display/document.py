@@ -1,11 +1,11 @@
-"""A report as plain parts: the HTML page and the Markdown file are written from the same ones."""
+"""Documents: the blocks and sections from which the HTML page and the Markdown file are written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SHORT = 28  # letters
+from ipl.display.table import Table as Table  # callers of make_table import both from here
 
 
 @dataclass(frozen=True)
@@ -21,33 +21,6 @@ class Code:
     """Lines to type, as they stand."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of texts under a caption; columns whose cells are numbers are set to the right."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(f"{self.caption}: a row of {len(row)} in {len(self.columns)}.")
-
-    @property
-    def short(self) -> bool:
-        """Returns whether the cells of the first column are short enough to stay on one line."""
-        return all(len(row[0]) <= SHORT for row in self.rows)
-
-    @property
-    def numeric(self) -> tuple[bool, ...]:
-        """Returns for each column whether all its cells are numbers or empty."""
-        return tuple(
-            any(row[i] for row in self.rows) and all(_is_number(row[i]) for row in self.rows)
-            for i in range(len(self.columns))
-        )
 
 
 @dataclass(frozen=True)
@@ -132,16 +105,5 @@ class Document:
 
 
 def make_table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Returns a table of any sequences."""
-    return Table(caption, tuple(columns), tuple(map(tuple, rows)))
-
-
-def _is_number(cell: str) -> bool:
-    bare = cell.replace(",", "").replace("\N{MINUS SIGN}", "-").removesuffix("%").strip()
-    if not bare:
-        return True
-    try:
-        float(bare)
-    except ValueError:
-        return False
-    return True
+    """Returns a table under a caption."""
+    return Table(columns, rows, caption=caption)

@@ -1,4 +1,4 @@
-"""How numbers and lists are written for people."""
+"""How numbers, counts and lists are written in sentences and tables."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def points(value: float) -> str:
     return signed(100 * value, 1)
 
 
-def several(count: int, one: str, many: str | None = None) -> str:
-    """Returns "1 word" or "2 words"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def several(count: int, singular: str, plural: str | None = None) -> str:
+    """Returns a count with its noun: "1 word" or "2 words"."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -35,7 +35,7 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def ordinal(place: int) -> str:
+def ordinal(position: int) -> str:
     """Returns 1st, 2nd, 3rd, 4th, 11th, 21st."""
-    ends = {1: "st", 2: "nd", 3: "rd"}
-    return f"{place}{'th' if place % 100 in (11, 12, 13) else ends.get(place % 10, 'th')}"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(position % 10, "th")
+    return f"{position}{'th' if position % 100 in (11, 12, 13) else ending}"

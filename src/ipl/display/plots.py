@@ -1,18 +1,45 @@
-"""Plots as inline SVG in one visual language; colours come from the page's style sheet.
+"""Plots: inline SVG for pages, and panels of lines with error bars as SVG and PNG files.
 
-Every drawing is as wide as a phone's page, so that its letters stay readable there.
+Inline drawings take their colours from the page's style sheet. They are as wide as a phone's page,
+so that their letters stay readable there. Files are drawn with matplotlib, which is optional.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from ipl.support.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WIDTH = 420
 LINE = 22  # height of a bar with its label
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 40
+
+FILE_FORMATS = ("svg", "png")
+# Can be told apart with every common kind of colour blindness (Okabe and Ito).
+FILE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+INK, PALE = "#333333", "#DDDDDD"
+FILE_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "ipl",  # the same plot gives the same file
+}
 
 
 @dataclass(frozen=True)
@@ -43,16 +70,37 @@ class Strip:
     marked: float
 
 
+@dataclass(frozen=True)
+class ErrorBarLine:
+    """A line of a panel: points (x, mean, deviation), a colour by number, and how it is drawn."""
+
+    label: str
+    points: tuple[tuple[float, float, float], ...]
+    colour: int = 0
+    dashed: bool = False  # with hollow dots
+    joined: bool = True  # by a line between the dots
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a plot file: its lines, and what is written below the x axis."""
+
+    title: str
+    lines: tuple[ErrorBarLine, ...]
+    x_ticks: tuple[tuple[float, str], ...]
+    tick_size: int = 9
+
+
 def bars(
-    rows: Sequence[Bar], alt: str, most: float = 0.0, legend: Sequence[tuple[str, int]] = ()
+    rows: Sequence[Bar], alt: str, scale_end: float = 0.0, legend: Sequence[tuple[str, int]] = ()
 ) -> str:
     """Returns horizontal bars with their labels above them; values may be negative.
 
-    `most` is the least that the scale reaches to: drawings that share it can be compared. The
-    legend names tones.
+    The scale reaches at least to `scale_end`: drawings that share it can be compared. The legend
+    names tones.
     """
     low = min(0.0, *(row.value for row in rows)) if rows else 0.0
-    high = max(most, 0.0, *(row.value for row in rows)) if rows else 1.0
+    high = max(scale_end, 0.0, *(row.value for row in rows)) if rows else 1.0
     span = (high - low) or 1.0
     room = WIDTH - 90  # numbers stand to the right of all bars
     zero = -low / span * room
@@ -87,11 +135,11 @@ def lines(
 ) -> str:
     """Returns lines with dots over two axes, and a legend if there are several.
 
-    What arrives at a place of the x axis is marked there by a line with its name.
+    Each arrival (x, name) is marked by a vertical line with its name.
     """
-    seen = [(x, y) for one in series for x, y in one.points if y is not None]
-    x_low, x_high = x_range or _range([x for x, _ in seen], 0.0)
-    y_low, y_high = y_range or _range([y for _, y in seen])
+    known = [(x, y) for line in series for x, y in line.points if y is not None]
+    x_low, x_high = x_range or _range([x for x, _ in known], 0.0)
+    y_low, y_high = y_range or _range([y for _, y in known])
     if arrivals:  # their names stand above the lines
         y_high += 0.25 * (y_high - y_low)
     height = 260.0
@@ -117,28 +165,28 @@ def lines(
     if diagonal:
         (x1, y1), (x2, y2) = at(x_low, y_low), at(x_high, y_high)
         parts.append(f'<path class="guide" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>')
-    for number, (place, name) in enumerate(arrivals):
-        x = at(place, y_low)[0]
+    for number, (arrival, name) in enumerate(arrivals):
+        x = at(arrival, y_low)[0]
         parts.append(f'<path class="guide" d="M{x:.1f} {TOP}V{floor}"/>')
         late = x > WIDTH - RIGHT - 90  # no room for the name to the right of the line
-        where = (x - 4 if late else x + 4, TOP + 10 + 15 * (number % 3))
-        parts.append(_text(*where, name, "end" if late else "start", "strong"))
-    for one in series:
-        points = [at(x, y) for x, y in one.points if y is not None]
+        corner = (x - 4 if late else x + 4, TOP + 10 + 15 * (number % 3))
+        parts.append(_text(*corner, name, "end" if late else "start", "strong"))
+    for line in series:
+        points = [at(x, y) for x, y in line.points if y is not None]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         if len(points) > 1:
-            parts.append(f'<path class="l{one.tone}" d="M{path}"/>')
+            parts.append(f'<path class="l{line.tone}" d="M{path}"/>')
         if len(points) <= 40:
-            parts += [_mark(x, y, one.tone) for x, y in points]
+            parts += [_mark(x, y, line.tone) for x, y in points]
     if len(series) > 1:
-        height = _legend(parts, [(one.name, one.tone) for one in series], height)
+        height = _legend(parts, [(line.name, line.tone) for line in series], height)
     return _svg(parts, height, alt)
 
 
 def strips(groups: Sequence[Strip], alt: str, name: str) -> str:
     """Returns for each group a line of grey dots with the marked one in colour."""
-    every = [v for group in groups for v in (*group.values, group.marked)]
-    low, high = _range(every)
+    values = [value for group in groups for value in (*group.values, group.marked)]
+    low, high = _range(values)
     parts, y = [], 4.0
 
     def at(value: float) -> float:
@@ -174,11 +222,11 @@ def heat(counts: Sequence[Sequence[int]], names: Sequence[str], alt: str) -> str
             x, kind = label + j * cell, "hit" if i == j else "miss"
             if not count:
                 continue
-            told = escape(f"{names[i]} taken for {names[j]}: {count} of {total}")
+            tooltip = escape(f"{names[i]} taken for {names[j]}: {count} of {total}")
             parts.append(
                 f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{cell - 0.6:.1f}" '
                 f'height="{cell - 0.6:.1f}" opacity="{0.12 + 0.88 * count / total:.2f}">'
-                f"<title>{told}</title></rect>"
+                f"<title>{tooltip}</title></rect>"
             )
     for j, name in enumerate(names):
         x = label + j * cell + cell / 2 + font / 3
@@ -189,6 +237,91 @@ def heat(counts: Sequence[Sequence[int]], names: Sequence[str], alt: str) -> str
         f'width="{edge:.1f}" height="{edge:.1f}"/>'
     )
     return _svg(parts, WIDTH + 2, alt)
+
+
+def check_matplotlib() -> None:
+    """Raises ConfigError unless plot files can be drawn."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError(
+            "A plot needs matplotlib, which is not installed: pip install 'ipl[plots]', or leave "
+            "it out with --no-plot."
+        )
+
+
+def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -> dict[str, bytes]:
+    """Returns panels side by side over one legend, as the bytes of an SVG and of a PNG file.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        The panels from left to right.
+    title : str
+        What the plot shows; it is broken into lines as wide as the plot.
+    x_name, y_name : str
+        What the axes show, written once for all panels.
+
+    Returns
+    -------
+    dict of str to bytes
+        The files by format, "svg" and "png". The same plot gives the same SVG file.
+
+    Raises
+    ------
+    ConfigError
+        If matplotlib is not installed.
+    """
+    check_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(FILE_STYLE):
+        width = 3.1 * len(panels) + 0.4 if len(panels) > 1 else 4.6
+        figure = Figure(figsize=(width, 3.3), layout="constrained")
+        all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, panel in zip(all_axes, panels, strict=True):
+            _draw_panel(axes, panel)
+        all_axes[0].set_ylabel(y_name)
+        all_axes[len(panels) // 2].set_xlabel(x_name)
+        handles, labels = all_axes[0].get_legend_handles_labels()
+        if len(labels) > 1:
+            figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        wrapped = textwrap.fill(title, int(15 * figure.get_figwidth()))
+        figure.suptitle(wrapped, x=0.01, ha="left", fontsize=9)
+        files = {}
+        for file_format in FILE_FORMATS:
+            buffer = BytesIO()
+            metadata = {"Date": None} if file_format == "svg" else None
+            figure.savefig(buffer, format=file_format, dpi=200, metadata=metadata)
+            files[file_format] = buffer.getvalue()
+    return files
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    """Draws each line's means with bars of one deviation."""
+    for line in panel.lines:
+        if not line.points:
+            continue
+        style: dict[str, Any] = {
+            "color": FILE_COLOURS[line.colour % len(FILE_COLOURS)],
+            "label": line.label,
+            "marker": "o",
+            "markersize": 4.5,
+            "linewidth": 1.6,
+            "capsize": 3,
+            "elinewidth": 1,
+        }
+        if line.dashed:
+            style |= {"linestyle": "--", "markerfacecolor": "white"}
+        if not line.joined:
+            style["linestyle"] = "none"
+        x, means, deviations = zip(*line.points, strict=True)
+        axes.errorbar(x, means, yerr=deviations, **style)
+    axes.set_title(panel.title, loc="left")
+    axes.set_xticks([x for x, _ in panel.x_ticks], [text for _, text in panel.x_ticks])
+    axes.tick_params(axis="x", labelsize=panel.tick_size)
+    axes.margins(x=0.08, y=0.12)
+    axes.grid(axis="y", color=PALE, linewidth=0.8)
+    axes.set_axisbelow(True)
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -238,8 +371,8 @@ def _legend(parts: list[str], names: Sequence[tuple[str, int]], height: float) -
 def _name(x: float, y: float, text: str, size: float, turned: bool = False) -> str:
     short = text if len(text) <= 16 else text[:15] + "…"
     if turned:
-        where = f'transform="translate({x:.1f} {y:.1f}) rotate(-90)"'
-        return f'<text {where} style="font-size:{size:.1f}px">{escape(short)}</text>'
+        position = f'transform="translate({x:.1f} {y:.1f}) rotate(-90)"'
+        return f'<text {position} style="font-size:{size:.1f}px">{escape(short)}</text>'
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" style="font-size:{size:.1f}px">'
         f"{escape(short)}</text>"

@@ -1,123 +1,322 @@
-"""Sheets for a terminal, in Markdown and in LaTeX."""
+"""One table of text cells, with writers for a terminal, Markdown, LaTeX, CSV and HTML."""
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from html import escape
+from io import StringIO
 
 from rich.console import Group
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 DIFFERS = "≠"
-ESCAPES = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-SYMBOLS = {"±": r"$\pm$", DIFFERS: r"$\neq$", "<": r"$<$", ">": r"$>$"}
+ONE_LINE = 28  # letters of a name that HTML keeps on one line
+
+LATEX_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "±": r"$\pm$",
+    "λ": r"$\lambda$",
+    "\N{MINUS SIGN}": r"$-$",
+    DIFFERS: r"$\neq$",
+} | {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+# What Markdown or the HTML inside it would take for markup.
+_MARKDOWN_SIGNS = re.compile(r"([\\`*_\[\]<>|#~])")
+_MARK = re.compile(r" \[([\d,-]+)\]$")  # as footnote_mark() writes it
 
 
-@dataclass
-class Sheet:
-    """Rows of text; the first `left` columns are names, the others numbers."""
+class Styled(str):
+    """A cell with a rich style, which a terminal shows and all other formats leave out."""
 
-    title: str
-    columns: list[str]
-    left: int
-    caption: str = ""
-    sections: list[list[list[str]]] = field(default_factory=list)
-    footnotes: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    style: str
 
-    def mark(self, texts: Iterable[str]) -> str:
-        """Returns " [1,3]" for footnotes with these texts, each listed once; "" for none."""
-        places = []
+    def __new__(cls, text: str, style: str) -> Styled:
+        """Returns the text with its style, for example "bold" or "green"."""
+        styled = super().__new__(cls, text)
+        styled.style = style
+        return styled
+
+
+class Table:
+    """Rows of text cells below column names, in sections, with footnotes and notes.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The column names.
+    rows : iterable of sequences of str, optional
+        The rows of the first section, one cell for each column. `add_section` adds more.
+    title : str, optional
+        A heading above the table.
+    caption : str, optional
+        What the table shows, as a sentence without its full stop.
+    numbers : collection of str, optional
+        The names of the columns that hold numbers and are set to the right; all others hold
+        names. By default these are the columns in which every cell that is not empty is a number.
+    unwrapped : collection of str, optional
+        The names of the columns that a terminal does not break into several lines.
+
+    Attributes
+    ----------
+    sections : list of tuples of rows
+        The rows, section by section.
+    footnotes : list of str
+        The texts that marks in cells refer to; `footnote_mark` adds them.
+    notes : list of str
+        Sentences below the table.
+
+    Raises
+    ------
+    ValueError
+        If a row has more or fewer cells than there are columns, or if `numbers` or `unwrapped`
+        names a column that does not exist.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]] = (),
+        *,
+        title: str = "",
+        caption: str = "",
+        numbers: Collection[str] | None = None,
+        unwrapped: Collection[str] = (),
+    ) -> None:
+        self.columns = tuple(columns)
+        self.title = title
+        self.caption = caption
+        self.sections: list[tuple[tuple[str, ...], ...]] = []
+        self.footnotes: list[str] = []
+        self.notes: list[str] = []
+        self._numbers = None if numbers is None else frozenset(numbers)
+        self._unwrapped = frozenset(unwrapped)
+        if unknown := (self._unwrapped | (self._numbers or frozenset())) - set(self.columns):
+            raise ValueError(f"{self.heading}: there is no column {', '.join(sorted(unknown))}.")
+        self.add_section(rows)
+
+    @property
+    def heading(self) -> str:
+        """Returns title and caption as one text."""
+        return ". ".join(text for text in (self.title, self.caption) if text)
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """Returns the rows of all sections."""
+        return tuple(row for section in self.sections for row in section)
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Returns for each column whether it holds numbers."""
+        if self._numbers is not None:
+            return tuple(name in self._numbers for name in self.columns)
+        columns = [[row[index] for row in self.rows] for index in range(len(self.columns))]
+        return tuple(any(cells) and all(map(_is_number, cells)) for cells in columns)
+
+    def add_section(self, rows: Iterable[Sequence[str]]) -> None:
+        """Adds rows that belong together; LaTeX and HTML set sections apart."""
+        section = tuple(map(tuple, rows))
+        for row in section:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"{self.heading}: a row has {len(row)} cells in a table of "
+                    f"{len(self.columns)} columns."
+                )
+        if section:
+            self.sections.append(section)
+
+    def footnote_mark(self, texts: Iterable[str]) -> str:
+        """Returns the mark to end a cell with, such as " [1,3]", and adds new footnotes.
+
+        A text that is a footnote already keeps its number. Without texts the mark is empty.
+        """
+        numbers = []
         for text in texts:
             if text not in self.footnotes:
                 self.footnotes.append(text)
-            places.append(self.footnotes.index(text) + 1)
-        return f" [{_ranges(sorted(places))}]" if places else ""
+            numbers.append(self.footnotes.index(text) + 1)
+        return f" [{_ranges(sorted(numbers))}]" if numbers else ""
 
+    def to_terminal(self) -> Group:
+        """Returns the table for a rich console."""
+        parts: list[Text | RichTable] = []
+        if self.title:
+            parts.append(Text(self.title, style="bold"))
+        if self.caption:
+            parts.append(Text(self.caption))
+        table = RichTable(box=None, pad_edge=False)
+        for name, numeric in zip(self.columns, self.numeric, strict=True):
+            unwrapped = name in self._unwrapped
+            table.add_column(
+                Text(name),
+                justify="right" if numeric else "left",
+                no_wrap=unwrapped,
+                overflow="ellipsis" if unwrapped else "fold",
+                # On a narrow terminal numbers are broken before names vanish.
+                min_width=None if numeric else len(name),
+            )
+        for row in self.rows:
+            table.add_row(*(Text(cell, style=getattr(cell, "style", "")) for cell in row))
+        return Group(*parts, table, *map(Text, self._below()))
 
-def as_text(sheets: Sequence[Sheet]) -> Group:
-    """Returns the sheets for a terminal."""
-    parts: list[Text | Table] = []
-    for place, sheet in enumerate(sheets):
-        parts += [Text("")] if place else []
-        parts += [Text(sheet.title, style="bold"), Text(sheet.caption)]
-        table = Table(box=None, pad_edge=False)
-        for column, name in enumerate(sheet.columns):
-            if column < sheet.left:  # on a narrow terminal numbers fold before names vanish
-                table.add_column(name, min_width=len(name), overflow="fold")
-            else:
-                table.add_column(name, justify="right")
-        for section in sheet.sections:
+    def to_markdown(self) -> str:
+        """Returns the table as Markdown; without a title its caption stands in bold above it."""
+        parts = []
+        if self.title:
+            parts.append(f"### {escape_markdown(self.title)}")
+        if self.caption:
+            caption = escape_markdown(self.caption)
+            parts.append(f"{caption}." if self.title else f"**{caption}**")
+        rule = ["---:" if numeric else "---" for numeric in self.numeric]
+        cells = [
+            [self._escaped(cell, escape_markdown, " [{}]") for cell in row]
+            for row in (self.columns, *self.rows)
+        ]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in (cells[0], rule, *cells[1:])))
+        below = [f"[{number}] {escape_markdown(text)}" for number, text in self._numbered()]
+        below += [escape_markdown(note) for note in self.notes]
+        if below:
+            parts.append("\n".join(f"- {line}" for line in below))
+        return "\n\n".join(parts) + "\n"
+
+    def to_latex(self) -> str:
+        r"""Returns the table as a LaTeX float, which needs \usepackage{booktabs}."""
+
+        def line(row: Sequence[str]) -> str:
+            mark = r"\textsuperscript{{{}}}"
+            cells = [self._escaped(cell, escape_latex, mark) for cell in row]
+            return " & ".join(cells) + r" \\"
+
+        kinds = "".join("r" if numeric else "l" for numeric in self.numeric)
+        lines = [r"\begin{table}", r"\centering", r"\small"]
+        if self.heading:
+            lines.append(rf"\caption{{{escape_latex(self.heading)}.}}")
+        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", line(self.columns)]
+        for section in self.sections:
+            lines += [r"\midrule", *map(line, section)]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        if below := self._below():
+            lines.append(r"\par\smallskip\raggedright\footnotesize")
+            lines += [rf"{escape_latex(line)}\par" for line in below]
+        return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+    def to_csv(self) -> str:
+        """Returns a line of column names and a line for each row; notes are left out."""
+        text = StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
+        return text.getvalue()
+
+    def to_html(self, hide_caption: bool = False) -> str:
+        """Returns the table as HTML in a region that scrolls by itself where it is too wide.
+
+        A hidden caption is read aloud, but not displayed. The classes are those of `style.css`:
+        `n` for numbers, `short` for names on one line, `pairs` for a table of two columns.
+        """
+        numeric = self.numeric
+        short = all(len(row[0]) <= ONE_LINE for row in self.rows)
+        kinds = ["n" if number else "" for number in numeric]
+        first = kinds[0] or ("short" if short else "")
+        head = "".join(
+            f'<th scope="col"{_class(kind)}>{escape(name)}</th>'
+            for name, kind in zip(self.columns, kinds, strict=True)
+        )
+
+        def content(cell: str) -> str:
+            return self._escaped(cell, escape, "<sup>[{}]</sup>")
+
+        bodies = []
+        for section in self.sections or [()]:
+            rows = ""
             for row in section:
-                table.add_row(*map(Text, row))
-        parts.append(table)
-        parts += [Text(line) for line in _below(sheet)]
+                cells = "".join(
+                    f"<td{_class(kind)}>{content(cell)}</td>"
+                    for cell, kind in zip(row[1:], kinds[1:], strict=True)
+                )
+                name = f'<th scope="row"{_class(first)}>{content(row[0])}</th>'
+                rows += f"\n<tr>{name}{cells}</tr>"
+            bodies.append(f"<tbody>{rows}\n</tbody>")
+        heading = escape(self.heading)
+        hidden = _class("hidden" if hide_caption else "")
+        caption = f"<caption{hidden}><span>{heading}</span></caption>\n" if heading else ""
+        below = "".join(f"\n<p>{escape(line)}</p>" for line in self._below())
+        return (
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{heading or "Table"}">\n'
+            f"<table{_class('pairs' if len(self.columns) == 2 else '')}>\n{caption}"
+            f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}\n</table>\n</div>{below}"
+        )
+
+    def _escaped(self, cell: str, escape_text: Callable[[str], str], mark: str) -> str:
+        """Returns a cell escaped, with the footnote mark at its end as the format writes it."""
+        match = _MARK.search(cell) if self.footnotes else None
+        if match is None:
+            return escape_text(cell)
+        return escape_text(cell[: match.start()]) + mark.format(match[1])
+
+    def _numbered(self) -> Iterable[tuple[int, str]]:
+        return enumerate(self.footnotes, start=1)
+
+    def _below(self) -> list[str]:
+        """Returns the lines below the table: footnotes with their numbers, then notes."""
+        return [*(f"[{number}] {text}" for number, text in self._numbered()), *self.notes]
+
+
+def tables_to_terminal(tables: Iterable[Table]) -> Group:
+    """Returns several tables for a rich console, with an empty line between them."""
+    parts: list[Group | Text] = []
+    for table in tables:
+        parts += [Text(""), table.to_terminal()] if parts else [table.to_terminal()]
     return Group(*parts)
 
 
-def as_markdown(sheets: Sequence[Sheet]) -> str:
-    """Returns the sheets as Markdown tables."""
-    blocks = []
-    for sheet in sheets:
-        rows = [sheet.columns, ["---"] * sheet.left]
-        rows[1] = rows[1] + ["---:"] * (len(sheet.columns) - sheet.left)
-        rows += [row for section in sheet.sections for row in section]
-        lines = ["| " + " | ".join(map(_markdown, row)) + " |" for row in rows]
-        below = "\n".join(f"- {_markdown(line)}" for line in _below(sheet))
-        table = "\n".join(lines)
-        blocks.append(f"### {_markdown(sheet.title)}\n\n{_markdown(sheet.caption)}.\n\n{table}\n")
-        blocks += [below + "\n"] if below else []
-    return "\n".join(blocks)
+def tables_to_markdown(tables: Iterable[Table]) -> str:
+    """Returns several tables as one Markdown text."""
+    return "\n".join(table.to_markdown() for table in tables)
 
 
-def as_latex(sheets: Sequence[Sheet]) -> str:
-    r"""Returns the sheets as LaTeX tables; they need \usepackage{booktabs}."""
-    blocks = [r"% needs \usepackage{booktabs}"]
-    for sheet in sheets:
-        kinds = "l" * sheet.left + "r" * (len(sheet.columns) - sheet.left)
-        lines = [r"\begin{table}", r"\centering", r"\small"]
-        lines.append(rf"\caption{{{_latex(sheet.title)}. {_latex(sheet.caption)}.}}")
-        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _latex_row(sheet.columns)]
-        for section in sheet.sections:
-            lines += [r"\midrule", *map(_latex_row, section)]
-        lines += [r"\bottomrule", r"\end{tabular}"]
-        if below := _below(sheet):
-            lines += [r"\par\smallskip\raggedright\footnotesize"]
-            lines += [rf"{_latex(line)}\par" for line in below]
-        lines.append(r"\end{table}")
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
+def tables_to_latex(tables: Iterable[Table]) -> str:
+    """Returns several tables as one LaTeX text that names the package it needs."""
+    return "\n".join([r"% needs \usepackage{booktabs}" + "\n", *(t.to_latex() for t in tables)])
 
 
-def _below(sheet: Sheet) -> list[str]:
-    footnotes = [f"[{place}] {text}" for place, text in enumerate(sheet.footnotes, 1)]
-    return [*footnotes, *sheet.notes]
+def escape_markdown(text: str) -> str:
+    """Returns a text in one line that Markdown shows as it is."""
+    return _MARKDOWN_SIGNS.sub(r"\\\1", " ".join(text.split()))
 
 
-def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_|<>])", r"\\\1", " ".join(text.split()))
+def escape_latex(text: str) -> str:
+    """Returns a text in one line that LaTeX shows as it is."""
+    return "".join(LATEX_SIGNS.get(sign, sign) for sign in " ".join(text.split()))
 
 
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(map(_latex, cells)) + r" \\"
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
 
 
-def _latex(text: str) -> str:
-    escaped = "".join(
-        ESCAPES.get(c) or SYMBOLS.get(c) or (f"\\{c}" if c in "&%$#_{}" else c)
-        for c in " ".join(text.split())
-    )
-    return re.sub(r" \[([\d,-]+)\]", r"\\textsuperscript{\1}", escaped)
+def _is_number(cell: str) -> bool:
+    """Returns whether a cell is a number, perhaps in per cent, or empty."""
+    digits = cell.replace(",", "").replace("\N{MINUS SIGN}", "-").removesuffix("%").strip()
+    if not digits:
+        return True
+    try:
+        float(digits)
+    except ValueError:
+        return False
+    return True
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Returns 1,2,3,5 as "1-3,5"."""
-    parts: list[list[int]] = []
-    for value in numbers:
-        if parts and value == parts[-1][-1] + 1:
-            parts[-1].append(value)
+    """Returns 1, 2, 3, 5 as "1-3,5"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
         else:
-            parts.append([value])
-    return ",".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,4 +1,4 @@
-"""What the search did, step by step, in plain values."""
+"""Selections: the chosen words with what each step of the search brought, and their report."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
+
+from rich.console import Group
+from rich.text import Text
+
+from ipl.display.table import Styled, Table
 
 
 class RankedWord(NamedTuple):
@@ -122,3 +127,53 @@ class Selection:
 
 def _own(kind: type[Selection | SelectionStep], values: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: values[field.name] for field in fields(kind) if field.name in values}
+
+
+def words_table(selection: Selection) -> Table:
+    """Returns the words in order with gain, utility, redundancy, loss and the next best words."""
+    numbers = ["gain", "utility", "redundancy", "loss after"]
+    rows: list[list[str]] = [
+        [Styled("(none)", "bold"), "", "", "", f"{selection.loss_without_words:.4f}", ""]
+    ]
+    for step in selection.steps:
+        rows.append(
+            [
+                Styled(step.word, "bold"),
+                f"{step.gain:+.4f}",
+                f"{step.utility:+.4f}",
+                f"{step.redundancy:.4f}",
+                f"{step.loss:.4f}",
+                ", ".join(ranked.word for ranked in step.runners_up[:3]),
+            ]
+        )
+    return Table(["word", *numbers, "next best"], rows, numbers=numbers)
+
+
+def selection_report(selection: Selection) -> Group:
+    """Returns the words with their gains, what was proved, and how returns diminished."""
+    lines = [_proof(selection), f"gain = utility - {selection.lambda_:g} * redundancy"]
+    curve = selection.diminishing_returns()
+    # Of words that were picked out to be scored, a share would say nothing about the pool.
+    if curve["pairs"] and selection.search == "exhaustive":
+        lines.append(
+            f"A word's gain rose from one step to the next in {100 * curve['share']:.1f} % of "
+            f"{curve['pairs']:,} cases; with a submodular objective it never would."
+        )
+    if selection.recall is not None:
+        recalled = [step.word for step in selection.steps if step.recalled]
+        lines.append(
+            f"The shortlist held the true winner at {len(recalled)} of {len(selection.steps)} steps"
+            + (f" ({', '.join(recalled)})." if recalled else ".")
+        )
+    if not selection.steps:
+        return Group(Text("No words were asked for."))
+    return Group(words_table(selection).to_terminal(), Text(""), Text("\n".join(lines)))
+
+
+def _proof(selection: Selection) -> str:
+    scored = ", ".join(f"{step.scored:,}" for step in selection.steps)
+    seconds = sum(step.seconds for step in selection.steps)
+    work = f"the loss of {scored} of {selection.pool_size:,} words was computed, {seconds:.1f} s"
+    if not selection.certified:
+        return f"Approximate ({selection.search}): {work}. Another word may be better."
+    return f"Proved ({selection.search}): no other word has a higher gain at its step; {work}."

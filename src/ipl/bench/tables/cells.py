@@ -1,4 +1,4 @@
-"""The cells of a table: means and deviations over seeds, averages over datasets, and gaps."""
+"""The cells of a result table: means over seeds, averages over datasets, and what is missing."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from ipl.bench.tables.methods import Method
 from ipl.bench.tables.paper import SOURCE
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
+    data_differences,
     paper_average,
     paper_numbers,
+    seed_differences,
+    setting_differences,
     targets_of,
-    why_not,
-    why_not_data,
-    why_not_seeds,
 )
 from ipl.bench.tables.results import NOT_RUN, RunRecord
 from ipl.metrics import harmonic_mean
 
 AVERAGE = "average"
+MEASURE_NAMES = {"base": "base", "novel": "novel", "hm": "HM", "accuracy": "accuracy"}
 Values = dict[str, float]  # by measure, in %
 BySeed = dict[int, tuple[RunRecord, Values]]
 
 
 @dataclass(frozen=True)
-class Number:
-    """A mean and the sample standard deviation over seeds; None where there is but one seed."""
+class MeanStd:
+    """A mean and the sample standard deviation over seeds; None where there is only one seed."""
 
     mean: float
     std: float | None
@@ -36,20 +37,45 @@ class Number:
 
 @dataclass(frozen=True)
 class Cell:
-    """One method on one dataset, or its average: our numbers, the paper's, and what to know."""
+    """One method on one dataset, or its average: our numbers, the paper's, and what to know.
+
+    Attributes
+    ----------
+    dataset : str
+        The dataset, or `AVERAGE`.
+    method : Method
+        The row of the table.
+    numbers : mapping of str to MeanStd
+        Our numbers by measure, in %; empty if no run was finished.
+    seeds : tuple of int
+        The seeds that were finished.
+    gaps : tuple of str
+        The runs that are missing or failed, a few words each.
+    paper : dict of str to float
+        The paper's numbers, whether or not our setting is the paper's; None if it has none.
+    differences : tuple of str
+        How our setting differs from the paper's.
+    """
 
     dataset: str
-    arm: Method
-    numbers: Mapping[str, Number]  # by measure, in %; empty if nothing was finished
-    seeds: tuple[int, ...]  # that were finished
-    gaps: tuple[str, ...] = ()  # runs that are missing or failed, a few words each
-    paper: Values | None = None  # whether or not our setting is the paper's
-    differs: tuple[str, ...] = ()  # why it is not
+    method: Method
+    numbers: Mapping[str, MeanStd]
+    seeds: tuple[int, ...]
+    gaps: tuple[str, ...] = ()
+    paper: Values | None = None
+    differences: tuple[str, ...] = ()
 
     @property
     def comparable(self) -> bool:
         """Returns whether the paper's number may stand beside ours."""
-        return self.paper is not None and bool(self.numbers) and not self.differs
+        return self.paper is not None and bool(self.numbers) and not self.differences
+
+
+def number_text(number: MeanStd | None) -> str:
+    """Returns "82.49 ± 0.31", without the deviation of a single seed, or a dash for None."""
+    if number is None:
+        return "-"
+    return f"{number.mean:.2f}" + (f" ± {number.std:.2f}" if number.std is not None else "")
 
 
 def measures_of(run: RunRecord, dataset: str) -> Values | None:
@@ -62,75 +88,81 @@ def measures_of(run: RunRecord, dataset: str) -> Values | None:
     return None
 
 
-def finished(arm: Method, dataset: str) -> BySeed:
-    """Returns the finished runs of an arm on a dataset with their measures, by seed."""
-    found: BySeed = {}
-    for run in sorted(arm.runs, key=lambda run: run.time):  # of two the later counts
+def finished_runs(method: Method, dataset: str) -> BySeed:
+    """Returns the finished runs of a method on a dataset with their measures, by seed."""
+    runs: BySeed = {}
+    for run in sorted(method.runs, key=lambda run: run.time):  # of two the later counts
         values = measures_of(run, dataset)
         if values is not None:
-            found[run.seed] = (run, values)
-    return found
+            runs[run.seed] = (run, values)
+    return runs
 
 
-def entry_of(arm: Method, dataset: str, results: BySeed, expected: Sequence[int]) -> Cell:
-    """Returns an arm's numbers on a dataset, and what is missing of the expected seeds."""
-    seeds = tuple(sorted(results))
-    runs = [results[seed][0] for seed in seeds]
-    reasons = [reason for run in runs for reason in (*why_not(run), *why_not_data(run, dataset))]
-    if runs and arm.learner != ZERO_SHOT:
-        reasons += why_not_seeds(seeds)
+def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Sequence[int]) -> Cell:
+    """Returns a method's numbers on a dataset, and what is missing of the expected seeds."""
+    seeds = tuple(sorted(finished))
+    runs = [finished[seed][0] for seed in seeds]
+    differences = [
+        text
+        for run in runs
+        for text in (*setting_differences(run), *data_differences(run, dataset))
+    ]
+    if runs and method.learner != ZERO_SHOT:
+        differences += seed_differences(seeds)
     return Cell(
         dataset,
-        arm,
-        _numbers([results[seed][1] for seed in seeds]),
+        method,
+        _means([finished[seed][1] for seed in seeds]),
         seeds,
-        _gaps(arm, dataset, seeds, expected),
-        paper_numbers(arm.runs[0].protocol, arm.learner, arm.with_words, dataset),
-        tuple(dict.fromkeys(reasons)),
+        _gaps(method, dataset, seeds, expected),
+        paper_numbers(method.runs[0].protocol, method.learner, method.with_words, dataset),
+        tuple(dict.fromkeys(differences)),
     )
 
 
-def average_of(
-    arm: Method, parts: Sequence[Cell], results: Mapping[str, BySeed], source: str | None
+def average_cell(
+    method: Method, cells: Sequence[Cell], finished: Mapping[str, BySeed], source: str | None
 ) -> Cell:
     """Returns the average over datasets; its deviation is over the seeds that all of them have."""
-    protocol = arm.runs[0].protocol
-    full = [part for part in parts if part.numbers]
+    protocol = method.runs[0].protocol
+    filled = [cell for cell in cells if cell.numbers]
     gaps = []
-    if len(full) < len(parts):
-        absent = ", ".join(part.dataset for part in parts if not part.numbers)
-        gaps.append(f"{len(full)} of {len(parts)} datasets (without {absent})")
-    if short := [part.dataset for part in full if part.gaps]:
+    if len(filled) < len(cells):
+        absent = ", ".join(cell.dataset for cell in cells if not cell.numbers)
+        gaps.append(f"{len(filled)} of {len(cells)} datasets (without {absent})")
+    if short := [cell.dataset for cell in filled if cell.gaps]:
         gaps.append(f"with fewer seeds on {', '.join(short)}")
-    seeds = set.intersection(*(set(part.seeds) for part in full)) if full else set()
-    numbers: dict[str, Number] = {}
-    if full:
-        each = [_mean([results[part.dataset][seed][1] for part in full]) for seed in sorted(seeds)]
-        middle = _mean([{m: n.mean for m, n in part.numbers.items()} for part in full])
-        deviations = {m: n.std for m, n in _numbers(each).items()}
-        numbers = {m: Number(value, deviations.get(m)) for m, value in middle.items()}
+    seeds = set.intersection(*(set(cell.seeds) for cell in filled)) if filled else set()
+    numbers: dict[str, MeanStd] = {}
+    if filled:
+        by_seed = [
+            _mean([finished[cell.dataset][seed][1] for cell in filled]) for seed in sorted(seeds)
+        ]
+        means = _mean([{m: n.mean for m, n in cell.numbers.items()} for cell in filled])
+        deviations = {measure: number.std for measure, number in _means(by_seed).items()}
+        numbers = {m: MeanStd(mean, deviations.get(m)) for m, mean in means.items()}
     return Cell(
         AVERAGE,
-        arm,
+        method,
         numbers,
         tuple(sorted(seeds)),
         tuple(gaps),
-        paper_average(protocol, arm.learner, arm.with_words),
-        tuple(_why_not_average(protocol, source, full)),
+        paper_average(protocol, method.learner, method.with_words),
+        tuple(_average_differences(protocol, source, filled)),
     )
 
 
-def _why_not_average(protocol: str, source: str | None, full: Sequence[Cell]) -> list[str]:
-    reasons = list(dict.fromkeys(reason for part in full for reason in part.differs))
+def _average_differences(protocol: str, source: str | None, filled: Sequence[Cell]) -> list[str]:
+    differences = list(dict.fromkeys(text for cell in filled for text in cell.differences))
     wanted = targets_of(protocol, source or "")
-    absent = set(wanted) - {part.dataset for part in full}
-    if full and not wanted:
-        reasons = [reason for reason in reasons if not reason.startswith(NOT_TESTED)]
-        reasons.insert(0, f"the paper's source is {SOURCE}, not {source}")
-    elif full and absent:
-        there = len(wanted) - len(absent)
-        reasons.insert(0, f"{there} of the paper's {len(wanted)} datasets")
-    return reasons
+    absent = set(wanted) - {cell.dataset for cell in filled}
+    if filled and not wanted:
+        differences = [text for text in differences if not text.startswith(NOT_TESTED)]
+        differences.insert(0, f"the paper's source is {SOURCE}, not {source}")
+    elif filled and absent:
+        present = len(wanted) - len(absent)
+        differences.insert(0, f"{present} of the paper's {len(wanted)} datasets")
+    return differences
 
 
 def _mean(values: Sequence[Values]) -> Values:
@@ -141,7 +173,7 @@ def _mean(values: Sequence[Values]) -> Values:
     return mean
 
 
-def _numbers(values: Sequence[Values]) -> dict[str, Number]:
+def _means(values: Sequence[Values]) -> dict[str, MeanStd]:
     """Returns mean and deviation of each measure; nothing of no values."""
     if not values:
         return {}
@@ -149,24 +181,24 @@ def _numbers(values: Sequence[Values]) -> dict[str, Number]:
         measure: statistics.stdev(v[measure] for v in values) if len(values) > 1 else None
         for measure in values[0]
     }
-    return {m: Number(mean, deviations[m]) for m, mean in _mean(values).items()}
+    return {measure: MeanStd(mean, deviations[measure]) for measure, mean in _mean(values).items()}
 
 
 def _gaps(
-    arm: Method, dataset: str, seeds: Sequence[int], expected: Sequence[int]
+    method: Method, dataset: str, seeds: Sequence[int], expected: Sequence[int]
 ) -> tuple[str, ...]:
     if set(seeds) >= set(expected):
         return ()
-    across = arm.runs[0].protocol != BASE_TO_NOVEL  # a run covers all datasets
+    across = method.runs[0].protocol != BASE_TO_NOVEL  # a run covers all datasets
     failed = {
         run.seed: run.error
-        for run in arm.runs
+        for run in method.runs
         if run.error not in (None, NOT_RUN)
         and run.seed not in seeds
         and (across or run.dataset == dataset)
     }
-    told = [f"seed {seed} failed: {error}" for seed, error in sorted(failed.items())]
+    reasons = [f"seed {seed} failed: {error}" for seed, error in sorted(failed.items())]
     absent = [str(seed) for seed in expected if seed not in seeds and seed not in failed]
     if absent:
-        told.append(f"not run: seed {', '.join(absent)}")
-    return (f"{len(seeds)} of {len(expected)} seeds ({'; '.join(told)})",)
+        reasons.append(f"not run: seed {', '.join(absent)}")
+    return (f"{len(seeds)} of {len(expected)} seeds ({'; '.join(reasons)})",)

@@ -1,4 +1,4 @@
-"""Which runs belong to one row of a table, and what the row is called."""
+"""Methods: which runs belong to one row of a table, and what the row is called."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ipl.bench.plan import ZERO_SHOT
 from ipl.bench.tables.results import RunRecord
 
-TITLES = {
+LEARNER_NAMES = {
     ZERO_SHOT: "zero-shot CLIP",
     "coop": "CoOp",
     "cocoop": "CoCoOp",
@@ -19,8 +19,8 @@ TITLES = {
     "promptsrc": "PromptSRC",
 }
 # May differ from dataset to dataset within a row, as they do in the paper.
-PER_SET = ("words", "lambda_", "epochs", "class_template")
-SHOWN = {"lambda_": "lambda", "interval": "t", "epochs": "T", "template": "sentence"}
+PER_DATASET = ("words", "lambda_", "epochs", "class_template")
+SETTING_NAMES = {"lambda_": "lambda", "interval": "t", "epochs": "T", "template": "sentence"}
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,15 @@ class Method:
     @property
     def label(self) -> str:
         """Returns what the row is called, with the settings that tell it from others."""
-        name = TITLES.get(self.learner, self.learner) + (" + IPL" if self.with_words else "")
-        varied = ", ".join(f"{SHOWN.get(k, k)} {setting_text(v)}" for k, v in self.varied.items())
+        name = LEARNER_NAMES.get(self.learner, self.learner) + (" + IPL" if self.with_words else "")
+        varied = ", ".join(
+            f"{SETTING_NAMES.get(key, key)} {setting_text(value)}"
+            for key, value in self.varied.items()
+        )
         return f"{name} ({varied})" if varied else name
 
 
-def methods_of(runs: Sequence[RunRecord]) -> list[Method]:
+def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
     """Returns the rows of a table: zero-shot first, then learners in the paper's order.
 
     Runs of a learner are one row unless a setting differs, between any of them or, for what may
@@ -49,19 +52,24 @@ def methods_of(runs: Sequence[RunRecord]) -> list[Method]:
     groups: dict[tuple[str, bool], list[RunRecord]] = {}
     for run in runs:
         groups.setdefault((run.learner, run.with_words), []).append(run)
-    order = [*TITLES, *sorted({learner for learner, _ in groups} - set(TITLES))]
-    arms = []
+    order = [*LEARNER_NAMES, *sorted({learner for learner, _ in groups} - set(LEARNER_NAMES))]
+    methods = []
     for (learner, with_words), group in sorted(
         groups.items(), key=lambda item: (order.index(item[0][0]), item[0][1])
     ):
         varied = _varied(group)
         rows: dict[str, list[RunRecord]] = {}
         for run in group:
-            rows.setdefault(same([run.config().get(key) for key in varied]), []).append(run)
-        named = [({k: rs[0].config().get(k) for k in varied}, rs) for rs in rows.values()]
-        named.sort(key=lambda item: [_order(value) for value in item[0].values()])
-        arms += [Method(learner, with_words, values, tuple(rs)) for values, rs in named]
-    return arms
+            rows.setdefault(canonical([run.config().get(key) for key in varied]), []).append(run)
+        labelled = [
+            ({key: records[0].config().get(key) for key in varied}, records)
+            for records in rows.values()
+        ]
+        labelled.sort(key=lambda item: [_order(value) for value in item[0].values()])
+        methods += [
+            Method(learner, with_words, values, tuple(records)) for values, records in labelled
+        ]
+    return methods
 
 
 def _varied(group: Sequence[RunRecord]) -> list[str]:
@@ -69,20 +77,20 @@ def _varied(group: Sequence[RunRecord]) -> list[str]:
     keys = list(dict.fromkeys(key for _, config in configs for key in config))
     varied = []
     for key in keys:
-        if key in PER_SET:
-            by_set: dict[str, set[str]] = {}
+        if key in PER_DATASET:
+            by_dataset: dict[str, set[str]] = {}
             for dataset, config in configs:
-                by_set.setdefault(dataset, set()).add(same(config.get(key)))
-            differs = any(len(values) > 1 for values in by_set.values())
+                by_dataset.setdefault(dataset, set()).add(canonical(config.get(key)))
+            differs = any(len(values) > 1 for values in by_dataset.values())
         else:
             # A run that failed early does not know the weights.
             known = [c for _, c in configs if key != "weights" or c[key] is not None]
-            differs = len({same(config.get(key)) for config in known}) > 1
+            differs = len({canonical(config.get(key)) for config in known}) > 1
         if differs:
             varied.append(key)
     known = [config for _, config in configs if config["weights"] is not None]
-    names = {same(config["backbone"]) for config in known}
-    both = {same([config["backbone"], config["weights"]]) for config in known}
+    names = {canonical(config["backbone"]) for config in known}
+    both = {canonical([config["backbone"], config["weights"]]) for config in known}
     if "weights" in varied and len(names) == len(both):
         varied.remove("weights")  # the name says it
     return varied
@@ -94,10 +102,12 @@ def common_settings(runs: Iterable[RunRecord]) -> dict[str, Any]:
         run.config() for run in runs
     ]
     first = configs[0]
-    return {k: v for k, v in first.items() if all(same(c.get(k)) == same(v) for c in configs)}
+    return {
+        k: v for k, v in first.items() if all(canonical(c.get(k)) == canonical(v) for c in configs)
+    }
 
 
-def same(value: Any) -> str:
+def canonical(value: Any) -> str:
     """Returns a text that is equal for equal values, numbers being equal across types."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -108,7 +118,7 @@ def setting_text(value: Any) -> str:
     """Returns a setting's value in a few characters."""
     if isinstance(value, float):
         return f"{value:g}"
-    text = value if isinstance(value, str) else same(value)
+    text = value if isinstance(value, str) else canonical(value)
     if len(text) == 64 and all(c in "0123456789abcdef" for c in text):
         return text[:8]
     return repr(text) if " " in text else text

@@ -1,4 +1,4 @@
-"""What the paper says of a row, and why a row of ours may not be compared with it."""
+"""The paper's numbers for a row of a table, and how our setting differs from the paper's."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def paper_numbers(
     protocol: str, learner: str, with_words: bool, dataset: str
 ) -> dict[str, float] | None:
     """Returns the paper's numbers of one dataset by measure, in %, or None if not known here."""
-    found = paper.PER_SET.get((learner, with_words), {}).get(dataset)
-    if protocol != BASE_TO_NOVEL or found is None:
+    numbers = paper.PER_SET.get((learner, with_words), {}).get(dataset)
+    if protocol != BASE_TO_NOVEL or numbers is None:
         return None
-    base, novel = found
+    base, novel = numbers
     return {"base": base, "novel": novel, "hm": harmonic_mean(base, novel)}
 
 
@@ -68,69 +68,69 @@ def published_settings(run: RunRecord) -> dict[str, Any]:
     return settings
 
 
-def why_not(run: RunRecord) -> list[str]:
+def setting_differences(run: RunRecord) -> list[str]:
     """Returns how a run's settings differ from the paper's, a few words each."""
     config = run.config()
     name = str(config.get("backbone"))
-    reasons = []
+    differences = []
     if not name.rstrip("/").lower().endswith(paper.BACKBONE.rpartition("/")[2]):
-        reasons.append(f"the backbone is {name}, not CLIP ViT-B/16")
+        differences.append(f"the backbone is {name}, not CLIP ViT-B/16")
     published = published_settings(run)
     if not published and run.learner != ZERO_SHOT:
-        return [*reasons, f"the paper has no learner {run.learner}"]
+        return [*differences, f"the paper has no learner {run.learner}"]
     for key, value in published.items():
         if key in config and config[key] != value:
-            reasons.append(f"{key.rstrip('_')} is {config[key]}, not {value}")
-    return reasons + (_why_not_words(run, config) if run.with_words else [])
+            differences.append(f"{key.rstrip('_')} is {config[key]}, not {value}")
+    return differences + (_word_differences(run, config) if run.with_words else [])
 
 
-def _why_not_words(run: RunRecord, config: dict[str, Any]) -> list[str]:
-    reasons = []
+def _word_differences(run: RunRecord, config: dict[str, Any]) -> list[str]:
+    differences = []
     k = paper.WORDS.get(run.dataset)
     if run.words not in ("auto", k):
-        reasons.append(f"words is {run.words}, not auto" + (f" or {k}" if k else ""))
+        differences.append(f"words is {run.words}, not auto" + (f" or {k}" if k else ""))
     search = config.get("search", SEARCHES[0])
     if search not in SEARCHES:
-        reasons.append(f"search is {search}, which is approximate")
+        differences.append(f"search is {search}, which is approximate")
     pool = config.get("pool", BUNDLED)
     if pool != BUNDLED:
-        reasons.append(f"the pool of words is {pool}, not the bundled one")
-    return reasons
+        differences.append(f"the pool of words is {pool}, not the bundled one")
+    return differences
 
 
-def why_not_data(run: RunRecord, part: str) -> list[str]:
+def data_differences(run: RunRecord, dataset: str) -> list[str]:
     """Returns how the classes and test images of a dataset differ from the published ones.
 
-    `part` is the dataset; of base-to-novel both halves are looked at.
+    For base-to-novel both halves of the classes are compared.
     """
-    if part not in paper.SIZES:
-        return [f"{NOT_TESTED} {part}"]
-    classes, images = paper.SIZES[part]
-    found_classes, found_images = run.data.get("classes") or {}, run.data.get("test_images") or {}
+    if dataset not in paper.SIZES:
+        return [f"{NOT_TESTED} {dataset}"]
+    classes, images = paper.SIZES[dataset]
+    our_classes, our_images = run.data.get("classes") or {}, run.data.get("test_images") or {}
     if run.protocol == BASE_TO_NOVEL:
         half = ceil(classes / 2)
-        reasons = []
+        differences = []
         for name, count in (("base", half), ("novel", classes - half)):
-            reasons += _fewer(f"{name} classes", found_classes.get(name), count)
-        halves = [found_images.get(name) for name in ("base", "novel")]
+            differences += _count_difference(f"{name} classes", our_classes.get(name), count)
+        halves = [our_images.get(name) for name in ("base", "novel")]
         total = None if None in halves else sum(filter(None, halves))
-        return reasons + _fewer("test images", total, images)
-    reasons = _fewer("classes", found_classes.get(part), classes)
-    reasons += _fewer("test images", found_images.get(part), images)
-    return reasons
+        return differences + _count_difference("test images", total, images)
+    differences = _count_difference("classes", our_classes.get(dataset), classes)
+    differences += _count_difference("test images", our_images.get(dataset), images)
+    return differences
 
 
-def why_not_seeds(seeds: Sequence[int]) -> list[str]:
+def seed_differences(seeds: Sequence[int]) -> list[str]:
     """Returns how the seeds differ from the paper's 1, 2, 3."""
     if tuple(sorted(seeds)) == paper.SEEDS:
         return []
-    found = ", ".join(map(str, sorted(seeds))) or "none"
-    return [f"the seeds are {found}, not 1, 2, 3"]
+    ours = ", ".join(map(str, sorted(seeds))) or "none"
+    return [f"the seeds are {ours}, not 1, 2, 3"]
 
 
-def _fewer(what: str, found: Any, published: int) -> list[str]:
-    if found == published:
+def _count_difference(noun: str, count: Any, published: int) -> list[str]:
+    if count == published:
         return []
-    if found is None:
-        return [f"the number of {what} was not recorded"]
-    return [f"{found:,} {what}, not {published:,}"]
+    if count is None:
+        return [f"the number of {noun} was not recorded"]
+    return [f"{count:,} {noun}, not {published:,}"]

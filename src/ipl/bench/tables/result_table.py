@@ -1,20 +1,34 @@
-"""From runs to tables: one for base-to-novel, one for each source across datasets."""
+"""Result tables: built from run records, shown to people, and written for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ipl.bench.plan import BASE_TO_NOVEL, PLANNED, ZERO_SHOT
-from ipl.bench.tables.cells import AVERAGE, Cell, average_of, entry_of, finished
-from ipl.bench.tables.gains import Gain, gains_of
-from ipl.bench.tables.methods import Method, common_settings, methods_of
+from ipl.bench.tables.cells import (
+    AVERAGE,
+    MEASURE_NAMES,
+    Cell,
+    average_cell,
+    dataset_cell,
+    finished_runs,
+    number_text,
+)
+from ipl.bench.tables.gains import Gain, find_gains, gains_table
+from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
 from ipl.bench.tables.paper import WORDS
 from ipl.bench.tables.paper_comparison import published_settings, targets_of
 from ipl.bench.tables.results import RunRecord
+from ipl.display.table import DIFFERS, Table
 
 POCKET = "pocket"
+PROTOCOL_TITLES = {
+    "base-to-novel": "Base-to-novel",
+    "cross-dataset": "Cross-dataset, trained on {}",
+    "domain": "Domain generalisation, trained on {}",
+}
 # By its card; the labels of the last four only of up to 20 validation images a class, all classes.
 SEEN_BY_POCKET = (
     *("imagenet", "food101", "stanford_cars"),
@@ -24,22 +38,52 @@ SEEN_BY_POCKET = (
 
 @dataclass(frozen=True)
 class ResultTable:
-    """All methods of a protocol on all its datasets."""
+    """All methods of a protocol on all its datasets.
+
+    Attributes
+    ----------
+    protocol, source : str
+        The protocol, and the dataset that was trained on; None for base-to-novel.
+    measures : tuple of str
+        base, novel and hm, or accuracy.
+    datasets, averaged : tuple of str
+        The datasets of the table, and those of them that the average is over.
+    methods : tuple of Method
+        The rows.
+    cells : tuple of Cell
+        Each method on each dataset and its average, dataset by dataset.
+    gains : tuple of Gain
+        What words brought over none.
+    common : dict
+        The settings that all runs share.
+    notes : tuple of str
+        Sentences on the data and the settings.
+    """
 
     protocol: str
-    source: str | None  # what was trained on, across datasets
+    source: str | None
     measures: tuple[str, ...]
     datasets: tuple[str, ...]
-    averaged: tuple[str, ...]  # the datasets behind the average
-    arms: tuple[Method, ...]
-    entries: tuple[Cell, ...]
+    averaged: tuple[str, ...]
+    methods: tuple[Method, ...]
+    cells: tuple[Cell, ...]
     gains: tuple[Gain, ...]
     common: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """Returns the protocol and its source."""
+        return protocol_title(self.protocol, self.source)
+
     def of(self, dataset: str) -> list[Cell]:
-        """Returns the entries of a dataset, or of the average, in the order of the methods."""
-        return [entry for entry in self.entries if entry.dataset == dataset]
+        """Returns the cells of a dataset, or of the average, in the order of the methods."""
+        return [cell for cell in self.cells if cell.dataset == dataset]
+
+
+def protocol_title(protocol: str, source: str | None) -> str:
+    """Returns the heading of a protocol's tables."""
+    return PROTOCOL_TITLES[protocol].format(source)
 
 
 def build_tables(runs: Sequence[RunRecord]) -> list[ResultTable]:
@@ -48,64 +92,65 @@ def build_tables(runs: Sequence[RunRecord]) -> list[ResultTable]:
     for run in runs:
         source = "" if run.protocol == BASE_TO_NOVEL else run.dataset
         groups.setdefault((PLANNED.index(run.protocol), source), []).append(run)
-    return [_table(groups[key]) for key in sorted(groups)]
+    return [_build_table(groups[key]) for key in sorted(groups)]
 
 
-def _table(runs: Sequence[RunRecord]) -> ResultTable:
+def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
     protocol = runs[0].protocol
     source = None if protocol == BASE_TO_NOVEL else runs[0].dataset
     datasets = _datasets(runs, source)
     averaged = tuple(name for name in datasets if name != source)
-    arms = methods_of(runs)
-    drawn = {run.seed for run in runs if run.learner != ZERO_SHOT}
-    entries = []
-    for arm in arms:
-        # Of zero-shot nothing is drawn: one run says it all.
-        expected = {run.seed for run in arm.runs} if arm.learner == ZERO_SHOT else drawn
-        results = {name: finished(arm, name) for name in datasets}
-        parts = [entry_of(arm, name, results[name], sorted(expected)) for name in datasets]
-        averages = [part for part in parts if part.dataset in averaged]
-        entries += [*parts, average_of(arm, averages, results, source)]
+    methods = group_methods(runs)
+    learnt_seeds = {run.seed for run in runs if run.learner != ZERO_SHOT}
+    cells = []
+    for method in methods:
+        # Zero-shot draws nothing: one run says it all.
+        own_seeds = {run.seed for run in method.runs}
+        expected = sorted(own_seeds if method.learner == ZERO_SHOT else learnt_seeds)
+        finished = {name: finished_runs(method, name) for name in datasets}
+        of_method = [dataset_cell(method, name, finished[name], expected) for name in datasets]
+        targets = [cell for cell in of_method if cell.dataset in averaged]
+        cells += [*of_method, average_cell(method, targets, finished, source)]
     return ResultTable(
         protocol,
         source,
         ("accuracy",) if source else ("base", "novel", "hm"),
         datasets,
         averaged,
-        tuple(arms),
-        tuple(sorted(entries, key=lambda entry: [*datasets, AVERAGE].index(entry.dataset))),
-        tuple(gains_of(arms, averaged)),
+        tuple(methods),
+        tuple(sorted(cells, key=lambda cell: [*datasets, AVERAGE].index(cell.dataset))),
+        tuple(find_gains(methods, averaged)),
         common_settings(runs),
         (
             *_left_out(runs),
             *_seen_before(runs, datasets),
-            *(note for arm in arms for note in _mixed(arm)),
+            *(note for method in methods for note in _mixed(method)),
         ),
     )
 
 
 def _datasets(runs: Sequence[RunRecord], source: str | None) -> tuple[str, ...]:
     """Returns the datasets in the paper's order, the source first, others by name."""
-    found = {run.dataset for run in runs}
+    names = {run.dataset for run in runs}
     if source is not None:
-        found |= {name for run in runs for name in (*run.accuracy, *run.targets)}
+        names |= {name for run in runs for name in (*run.accuracy, *run.targets)}
     known = [source, *targets_of(runs[0].protocol, source or "")]
-    order = {name: place for place, name in enumerate(known) if name}
-    return tuple(sorted(found, key=lambda name: (order.get(name, len(order)), name)))
+    order = {name: index for index, name in enumerate(known) if name}
+    return tuple(sorted(names, key=lambda name: (order.get(name, len(order)), name)))
 
 
 def _left_out(runs: Sequence[RunRecord]) -> list[str]:
     """Returns a note for each test set of which images are missing or cannot be read."""
     notes = []
-    for what, why in (("missing_images", "are missing"), ("unreadable_images", "cannot be read")):
-        most: dict[str, int] = {}
+    for key, reason in (("missing_images", "are missing"), ("unreadable_images", "cannot be read")):
+        counts: dict[str, int] = {}
         for run in runs:
-            for part, count in (run.data.get(what) or {}).items():
+            for part, count in (run.data.get(key) or {}).items():
                 name = f"{run.dataset} ({part})" if part in ("base", "novel") else part
-                most[name] = max(most.get(name, 0), int(count))
+                counts[name] = max(counts.get(name, 0), int(count))
         notes += [
-            f"{count:,} test images of {name} {why}; accuracies are over the rest."
-            for name, count in most.items()
+            f"{count:,} test images of {name} {reason}; accuracies are over the rest."
+            for name, count in counts.items()
             if count
         ]
     return notes
@@ -122,20 +167,183 @@ def _seen_before(runs: Sequence[RunRecord], datasets: Sequence[str]) -> list[str
     ]
 
 
-def _mixed(arm: Method) -> list[str]:
+def _mixed(method: Method) -> list[str]:
     """Returns a note for each setting that differs between datasets other than in the paper."""
     notes = []
     for key in ("words", "lambda_", "epochs"):
         values: dict[str, list[str]] = {}
         as_published = True
-        for run in arm.runs:
+        for run in method.runs:
             published = {**published_settings(run), "words": WORDS.get(run.dataset)}
             as_published &= run.config().get(key) == published.get(key)
             values.setdefault(str(run.config().get(key)), []).append(run.dataset)
         if len(values) > 1 and not as_published:
-            told = [
+            parts = [
                 f"{value}: {', '.join(dict.fromkeys(names))}" for value, names in values.items()
             ]
             name = key.rstrip("_")
-            notes.append(f"{arm.label} has different {name} for datasets ({'; '.join(told)}).")
+            notes.append(f"{method.label} has different {name} for datasets ({'; '.join(parts)}).")
     return notes
+
+
+def display_tables(results: Sequence[ResultTable]) -> list[Table]:
+    """Returns a table of the results for each protocol, and one of the gains if there are any."""
+    tables = []
+    for result in results:
+        tables.append(results_table(result))
+        if result.gains:
+            tables.append(gains_table(result.gains, result.title))
+    return tables
+
+
+def results_table(result: ResultTable) -> Table:
+    """Returns a section for each dataset and one for the average, a row for each method."""
+    measures = [MEASURE_NAMES[measure] for measure in result.measures]
+    average = [AVERAGE] if len(result.averaged) > 1 else []
+    datasets = (*result.datasets, *average)
+    cells = [cell for cell in result.cells if cell.dataset in datasets]
+    compared = any(cell.paper and cell.numbers for cell in cells)
+    columns = ["dataset", "method", *measures, "seeds"]
+    if compared:
+        columns.append("paper " + " / ".join(measures))
+    table = Table(columns, title=result.title, caption=_caption(result), numbers=columns[2:])
+    for dataset in datasets:
+        name = dataset
+        if dataset == AVERAGE:
+            kind = "datasets" if result.source is None else "targets"
+            name = f"average of {len(result.averaged)} {kind}"
+        elif dataset == result.source:
+            name = f"{dataset} (source)"
+        rows = []
+        for index, cell in enumerate(result.of(dataset)):
+            row = [name if index == 0 else "", cell.method.label]
+            row += [number_text(cell.numbers.get(measure)) for measure in result.measures]
+            row.append(str(len(cell.seeds)) + table.footnote_mark(cell.gaps))
+            if compared:
+                row.append(_paper_text(table, result, cell))
+            rows.append(row)
+        table.add_section(rows)
+    table.notes += result.notes
+    if compared:
+        table.notes += _paper_notes(result)
+    return table
+
+
+def _caption(result: ResultTable) -> str:
+    parts = ["Accuracy in %, mean ± standard deviation over seeds"]
+    if "backbone" in result.common:
+        parts.append(str(result.common["backbone"]))
+    if "shots" in result.common:
+        parts.append(f"{result.common['shots']} shots")
+    with_words = [method for method in result.methods if method.with_words]
+    words = {setting_text(run.words) for method in with_words for run in method.runs}
+    if len(words) == 1:
+        parts.append(f"words {words.pop()}")
+    return ", ".join(parts)
+
+
+def _paper_text(table: Table, result: ResultTable, cell: Cell) -> str:
+    if cell.paper is None or not cell.numbers:
+        return ""
+    if cell.comparable:
+        return " / ".join(f"{cell.paper[measure]:.2f}" for measure in result.measures)
+    reasons = [f"not the paper's setting: {text}" for text in cell.differences]
+    return DIFFERS + table.footnote_mark(reasons)
+
+
+def _paper_notes(result: ResultTable) -> list[str]:
+    notes = [f"paper: its number where our setting is the paper's; {DIFFERS} where it is not."]
+    learners = {cell.method.learner for cell in result.cells if cell.paper}
+    if result.source is None and learners - {"coop"}:
+        notes.append("For single datasets only the paper's numbers of CoOp are included here.")
+    return notes
+
+
+def results_to_csv(results: Sequence[ResultTable]) -> str:
+    """Returns one line per method and dataset, or average; numbers in %, in full precision."""
+    rows = []
+    for result in results:
+        for cell in result.cells:
+            row = _names(result, cell.method) | {"dataset": cell.dataset}
+            for measure in MEASURE_NAMES:
+                number = cell.numbers.get(measure)
+                row[measure] = number.mean if number else None
+                row[f"{measure}_std"] = number.std if number else None
+                row[f"paper_{measure}"] = _paper_values(cell).get(measure)
+            row["seeds"] = " ".join(map(str, cell.seeds))
+            row["gaps"] = "; ".join(cell.gaps)
+            row["differs_from_paper"] = "; ".join(cell.differences)
+            rows.append(row)
+    return _csv(rows)
+
+
+def gains_to_csv(results: Sequence[ResultTable]) -> str:
+    """Returns one line per method with words and measure: what words brought over none."""
+    rows = [
+        _names(result, gain.method)
+        | {"over": gain.baseline.label, "measure": measure}
+        | asdict(test)
+        for result in results
+        for gain in result.gains
+        for measure, test in gain.tests.items()
+    ]
+    return _csv(rows)
+
+
+def results_to_values(
+    results: Sequence[ResultTable], warnings: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns everything in the tables as plain values; numbers in %, in full precision."""
+    tables = [_table_values(result) for result in results]
+    return {"unit": "%", "warnings": list(warnings), "tables": tables}
+
+
+def _table_values(result: ResultTable) -> dict[str, Any]:
+    return {
+        "protocol": result.protocol,
+        "source": result.source,
+        "averaged": list(result.averaged),
+        "common": result.common,
+        "entries": [_cell_values(cell) for cell in result.cells],
+        "gains": [
+            {
+                "method": gain.method.label,
+                "over": gain.baseline.label,
+                "differs": list(gain.differences),
+                "measures": {measure: asdict(test) for measure, test in gain.tests.items()},
+            }
+            for gain in result.gains
+        ],
+        "notes": list(result.notes),
+    }
+
+
+def _cell_values(cell: Cell) -> dict[str, Any]:
+    return {
+        "dataset": cell.dataset,
+        "method": cell.method.label,
+        "learner": cell.method.learner,
+        "with_words": cell.method.with_words,
+        "varied": cell.method.varied,
+        "numbers": {measure: asdict(number) for measure, number in cell.numbers.items()},
+        "seeds": list(cell.seeds),
+        "gaps": list(cell.gaps),
+        "paper": _paper_values(cell) or None,
+        "differs_from_paper": list(cell.differences),
+    }
+
+
+def _paper_values(cell: Cell) -> dict[str, float]:
+    return cell.paper if cell.paper and cell.comparable else {}
+
+
+def _names(result: ResultTable, method: Method) -> dict[str, Any]:
+    return {"protocol": result.protocol, "source": result.source or "", "method": method.label}
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns rows with the same keys as CSV; nothing for no rows."""
+    if not rows:
+        return ""
+    cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+    return Table(list(rows[0]), cells).to_csv()

@@ -7,7 +7,6 @@ from statistics import mean
 import pytest
 
 from ipl.bench.tables import paper
-from ipl.bench.tables.paper_comparison import paper_average, paper_numbers
 from ipl.metrics import harmonic_mean
 from ipl.words.template import DEFAULT_TEMPLATE
 
@@ -79,19 +78,3 @@ def test_the_sizes_are_the_published_ones() -> None:
 
 def test_the_sentence_of_the_search_is_the_papers_first() -> None:
     assert paper.TEMPLATES[0] == DEFAULT_TEMPLATE
-
-
-def test_lookups() -> None:
-    assert paper_average("base-to-novel", "maple", True) == {
-        "base": 83.51,
-        "novel": 74.85,
-        "hm": 78.94,
-    }
-    assert paper_average("domain", "cocoop", False) == {"accuracy": 59.91}
-    assert paper_average("domain", "kgcoop", False) is None
-    assert paper_average("base-to-novel", "mine", True) is None
-    found = paper_numbers("base-to-novel", "coop", True, "oxford_pets")
-    assert found is not None
-    assert found["hm"] == pytest.approx(2 * 95.48 * 96.50 / (95.48 + 96.50))
-    assert paper_numbers("base-to-novel", "maple", True, "oxford_pets") is None
-    assert paper_numbers("cross-dataset", "coop", True, "oxford_pets") is None

@@ -1,0 +1,219 @@
+"""Result tables: built from records, shown to people, and written for programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ipl.bench.tables import paper
+from ipl.bench.tables.cells import AVERAGE
+from ipl.bench.tables.result_table import (
+    ResultTable,
+    display_tables,
+    gains_to_csv,
+    results_to_csv,
+    results_to_values,
+)
+from ipl.display.table import tables_to_latex, tables_to_markdown, tables_to_terminal
+from tests.helpers.records import paper_records, record
+from tests.helpers.result_tables import find_cell, result_table, result_tables
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> list[ResultTable]:
+    """Returns a table with a comparable dataset, a failed run, another setting and a gain."""
+    runs = [run for run in paper_records() if run["dataset"] == "oxford_pets"]
+    runs += [record("eurosat", seed=seed, views=8) for seed in (1, 2)]
+    runs += [record("eurosat", seed=3, views=8, error="It burnt | down.")]
+    runs += [record("oxford_pets", words=0, seed=seed) for seed in (1, 2, 3)]
+    return result_tables(tmp_path, *runs)
+
+
+def terminal_text(results: list[ResultTable], width: int = 200) -> str:
+    console = Console(width=width, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(tables_to_terminal(display_tables(results)))
+    return captured.get()
+
+
+def test_the_paper_reproduces_itself(tmp_path: Path) -> None:
+    table = result_table(tmp_path, *paper_records(words=0), *paper_records(words="auto"))
+    assert table.datasets == paper.ELEVEN
+    assert [method.label for method in table.methods] == ["CoOp", "CoOp + IPL"]
+    assert table.notes == ()
+    for cell in table.cells:
+        assert cell.comparable, (cell.dataset, cell.differences, cell.gaps)
+        assert cell.paper is not None
+        for measure, number in cell.numbers.items():
+            assert number.mean == pytest.approx(cell.paper[measure], abs=0.0101)
+    average = find_cell(table, AVERAGE, "CoOp + IPL")
+    assert average.numbers["base"].std == pytest.approx(0.5)
+    assert average.seeds == (1, 2, 3)
+
+
+def across(seed: int, words: int | str, shift: float, **more: Any) -> dict[str, Any]:
+    targets = dict.fromkeys(paper.TARGETS, 0.6 + shift)
+    return record("imagenet", "coop", words, seed, {"imagenet": 0.7, **targets}, **more)
+
+
+def test_across_datasets(tmp_path: Path) -> None:
+    runs = [
+        across(seed, words, shift + (words != 0) * 0.02, protocol="cross-dataset")
+        for seed, shift in ((1, 0.0), (2, 0.01), (3, 0.02))
+        for words in (0, "auto")
+    ]
+    table = result_table(tmp_path, *runs)
+    assert (table.source, table.datasets) == ("imagenet", paper.ELEVEN)
+    assert table.averaged == paper.TARGETS
+    average = find_cell(table, AVERAGE, "CoOp + IPL")
+    assert average.numbers["accuracy"].mean == pytest.approx(63)  # the source's 70 stays out
+    assert average.numbers["accuracy"].std == pytest.approx(1)
+    assert average.comparable
+    assert average.paper == {"accuracy": 65.36}
+    (gain,) = table.gains
+    assert gain.tests["accuracy"].pairs == 30
+    assert gain.tests["accuracy"].difference == pytest.approx(2)
+
+
+def test_every_source_and_protocol_has_its_table(tmp_path: Path) -> None:
+    domains = {"pacs/photo": 0.9, "pacs/sketch": 0.5, "pacs/cartoon": 0.4}
+    found = result_tables(
+        tmp_path,
+        record("pacs/photo", accuracy=domains, protocol="domain"),
+        record("pacs/sketch", accuracy=domains, protocol="domain"),
+        record(),
+        across(1, 0, 0, protocol="cross-dataset"),
+    )
+    assert [(table.protocol, table.source) for table in found] == [
+        ("base-to-novel", None),
+        ("cross-dataset", "imagenet"),
+        ("domain", "pacs/photo"),
+        ("domain", "pacs/sketch"),
+    ]
+    average = find_cell(found[2], AVERAGE, "CoOp + IPL")
+    assert average.numbers["accuracy"].mean == pytest.approx(45)
+    assert average.differences[0] == "the paper's source is imagenet, not pacs/photo"
+
+
+def test_a_run_across_datasets_that_failed_leaves_its_targets(tmp_path: Path) -> None:
+    failed = across(1, 0, 0, protocol="cross-dataset", error="The disk is full.")
+    table = result_table(tmp_path, failed)
+    assert table.datasets == paper.ELEVEN
+    assert find_cell(table, "dtd", "CoOp").gaps == (
+        "0 of 1 seeds (seed 1 failed: The disk is full.)",
+    )
+
+
+def test_data_that_the_bundled_backbone_has_seen_is_named(tmp_path: Path) -> None:
+    runs = [record(name, backbone="pocket") for name in ("eurosat", "dtd")]
+    (note,) = result_table(tmp_path / "pocket", *runs).notes
+    assert "trained with images and class names of eurosat:" in note
+    assert result_table(tmp_path / "other", record("eurosat")).notes == ()
+    assert result_table(tmp_path / "unseen", record("dtd", backbone="pocket")).notes == ()
+
+
+def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
+    run = record("oxford_pets")
+    run["data"] |= {
+        "missing_images": {"oxford_pets": 7},
+        "unreadable_images": {"base": 0, "novel": 2},
+    }
+    assert result_table(tmp_path, run).notes == (
+        "7 test images of oxford_pets are missing; accuracies are over the rest.",
+        "2 test images of oxford_pets (novel) cannot be read; accuracies are over the rest.",
+    )
+
+
+def test_text(tmp_path: Path) -> None:
+    text = terminal_text(result_tables(tmp_path, *paper_records(words=0), *paper_records()))
+    assert "openai/clip-vit-base-patch16, 16 shots, words auto" in text
+    assert re.search(r"oxford_pets +CoOp +93.67 ± 0.50 .* 3 +93.67 / 95.29 / 94.47\n", text)
+    assert re.search(r"average of 11 datasets +CoOp +82.69 .* 82.69 / 63.22 / 71.66\n", text)
+    assert re.search(r"CoOp \+ IPL +CoOp +base +-0.19 +33 +0.4008\n", text)
+    assert "p: exact sign-flip permutation test, two-sided" in text
+    assert "≠ [" not in text
+
+
+def test_marks_and_footnotes(results: list[ResultTable]) -> None:
+    text = terminal_text(results)
+    table = display_tables(results)[0]
+    marked = [row for section in table.sections for row in section if "[" in "".join(row)]
+    for row in marked:
+        for number in re.findall(r"\d+", " ".join(re.findall(r"\[([\d,-]+)\]", " ".join(row)))):
+            assert f"[{number}] {table.footnotes[int(number) - 1]}" in text
+    assert "2 of 3 seeds (seed 3 failed: It burnt | down.)" in table.footnotes
+    assert "not the paper's setting: views is 8, not fresh" in table.footnotes
+    assert len(set(table.footnotes)) == len(table.footnotes)
+
+
+def test_names_stay_on_a_narrow_terminal(results: list[ResultTable]) -> None:
+    text = terminal_text(results, width=70)
+    assert "CoOp" in text
+    assert "oxford" in text
+    assert "…" not in text
+
+
+def test_one_dataset_needs_no_average(tmp_path: Path) -> None:
+    assert "average" not in terminal_text(result_tables(tmp_path, record()))
+
+
+def test_markdown(results: list[ResultTable]) -> None:
+    text = tables_to_markdown(display_tables(results))
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
+    assert widths == {8, 7}  # the table of results and the table of gains
+    assert "| oxford\\_pets | CoOp |" in text
+    assert "It burnt \\| down." in text
+
+
+def test_latex(results: list[ResultTable]) -> None:
+    text = tables_to_latex(display_tables(results))
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+    assert r"oxford\_pets & CoOp & 80.00 $\pm$ 0.00" in text
+    assert r"\textsuperscript{" in text
+    assert "±" not in text
+    assert "≠" not in text
+    body = re.sub(r"\\[%&_#$]", "", text)
+    assert len({line.count("&") for line in body.splitlines() if line.endswith(r"\\")}) == 2
+
+
+def test_latex_takes_any_name(tmp_path: Path) -> None:
+    text = tables_to_latex(display_tables(result_tables(tmp_path, record("50%_of{a}\\b~c^d&e#f$"))))
+    assert r"50\%\_of\{a\}\textbackslash{}b\textasciitilde{}c\textasciicircum{}d\&e\#f\$ & " in text
+
+
+def test_csv(results: list[ResultTable]) -> None:
+    rows = list(csv.DictReader(StringIO(results_to_csv(results))))
+    by_name = {(row["dataset"], row["method"]): row for row in rows}
+    ours = by_name["oxford_pets", "CoOp + IPL (views fresh)"]
+    assert float(ours["base"]) == pytest.approx(95.48)
+    assert float(ours["base_std"]) == pytest.approx(0.5)
+    assert float(ours["paper_base"]) == 95.48
+    other = by_name["eurosat", "CoOp + IPL (views 8)"]
+    assert other["paper_base"] == ""
+    assert "views is 8" in other["differs_from_paper"]
+    assert other["seeds"] == "1 2"
+    assert other["gaps"].startswith("2 of 3 seeds")
+    gains = list(csv.DictReader(StringIO(gains_to_csv(results))))
+    assert [gain["measure"] for gain in gains] == ["base", "novel", "hm"]
+    assert gains_to_csv([]) == ""
+
+
+def test_json(results: list[ResultTable]) -> None:
+    values = json.loads(json.dumps(results_to_values(results, ["a note"]), allow_nan=False))
+    assert values["unit"] == "%"
+    assert values["warnings"] == ["a note"]
+    (table,) = values["tables"]
+    entries = {(e["dataset"], e["method"]): e for e in table["entries"]}
+    ours = entries["oxford_pets", "CoOp + IPL (views fresh)"]
+    assert ours["paper"]["novel"] == 96.5
+    assert ours["numbers"]["novel"]["mean"] == pytest.approx(96.5)
+    assert entries["eurosat", "CoOp + IPL (views 8)"]["paper"] is None
+    assert table["gains"][0]["measures"]["base"]["pairs"] == 3
