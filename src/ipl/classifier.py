@@ -232,7 +232,7 @@ class PromptClassifier(Estimator):
             raise DataError(f"{len(names)} class(es) given; at least two are needed.")
         check_class_names(names, alike)
         other = copy.copy(self)
-        other._learner = self._fitted().for_classes(names)
+        other._learner = self._fitted().rebuilt(class_names=names)
         other.classes_ = list(other._learner.prompts.class_names)
         return other
 
