@@ -360,7 +360,7 @@ class PromptClassifier:
             raise DataError(f"{len(class_names)} class(es) given; at least two are needed.")
         check_class_names(class_names, alike)
         other = copy.copy(self)
-        other._learner = self.learner_.for_classes(class_names)
+        other._learner = self.learner_.rebuilt(class_names=class_names)
         other.classes_ = list(other._learner.prompts.class_names)
         return other
 

@@ -283,19 +283,14 @@ class FitConfig:
                 raise ConfigError(f"{key!r} is not a setting.{closest(str(key), names())}")
         return cls(**given)
 
-    def options(self) -> list[str]:
-        """Returns the command-line options of `ipl fit` that differ from their default."""
-        parts: list[str] = []
+    def command(self, data: str) -> str:
+        """Returns the command line that repeats this fit, with all that changes its result."""
+        parts = ["ipl", "fit", data]
         for setting in settings():
             value = getattr(self, setting.name)
-            if setting.flag is None or value == setting.default:
-                continue
-            parts += [setting.flag] if isinstance(value, bool) else [setting.flag, str(value)]
-        return parts
-
-    def command(self, data: str) -> str:
-        """Returns the command line that repeats this fit."""
-        return shlex.join(["ipl", "fit", data, *self.options()])
+            if setting.flag and setting.changes_result and value != setting.default:
+                parts += [setting.flag] if isinstance(value, bool) else [setting.flag, str(value)]
+        return shlex.join(parts)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Bin:
-    """Predictions of similar confidence: how sure they were, and how many were right."""
+    """Predictions of similar confidence: their mean confidence and their accuracy."""
 
     low: float
     high: float
@@ -47,53 +47,53 @@ class Confused:
     of: int  # images of the true class
 
 
-def score(log_p: Tensor, labels: Tensor) -> Score:
+def score(log_probabilities: Tensor, labels: Tensor) -> Score:
     """Returns accuracy and loss of log-probabilities (images, classes)."""
-    right = (log_p.argmax(1) == labels).double().mean()
-    return Score(float(right), float(-truth(log_p, labels).mean()))
+    accuracy = (log_probabilities.argmax(1) == labels).double().mean()
+    return Score(float(accuracy), float(-true_log_probabilities(log_probabilities, labels).mean()))
 
 
-def truth(log_p: Tensor, labels: Tensor) -> Tensor:
+def true_log_probabilities(log_probabilities: Tensor, labels: Tensor) -> Tensor:
     """Returns the log-probability (images,) of each image's true class."""
-    return log_p.gather(1, labels[:, None])[:, 0]
+    return log_probabilities.gather(1, labels[:, None])[:, 0]
 
 
-def confusion(log_p: Tensor, labels: Tensor) -> Tensor:
+def confusion(log_probabilities: Tensor, labels: Tensor) -> Tensor:
     """Returns counts (true class, predicted class)."""
-    classes = log_p.shape[1]
-    flat = torch.bincount(labels * classes + log_p.argmax(1), minlength=classes * classes)
-    return flat.reshape(classes, classes)
+    classes = log_probabilities.shape[1]
+    cells = labels * classes + log_probabilities.argmax(1)
+    return torch.bincount(cells, minlength=classes * classes).reshape(classes, classes)
 
 
-def most_confused(counts: Tensor, names: tuple[str, ...], most: int = 6) -> tuple[Confused, ...]:
+def most_confused(counts: Tensor, names: tuple[str, ...], limit: int = 6) -> tuple[Confused, ...]:
     """Returns the largest entries off the diagonal of counts (true, predicted)."""
-    off = counts.clone().fill_diagonal_(0).flatten()
-    order = torch.argsort(off, descending=True, stable=True)[:most].tolist()
-    pairs = [(place // len(names), place % len(names)) for place in order if off[place] > 0]
+    errors = counts.clone().fill_diagonal_(0).flatten()
+    order = torch.argsort(errors, descending=True, stable=True)[:limit].tolist()
+    pairs = [divmod(cell, len(names)) for cell in order if errors[cell] > 0]
     return tuple(
         Confused(names[i], names[j], int(counts[i, j]), int(counts[i].sum())) for i, j in pairs
     )
 
 
-def calibration(log_p: Tensor, labels: Tensor, bins: int = BINS) -> Calibration:
-    """Returns the bins of confidence, and sum over them of share * |accuracy - confidence|."""
-    best = log_p.max(1)
-    confidence, right = best.values.exp(), (best.indices == labels).double()
+def calibration(log_probabilities: Tensor, labels: Tensor, bins: int = BINS) -> Calibration:
+    """Returns the bins of confidence, and the sum over them of share * |accuracy - confidence|."""
+    best = log_probabilities.max(1)
+    confidences, correct = best.values.exp(), (best.indices == labels).double()
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
     # A confidence on an edge belongs to the bin below it.
-    places = torch.bucketize(confidence, edges[1:-1])
-    found, ece = [], 0.0
-    for place in range(bins):
-        inside = places == place
+    bin_indices = torch.bucketize(confidences, edges[1:-1])
+    results, ece = [], 0.0
+    for index in range(bins):
+        inside = bin_indices == index
         count = int(inside.sum())
-        low, high = float(edges[place]), float(edges[place + 1])
+        low, high = float(edges[index]), float(edges[index + 1])
         if not count:
-            found.append(Bin(low, high, 0, (low + high) / 2, None))
+            results.append(Bin(low, high, 0, (low + high) / 2, None))
             continue
-        sure, accuracy = float(confidence[inside].mean()), float(right[inside].mean())
-        ece += count / len(labels) * abs(accuracy - sure)
-        found.append(Bin(low, high, count, sure, accuracy))
-    return Calibration(ece, tuple(found))
+        confidence, accuracy = float(confidences[inside].mean()), float(correct[inside].mean())
+        ece += count / len(labels) * abs(accuracy - confidence)
+        results.append(Bin(low, high, count, confidence, accuracy))
+    return Calibration(ece, tuple(results))
 
 
 def harmonic_mean(base: float, novel: float) -> float:

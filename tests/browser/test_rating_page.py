@@ -15,8 +15,7 @@ import uvicorn
 from ipl.apps.rate.app import create_rating_app
 from ipl.apps.server import address_of, listen
 from ipl.explain.ratings.raters import Raters
-from ipl.explain.ratings.results import read_ratings
-from ipl.explain.ratings.sheet import write_sheet
+from ipl.explain.ratings.results import read_ratings, write_ratings_csv
 from ipl.explain.ratings.study import Study, read_study
 from tests.helpers.ratings import write_small_study
 
@@ -161,7 +160,7 @@ def _check_numbers(folder: Path, study: Study, given: dict[str, dict[str, int]])
             clicked = [[who[word] for who in given.values()] for word in run.lists[one.method]]
             assert one.mean == pytest.approx(sum(map(sum, clicked)) / sum(map(len, clicked)))
     raters = Raters(folder, study).every()
-    with write_sheet(folder, study, raters).open(newline="", encoding="utf-8") as file:
+    with write_ratings_csv(folder, study, raters).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * sum(len(w) for run in study.runs for w in run.lists.values())
     for row in rows:

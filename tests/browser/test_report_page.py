@@ -10,10 +10,8 @@ import pytest
 
 from ipl.backbone.clip import Backbone
 from ipl.display.page import as_html
-from ipl.explain.analysis import ReportSettings, analyse_run
-from ipl.explain.comparison import compare_runs
-from ipl.explain.comparison_document import comparison_document
-from ipl.explain.report import report_document
+from ipl.explain.comparison import compare_runs, comparison_document
+from ipl.explain.report import ReportSettings, analyse_run, report_document
 from tests.helpers.page_measures import PHONE, broken_images, contrasts, overflow
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ def report(
     pool_file: Path,
 ) -> str:
     """Returns the address of a whole report."""
-    settings = ReportSettings(resamples=1, images=12, plain="train")
+    settings = ReportSettings(resamples=1, images=12, baseline="train")
     analysis = analyse_run(make_run(), six_scenes, settings, pocket, words_file=pool_file)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(as_html(report_document(analysis)), encoding="utf-8")

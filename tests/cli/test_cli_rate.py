@@ -156,7 +156,7 @@ def test_stopped_while_the_study_is_made(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.explain.ratings.make_study.train_plain", stop)
+    monkeypatch.setattr("ipl.explain.ratings.make_study.train_baseline", stop)
     told = rate("--quiet")
     assert (told.code, told.out, told.err) == (130, "", "\nstopped: no study was made.\n")
     assert not (home / "run-ratings").exists()
@@ -167,7 +167,7 @@ def test_a_learner_without_words_can_be_given(
     rate: Ipl, home: Path, fit: Ipl, served: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fit("data", "--words", 0, "--out", home / "bare").code == 0
-    monkeypatch.setattr("ipl.explain.ratings.make_study.train_plain", None)
+    monkeypatch.setattr("ipl.explain.ratings.make_study.train_baseline", None)
     assert rate("--plain", "bare", "--quiet").code == 0
     value = json.loads((home / "run-ratings" / "study.json").read_text())
     assert value["runs"][0]["plain"] == "coop without words, the run bare"

@@ -1,10 +1,32 @@
-"""What the tests of analysis share: one thread."""
+"""What the tests of explain share: one thread, and one whole analysis."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+import torch
+
+from ipl.backbone.clip import Backbone
+from ipl.explain.report import Analysis, ReportSettings, analyse_run
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_products(one_thread: None) -> None:
     """Runs these tests on one thread."""
+
+
+@pytest.fixture(scope="session")
+def analysis(
+    pocket: Backbone, make_run: Callable[..., Path], six_scenes: Path, pool_file: Path
+) -> Analysis:
+    """Returns the analysis of a run with two words, with a trained baseline."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as the tests that recompute its numbers
+    settings = ReportSettings(resamples=2, baseline="train")
+    result = analyse_run(
+        make_run("coop", 2), six_scenes, settings, pocket, words_file=pool_file, cache=False
+    )
+    torch.set_num_threads(threads)
+    return result

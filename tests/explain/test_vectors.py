@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 from ipl.backbone.clip import Backbone
-from ipl.explain.vectors import describe_vectors, nearest, start_of
+from ipl.explain.vectors import describe_vectors, nearest, untrained
 from ipl.learners.registry import learner_class
 from ipl.words.pool import Pool
 
@@ -58,8 +58,8 @@ def test_nearest_is_the_highest_cosine(pocket: Backbone, pool: Pool) -> None:
 def test_an_unknown_start_is_none(pocket: Backbone, pool: Pool) -> None:
     kind = learner_class("coop")
     learner = kind(pocket, kind.layout_for(1, 2), CLASSES)
-    assert start_of(learner, {"m": 2}) is None
-    assert start_of(learner, {"seed": 1, "m": 3}) is None
+    assert untrained(learner, {"m": 2}) is None
+    assert untrained(learner, {"seed": 1, "m": 3}) is None
     found = describe_vectors(learner, {}, pool)
     assert found.vectors[0].moved is None
     assert found.vectors[0].nearest_at_start is None

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from ipl.explain.ratings.raters import Answer, Rater
-from ipl.explain.ratings.study import RatingImages, RatingTask, StudiedRun, Study, write_study
+from ipl.explain.ratings.study import RatingImage, RatingTask, StudiedRun, Study, write_study
 
 SCENES = {"a1": "sand", "b2": "cold", "c3": "green", "d4": "paper", "e5": "music", "f6": "glass"}
 PETS = {"a7": "furry", "b8": "metal", "c9": "wall"}
@@ -22,7 +22,7 @@ LISTS = (
 
 def small_study() -> Study:
     """Returns the study: nine words, nine lists; "sand" is in two lists of the first run."""
-    shown = tuple(RatingImages(f"{number:016x}.jpg", f"class {number % 2}") for number in range(4))
+    shown = tuple(RatingImage(f"{number:016x}.jpg", f"class {number % 2}") for number in range(4))
     tasks = (
         RatingTask(("beach", "forest"), shown[:2], SCENES),
         RatingTask(tuple(f"pet <{number}>" for number in range(50)), shown[2:], PETS),
@@ -39,7 +39,7 @@ def write_small_study(folder: Path) -> Study:
     study = small_study()
     file = BytesIO()
     Image.new("RGB", (60, 40), "teal").save(file, "JPEG")
-    names = [shown.file for task in study.tasks for shown in task.images]
+    names = [shown.file for task in study.tasks for shown in task.pictures]
     write_study(folder, study, dict.fromkeys(names, file.getvalue()))
     return study
 

@@ -180,7 +180,7 @@ def test_no_images_have_no_logits(pocket: Backbone) -> None:
 
 def test_other_classes_keep_the_net(pocket: Backbone, few_images: Images) -> None:
     learner = make(pocket, 2, seed=5)
-    other = learner.for_classes(["dog", "cat", "cat food"])
+    other = learner.rebuilt(class_names=["dog", "cat", "cat food"])
     images = normalize(few_images[0][:2], dim=-1)
     torch.testing.assert_close(
         other.logits(images)[:, 1], learner.logits(images)[:, 0], atol=2e-3, rtol=0

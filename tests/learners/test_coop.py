@@ -182,7 +182,7 @@ def test_other_classes_keep_words_and_vectors(
     learner = make(pocket, name, words, seed=7, **options)
     for word in WORDS[: words // 2]:  # a slot stays empty
         learner.place_word(word)
-    other = learner.for_classes(["dog", "cat"])
+    other = learner.rebuilt(class_names=["dog", "cat"])
     assert type(other) is type(learner)
     assert other.words == learner.words
     assert other.prompts.class_names == ("dog", "cat")

@@ -98,7 +98,7 @@ def test_the_teacher_is_asked_once_and_is_no_part_of_the_state(
 def test_other_classes_have_their_own_teacher(pocket: Backbone) -> None:
     learner = kgcoop(pocket, class_template="{} texture.")
     assert learner.teacher.shape == (3, 512)
-    other = learner.for_classes(["dog", "cat"])
+    other = learner.rebuilt(class_names=["dog", "cat"])
     assert isinstance(other, KgCoOp)
     torch.testing.assert_close(other.teacher[1], learner.teacher[0], atol=1e-6, rtol=0)
     assert not torch.allclose(other.teacher[0], learner.teacher[0], atol=1e-3)

@@ -166,7 +166,7 @@ def test_the_gradient_is_the_sum_of_both_ways(pocket: Backbone, pixels: Tensor) 
 
 def test_other_classes_keep_the_whole_prompt(pocket: Backbone, pixels: Tensor) -> None:
     learner = make(pocket, 2, depth=4, seed=9)
-    other = learner.for_classes(["dog", "cat"])
+    other = learner.rebuilt(class_names=["dog", "cat"])
     assert (other.words, other.depth) == (learner.words, 4)
     with torch.no_grad():
         torch.testing.assert_close(other.text_features()[1], learner.text_features()[0])

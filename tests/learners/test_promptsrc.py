@@ -104,7 +104,7 @@ def test_the_teacher_is_asked_once_and_is_no_part_of_the_state(
     monkeypatch.setattr(Backbone, "encode_texts", None)  # a second time would fail
     learner.loss(batch)
     assert set(learner.state_dict()) == {"soft", "deep", "image"}
-    assert "teacher" not in vars(learner.for_classes(["dog"]))
+    assert "teacher" not in vars(learner.rebuilt(class_names=["dog"]))
 
 
 # -- the loss ------------------------------------------------------------------------------------

@@ -22,6 +22,16 @@ def test_interleaved_has_a_group_before_every_word_and_one_before_the_class(k: i
     assert layout.group_slice(0) == slice(0, m)
 
 
+def test_without_a_slot_the_groups_beside_it_meet() -> None:
+    layout = PromptLayout.interleaved(2, 2)
+    assert layout.without_slot(0).readable() == "[V V] [V V] *_* [V V] {cls}."
+    assert layout.without_slot(1).readable() == "[V V] *_* [V V] [V V] {cls}."
+    assert layout.without_slot(1).groups == layout.groups
+    assert layout.slots == 2
+    with pytest.raises(IndexError):
+        layout.without_slot(2)
+
+
 def test_readable() -> None:
     layout = PromptLayout.interleaved(2, 2)
     assert layout.readable() == "[V V] *_* [V V] *_* [V V] {cls}."

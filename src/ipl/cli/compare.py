@@ -8,7 +8,7 @@ import typer
 
 from ipl.cli import options as common
 from ipl.cli.options import out, print_json, stopping
-from ipl.cli.report import FORMAT, IMAGES, target_of, write_page
+from ipl.cli.report import FORMAT, IMAGES, check_target, write_page
 
 
 def compare(
@@ -33,22 +33,21 @@ def compare(
     as_json: bool = common.JSON,
 ) -> None:
     """Compare saved prompts on one page: words, accuracies, settings that differ."""
-    target = target_of(save_to or Path(f"ipl-comparison.{kind}"), kind, overwrite)
+    target = check_target(save_to or Path(f"ipl-comparison.{kind}"), kind, overwrite)
 
-    from ipl.explain.comparison import compare_runs
-    from ipl.explain.comparison_document import comparison_document, comparison_values
+    from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
     from ipl.explain.ratings.results import read_ratings
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     study = None if ratings is None else read_ratings(ratings)
     with stopping(lambda: "nothing was written."):
-        found = compare_runs(runs, data, images, device, not no_cache, reporter)
-        for note in found.notes:
+        comparison = compare_runs(runs, data, images, device, not no_cache, reporter)
+        for note in comparison.notes:
             reporter.warn(note)
-        values = comparison_values(found, study)
+        values = comparison_values(comparison, study)
         if not as_json:
-            write_page(target, kind, comparison_document(found, study), values)
+            write_page(target, kind, comparison_document(comparison, study), values)
     if as_json:
         print_json(values)
         return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def rate(
     runs: list[Path] = typer.Argument(
-        metavar="RUN...", help="Folders that `ipl fit` saved; or one study, to go on with it."
+        metavar="RUN...", help="Folders that `ipl fit` saved; or one study, to continue it."
     ),
     data: list[Path] | None = typer.Option(
         None, "--data", help="The data of the runs: one for all, or given once for each."
@@ -31,7 +31,7 @@ def rate(
         None, "--plain", help="A saved run without words (default: it is trained)."
     ),
     results: bool = typer.Option(
-        False, "--results", help="Serve nothing; tell what the ratings come to so far."
+        False, "--results", help="Serve nothing; summarize the ratings so far."
     ),
     host: str = common.HOST,
     port: int = typer.Option(8001, min=0, max=65535, help="Port; 0 takes a free one."),
@@ -50,18 +50,18 @@ def rate(
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
-    folder, there = study_of(runs, save_to)
+    folder, exists = find_study(runs, save_to)
     if results:
-        if not there:
+        if not exists:
             raise DataError(f"There is no study at {folder} yet.")
     else:
-        making = StudySettings(plain, words_file, backbone, device, not no_cache, strict)
-        serve_study(folder, [] if there else runs, data or [], making, host, port, reporter)
-    sum_up(folder, as_json, reporter)
+        settings = StudySettings(plain, words_file, backbone, device, not no_cache, strict)
+        serve_study(folder, [] if exists else runs, data or [], settings, host, port, reporter)
+    summarize(folder, as_json, reporter)
 
 
-def study_of(given: list[Path], save_to: Path | None) -> tuple[Path, bool]:
-    """Returns the folder of the study that is meant, and whether it is there already."""
+def find_study(paths: list[Path], save_to: Path | None) -> tuple[Path, bool]:
+    """Returns the folder of the study, given itself or by its runs, and whether it exists."""
     from ipl.explain.ratings.make_study import read_runs
     from ipl.explain.ratings.study import (
         FILE,
@@ -74,19 +74,19 @@ def study_of(given: list[Path], save_to: Path | None) -> tuple[Path, bool]:
     from ipl.saving.format import CONFIG
     from ipl.support.files import is_folder
 
-    if is_study(given[0]):
-        if len(given) > 1 or save_to is not None:
-            raise ConfigError(f"{given[0]} is a study; give it alone, without runs and --out.")
-        return given[0], True
-    if is_folder(given[0]) and not (given[0] / CONFIG).exists():
-        raise DataError(f"{given[0]} is neither a saved run ({CONFIG}) nor a study ({FILE}).")
-    every = read_runs(given)
-    folder = save_to or default_study(given[0])
+    if is_study(paths[0]):
+        if len(paths) > 1 or save_to is not None:
+            raise ConfigError(f"{paths[0]} is a study; give it alone, without runs and --out.")
+        return paths[0], True
+    if is_folder(paths[0]) and not (paths[0] / CONFIG).exists():
+        raise DataError(f"{paths[0]} is neither a saved run ({CONFIG}) nor a study ({FILE}).")
+    saved_runs = read_runs(paths)
+    folder = save_to or default_study(paths[0])
     if not is_study(folder):
         check_study_target(folder)
         return folder, False
-    held = {run.fingerprint for run in read_study(folder).runs}
-    if held != {fingerprint(saved) for saved in every}:
+    studied = {run.fingerprint for run in read_study(folder).runs}
+    if studied != {fingerprint(saved) for saved in saved_runs}:
         raise ConfigError(
             f"{folder} is a study of other runs, or of these before they were trained again; "
             "choose another folder with --out."
@@ -98,7 +98,7 @@ def serve_study(
     folder: Path,
     runs: list[Path],
     data: list[Path],
-    making: StudySettings,
+    settings: StudySettings,
     host: str,
     port: int,
     reporter: Reporter,
@@ -117,16 +117,16 @@ def serve_study(
     from ipl.apps.rate.app import LIMITS, create_rating_app  # after serving, which names its extra
 
     check_writable(folder)
-    kept = "no study was made." if runs else "nothing had been served."
-    with listen(host, port) as bound, stopping(lambda: kept):
+    state = "no study was made." if runs else "nothing had been served."
+    with listen(host, port) as bound, stopping(lambda: state):
         if not is_loopback(bound):
             reporter.warn(
                 f"{host} can be reached from other machines; there is no authentication and no "
                 "TLS: anyone there can rate, under any name."
             )
         if runs:
-            write_study(folder, *make_study(runs, data, making, reporter))
-            kept = f"the study is in {folder}."
+            write_study(folder, *make_study(runs, data, settings, reporter))
+            state = f"the study is in {folder}."
         study = read_study(folder)
         with Claims(folder) as claims:
             if not claims.take("study"):
@@ -142,20 +142,23 @@ def serve_study(
                 run_server(app, bound, LIMITS)
 
 
-def sum_up(folder: Path, as_json: bool, reporter: Reporter) -> None:
-    """Tells what the ratings come to, and writes ratings.csv."""
+def summarize(folder: Path, as_json: bool, reporter: Reporter) -> None:
+    """Prints the results of a study so far, and writes ratings.csv."""
     from ipl.explain.ratings.raters import Raters
-    from ipl.explain.ratings.results import results
-    from ipl.explain.ratings.sheet import write_sheet
+    from ipl.explain.ratings.results import (
+        ratings_report,
+        ratings_values,
+        summarize_ratings,
+        write_ratings_csv,
+    )
     from ipl.explain.ratings.study import read_study
-    from ipl.explain.ratings_table import ratings_report, ratings_values
 
     study = read_study(folder)
     raters = Raters(folder, study).every()
-    found = results(folder.resolve().name, study, raters)
+    results = summarize_ratings(folder.resolve().name, study, raters)
     if as_json:
-        print_json(ratings_values(found))
+        print_json(ratings_values(results))
     else:
-        out().print(ratings_report(found))
-    path = write_sheet(folder, study, raters)
-    reporter.say(f"Every rating is in {path}; go on with: {typed('rate', folder)}")
+        out().print(ratings_report(results))
+    path = write_ratings_csv(folder, study, raters)
+    reporter.say(f"Every rating is in {path}; continue with: {typed('rate', folder)}")

@@ -15,8 +15,8 @@ from ipl.support.hub import is_on_hub
 
 if TYPE_CHECKING:
     from ipl.display.document import Document
-    from ipl.explain.analysis import Missing
     from ipl.explain.ratings.results import RunRating
+    from ipl.explain.report import MissingPart
 
 FORMATS = ("html", "md", "json")
 FORMAT = typer.Option("html", "--format", help="html (one file), md or json.")
@@ -55,27 +55,25 @@ def report(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Write down what a saved prompt has learnt: its words, what they do, whether to believe it."""
-    target = target_of(save_to or default_target(run, kind), kind, overwrite)
+    """Report what a saved prompt has learnt: its words, what they do, whether to believe it."""
+    target = check_target(save_to or default_target(run, kind), kind, overwrite)
 
-    from ipl.explain.analysis import ReportSettings, analyse_run
-    from ipl.explain.report import report_document
-    from ipl.explain.values import report_values
+    from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
-    rated, unrated = people_of(run, ratings)
+    rating, missing_rating = find_ratings(run, ratings)
     with stopping(lambda: "nothing was written."):
         analysis = analyse_run(
             run, data, settings, backbone, device, words_file, not no_cache, reporter
         )
         for note in analysis.notes:
             reporter.warn(note)
-        analysis = replace(analysis, missing=(*analysis.missing, *unrated))
-        values = report_values(analysis, rated)
+        analysis = replace(analysis, missing=(*analysis.missing, *missing_rating))
+        values = report_values(analysis, rating)
         if not as_json:
-            write_page(target, kind, report_document(analysis, rated), values)
+            write_page(target, kind, report_document(analysis, rating), values)
     if as_json:
         print_json(values)
         return
@@ -85,11 +83,11 @@ def report(
     console.print(f"Written:  {target}", markup=False, soft_wrap=True)
 
 
-def people_of(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[Missing, ...]]:
-    """Returns the ratings of a run; a study that was not asked for may be of no use."""
-    from ipl.explain.analysis import Missing
+def find_ratings(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[MissingPart, ...]]:
+    """Returns the ratings of a run; without `study`, those of the study beside it, if any."""
     from ipl.explain.ratings.results import ratings_of
     from ipl.explain.ratings.study import default_study, is_study
+    from ipl.explain.report import MissingPart
 
     if study is not None:
         return ratings_of(run, study), ()
@@ -98,22 +96,22 @@ def people_of(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[Mi
         return None, ()
     try:
         return ratings_of(run, beside), ()
-    except DataError as error:
-        return None, (Missing("what people say of the words", str(error)),)
+    except DataError as error:  # it was not asked for, so that is no reason to stop
+        return None, (MissingPart("what people say of the words", str(error)),)
 
 
 def default_target(run: Path, kind: str) -> Path:
-    """Returns RUN-report.KIND beside the run: a saved run holds nothing but its own files.
+    """Returns RUN-report.KIND beside the run: the folder of a run has only its own files.
 
-    That of a run on the hub is owner-name-report.KIND here.
+    For a run on the hub it is owner-name-report.KIND in the current folder.
     """
     if is_on_hub(str(run)):
         return Path(f"{run.parent.name}-{run.name}-report.{kind}")
     return run.parent / f"{run.resolve().name}-report.{kind}"
 
 
-def target_of(path: Path, kind: str, overwrite: bool) -> Path:
-    """Returns the file to write, having checked that nothing is lost by writing it."""
+def check_target(path: Path, kind: str, overwrite: bool) -> Path:
+    """Returns the file to write; raises ConfigError if it exists already or has no such format."""
     if kind not in FORMATS:
         raise ConfigError(f"format is {kind!r}; allowed are {', '.join(FORMATS)}.")
     check_new(path, overwrite)

@@ -1,13 +1,17 @@
-"""Each word of a prompt: what it brought when it was chosen, and what it means."""
+"""Which words were chosen and why: the gain of each word at its step, its rank, its meaning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section, make_table
+from ipl.display.formatting import number, ordinal, several, signed
+from ipl.display.plots import Bar, Series, bars, lines
 from ipl.words.selection import RankedWord, Selection
 from ipl.words.senses import Sense, sense_of
 
-BEST = 20  # how many words of a step are kept in a run
+BEST = 20  # how many words of a step are saved with a run
+DRAWN = 8  # how many of them are drawn
 
 
 @dataclass(frozen=True)
@@ -20,20 +24,20 @@ class WordFacts:
     redundancy: float  # how much it repeats the words before it
     loss: float  # with the words up to this one
     best: tuple[RankedWord, ...]  # the best twenty of the step, this word among them
-    place: int  # among them; 1 is the best
-    lead: float | None  # its gain less that of the best other word
-    earlier: tuple[int | None, ...]  # its place at each step before, None below the best twenty
+    place: int  # its rank among them; 1 is the best
+    lead: float | None  # its gain minus that of the best other word
+    earlier: tuple[int | None, ...]  # its rank at each earlier step, None below the best twenty
     certified: bool
     sense: Sense
 
 
 def word_facts(selection: Selection) -> tuple[WordFacts, ...]:
-    """Returns the facts of each chosen word, from the trace that the run carries."""
-    ranked = [_ranked(selection, number) for number in range(len(selection.steps))]
+    """Returns the facts of each chosen word, from the trace saved with the run."""
+    rankings = [_ranking(selection, index) for index in range(len(selection.steps))]
     facts = []
-    for number, step in enumerate(selection.steps):
-        names = [other.word for other in ranked[number]]
-        others = [other.gain for other in ranked[number] if other.word != step.word]
+    for index, step in enumerate(selection.steps):
+        words = [ranked.word for ranked in rankings[index]]
+        other_gains = [ranked.gain for ranked in rankings[index] if ranked.word != step.word]
         facts.append(
             WordFacts(
                 word=step.word,
@@ -41,10 +45,10 @@ def word_facts(selection: Selection) -> tuple[WordFacts, ...]:
                 utility=step.utility,
                 redundancy=step.redundancy,
                 loss=step.loss,
-                best=ranked[number],
-                place=names.index(step.word) + 1,
-                lead=step.gain - max(others) if others else None,
-                earlier=tuple(_place(before, step.word) for before in ranked[:number]),
+                best=rankings[index],
+                place=words.index(step.word) + 1,
+                lead=step.gain - max(other_gains) if other_gains else None,
+                earlier=tuple(_rank(ranking, step.word) for ranking in rankings[:index]),
                 certified=step.certified,
                 sense=sense_of(step.word),
             )
@@ -52,12 +56,115 @@ def word_facts(selection: Selection) -> tuple[WordFacts, ...]:
     return tuple(facts)
 
 
-def _ranked(selection: Selection, number: int) -> tuple[RankedWord, ...]:
-    step = selection.steps[number]
-    every = [RankedWord(step.word, step.gain), *step.runners_up]
-    return tuple(sorted(every, key=lambda ranked: -ranked.gain)[:BEST])
+def _ranking(selection: Selection, index: int) -> tuple[RankedWord, ...]:
+    step = selection.steps[index]
+    candidates = [RankedWord(step.word, step.gain), *step.runners_up]
+    return tuple(sorted(candidates, key=lambda ranked: -ranked.gain)[:BEST])
 
 
-def _place(ranked: tuple[RankedWord, ...], word: str) -> int | None:
-    names = [other.word for other in ranked]
-    return names.index(word) + 1 if word in names else None
+def _rank(ranking: tuple[RankedWord, ...], word: str) -> int | None:
+    words = [ranked.word for ranked in ranking]
+    return words.index(word) + 1 if word in words else None
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def words_section(words: tuple[WordFacts, ...], selection: Selection | None) -> Section:
+    """Returns the words in the order they were chosen, with the curve of diminishing returns."""
+    if selection is None or not words:
+        text = "This prompt has no words: it is the plain learner."
+        return Section("words", "The words", (Paragraph(text),))
+    proved = "no other word of the pool has a higher gain at its step (proved)"
+    guess = f"approximate ({selection.search}): another word may be better"
+    blocks: list[Block] = [
+        Paragraph(
+            f"The words were chosen one after the other from {selection.pool_size:,}, before any "
+            f"training, in the sentence “{selection.template}”. Gain is utility (how much the word "
+            f"lowers the cross-entropy on the training images) minus {selection.lambda_:g} times "
+            f"redundancy (how much it repeats the words before it); "
+            f"{proved if selection.certified else guess}."
+        )
+    ]
+    blocks += [Paragraph(note, "warning") for note in selection.notes]
+    blocks.append(_overview(words, selection.loss_without_words))
+    blocks.append(_curve(words, selection.loss_without_words))
+    for step, word in enumerate(words, start=1):
+        blocks += [Heading(f"{word.word}: word {step}"), *_word_blocks(word, step)]
+    return Section("words", "The words", tuple(blocks))
+
+
+def _overview(words: tuple[WordFacts, ...], loss: float) -> Block:
+    rows = [["(none)", "", "", "", number(loss)]]
+    rows += [
+        [w.word, signed(w.gain), signed(w.utility), number(w.redundancy), number(w.loss)]
+        for w in words
+    ]
+    columns = ("word", "gain", "utility", "redundancy", "loss after")
+    return make_table("The words in the order they were chosen", columns, rows)
+
+
+def _curve(words: tuple[WordFacts, ...], loss: float) -> Block:
+    names = ["none", *(w.word for w in words)]
+    losses = [loss, *(w.loss for w in words)]
+    values = ", ".join(f"{n} {v:.3f}" for n, v in zip(names, losses, strict=True))
+    svg = lines(
+        [Series("loss", tuple((float(i), v) for i, v in enumerate(losses)))],
+        f"Cross-entropy after each word: {values}.",
+        "words in the sentence, in order",
+        "cross-entropy",
+        x_range=(-0.3, len(words) + 0.3),
+        x_ticks=[(float(i), name) for i, name in enumerate(names)],
+    )
+    gains = bars(
+        [Bar(w.word, w.gain, signed(w.gain), 1 if w.gain >= 0 else 2) for w in words],
+        "Gain of each word: " + ", ".join(f"{w.word} {w.gain:+.3f}" for w in words) + ".",
+    )
+    loss_table = make_table(
+        "Cross-entropy on the training images after each word",
+        ("after", "cross-entropy"),
+        [[n, number(v)] for n, v in zip(names, losses, strict=True)],
+    )
+    gain_table = make_table(
+        "Gain of each word", ("word", "gain"), [[w.word, signed(w.gain)] for w in words]
+    )
+    return Figures(
+        (
+            Figure("Diminishing returns: the loss after each word", svg, loss_table),
+            Figure("What each word gained", gains, gain_table),
+        )
+    )
+
+
+def _word_blocks(word: WordFacts, step: int) -> list[Block]:
+    sense = word.sense
+    if sense.part:
+        more = f" WordNet has {several(sense.others, 'more sense')} of it." if sense.others else ""
+        meaning = f"WordNet, most frequent sense: {sense}.{more}"
+    else:
+        meaning = f"Sense: {sense}"
+    rank = f"It has {ordinal(word.place)} place among the best {len(word.best)} of step {step}"
+    if word.lead is not None:
+        distance = f"{abs(word.lead):.4f}" if abs(word.lead) >= 1e-4 else "less than 0.0001"
+        rank += f", {distance} {'ahead of' if word.lead >= 0 else 'behind'} the next"
+    earlier = [
+        f"{ordinal(place)} at step {number}" if place else f"not among them at step {number}"
+        for number, place in enumerate(word.earlier, start=1)
+    ]
+    if earlier:
+        rank += f"; before that it was {', '.join(earlier)}"
+    best = list(enumerate(word.best, start=1))
+    svg = bars(
+        [
+            Bar(f"{i}. {b.word}", b.gain, signed(b.gain), 1 if b.word == word.word else 0)
+            for i, b in best[:DRAWN]
+        ],
+        f"The best words of step {step}, with their gains; {word.word} is marked.",
+    )
+    table = make_table(
+        f"The best {len(word.best)} words of step {step}",
+        ("place", "word", "gain"),
+        [[str(i), b.word, signed(b.gain)] for i, b in best],
+    )
+    title = f"The best words of step {step}" + (" (eight of them)" if len(best) > DRAWN else "")
+    return [Paragraph(meaning), Paragraph(rank + "."), Figure(title, svg, table)]

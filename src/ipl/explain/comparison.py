@@ -1,60 +1,87 @@
-"""The same questions of several saved runs: words, accuracies, and what sets them apart."""
+"""Several saved runs side by side: words, accuracies, and the settings that differ."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ipl._version import __version__
 from ipl.backbone.clip import Backbone
+from ipl.display.document import (
+    Block,
+    Document,
+    Figure,
+    Paragraph,
+    Prompts,
+    Section,
+    make_table,
+)
+from ipl.display.formatting import listed, number, percent, several, signed
+from ipl.display.plots import Bar, Series, bars, lines
 from ipl.explain.loaded_run import LoadedRun, load_run, read_run_images
-from ipl.explain.outcomes import zero_shot
+from ipl.explain.outcomes import zero_shot_log_probabilities
+from ipl.explain.ratings.results import (
+    ALPHA_MEANING,
+    BEST_RATING,
+    TITLES,
+    RatingResults,
+    mean_text,
+)
+from ipl.explain.ratings.study import CHOSEN, METHODS, fingerprint
 from ipl.explain.vectors import describe_vectors
 from ipl.metrics import Score, score
-from ipl.saving.format import SavedPrompt, read_run
+from ipl.prompts.layout import prompt_pieces
+from ipl.saving.format import read_run
 from ipl.saving.sharing import find_run
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.result import FitResult
 from ipl.words.selection import Selection
+
+OTHER_CLASSES = (
+    "These runs were trained on different classes, and accuracies over different classes cannot be "
+    "compared: fewer classes, or classes that look less alike, are easier to tell apart."
+)
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One run: what it carries and, with its data, its score now."""
+class ComparedRun:
+    """One run: what is saved with it and, if data is given, its score on that data."""
 
     name: str
     folder: str
-    saved: SavedPrompt
+    result: FitResult
     selection: Selection | None
     moved: float | None  # mean distance of the soft vectors from their start
     test: Score | None
     zero_shot: Score | None
-    classes: tuple[str, ...]  # it was trained on
-    run_images: tuple[str, ...] | None  # it was scored on now
+    classes: tuple[str, ...]  # those it was trained on
+    image_paths: tuple[str, ...] | None  # the images it was scored on, if data is given
 
     @property
     def images(self) -> int | None:
-        """Returns how many images it was scored on now."""
-        return None if self.run_images is None else len(self.run_images)
+        """Returns how many images it was scored on, None without data."""
+        return None if self.image_paths is None else len(self.image_paths)
 
     def accuracy(self) -> float | None:
         """Returns the held-out accuracy: computed now, else as saved."""
-        saved = self.saved.results.get("held_out_accuracy")
-        return self.test.accuracy if self.test else saved
+        result = self.result.results.get("held_out_accuracy")
+        return self.test.accuracy if self.test else result
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Runs side by side."""
 
-    runs: tuple[Compared, ...]
-    same: tuple[tuple[str, str], ...]  # settings that are the same wherever a run has them
-    differ: tuple[tuple[str, tuple[str, ...]], ...]  # those they do not, a value per run
-    shared: tuple[tuple[str, tuple[int, ...]], ...]  # words of two or more runs: place, 0: absent
+    runs: tuple[ComparedRun, ...]
+    same: tuple[tuple[str, str], ...]  # settings with one value in all runs that have them
+    differ: tuple[tuple[str, tuple[str, ...]], ...]  # the other settings, a value per run
+    shared: tuple[tuple[str, tuple[int, ...]], ...]  # words of several runs: position, 0: absent
     notes: tuple[str, ...]
 
     @property
@@ -65,7 +92,7 @@ class Comparison:
     @property
     def same_images(self) -> bool:
         """Returns whether all runs were scored now, on the same images."""
-        return self.runs[0].images is not None and len({run.run_images for run in self.runs}) == 1
+        return self.runs[0].images is not None and len({run.image_paths for run in self.runs}) == 1
 
 
 def compare_runs(
@@ -76,66 +103,86 @@ def compare_runs(
     cache: bool = True,
     reporter: Reporter = SILENT,
 ) -> Comparison:
-    """Returns saved runs side by side; with `data`, all are scored anew on its images."""
+    """Compare saved runs: their words, accuracies and settings.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        At least two folders of saved runs, or owner/name on the Hugging Face hub.
+    data : Path, optional
+        A dataset to score all runs on. Default: accuracies as saved with the runs.
+    images : int
+        The largest number of held-out images to score a run on.
+    device : str
+        The device to load backbones on.
+    cache : bool
+        Whether image features are read from and written to the disk cache.
+    reporter : Reporter
+        Receives progress and messages.
+
+    Returns
+    -------
+    Comparison
+        The runs in the order given, with the settings and words they share.
+
+    Raises
+    ------
+    ConfigError
+        If fewer than two runs are given.
+    """
     if len(folders) < 2:
         raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
-    every = [read_run(find_run(folder)) for folder in folders]  # before anything is computed
-    names, runs, notes = run_names(folders), [], list[str]()
-    loaded: dict[str, Backbone] = {}
+    saved_runs = [read_run(find_run(folder)) for folder in folders]  # before anything is computed
+    runs, notes = list[ComparedRun](), list[str]()
+    backbones: dict[str, Backbone] = {}
     with reporter.task("Looking at runs", len(folders)) as advance:
-        for name, folder, saved in zip(names, folders, every, strict=True):
-            key = str(sorted(saved.backbone.items()))  # runs of one backbone share it
-            subject = load_run(folder, loaded.get(key), device, None, cache, reporter)
-            loaded[key] = subject.learner.backbone
-            one, told = _look(name, subject, data, images, reporter)
-            runs.append(one)
-            notes += [f"{name}: {note}" for note in told]
+        for name, folder, result in zip(run_names(folders), folders, saved_runs, strict=True):
+            key = str(sorted(result.backbone.items()))  # runs of one backbone share it
+            loaded = load_run(folder, backbones.get(key), device, None, cache, reporter)
+            backbones[key] = loaded.learner.backbone
+            run, run_notes = _score_run(name, loaded, data, images, reporter)
+            runs.append(run)
+            notes += [f"{name}: {note}" for note in run_notes]
             advance()
-    settings = [_settings(run) for run in runs]
-    keys = list(dict.fromkeys(key for one in settings for key in one))
-    rows = [(key, tuple(one.get(key, "") for one in settings)) for key in keys]
-    words = Counter(word for run in runs for word in set(run.saved.words))
-    firsts = {word: min(p for run in runs if (p := _place(run, word))) for word in words}
-    order = sorted(words, key=lambda word: (-words[word], firsts[word], word))
-    shared = [word for word in order if words[word] > 1]
+    settings = [_settings_of(run) for run in runs]
+    keys = list(dict.fromkeys(key for values in settings for key in values))
+    rows = [(key, tuple(values.get(key, "") for values in settings)) for key in keys]
     return Comparison(
         runs=tuple(runs),
         same=tuple((key, max(values)) for key, values in rows if len(set(values) - {""}) == 1),
         differ=tuple((key, values) for key, values in rows if len(set(values) - {""}) > 1),
-        shared=tuple((word, tuple(_place(run, word) for run in runs)) for word in shared),
-        notes=(*_twins(runs), *notes),
+        shared=_shared_words(runs),
+        notes=(*_same_prompt_notes(runs), *notes),
     )
 
 
-def _look(
-    name: str, subject: LoadedRun, data: Path | None, images: int, reporter: Reporter
-) -> tuple[Compared, tuple[str, ...]]:
-    vectors = describe_vectors(subject.learner, subject.saved.training, subject.candidates).vectors
-    ways = [vector.moved for vector in vectors if vector.moved is not None]
-    test = frozen = seen = None
-    notes = subject.notes
+def _score_run(
+    name: str, run: LoadedRun, data: Path | None, images: int, reporter: Reporter
+) -> tuple[ComparedRun, tuple[str, ...]]:
+    vectors = describe_vectors(run.learner, run.result.config, run.candidates).vectors
+    distances = [vector.moved for vector in vectors if vector.moved is not None]
+    test = zero_shot = image_paths = None
+    notes = run.notes
     if data is not None:
-        run_images = read_run_images(subject, data, images, reporter=reporter)
-        labels = run_images.test.labels
-        seen = tuple(sorted(str(item.path) for item in run_images.test.items))
-        test = score(subject.learner.log_probabilities(run_images.features), labels)
-        frozen = score(zero_shot(subject.learner, subject.classes, run_images.test), labels)
+        run_images = read_run_images(run, data, images, reporter=reporter)
+        labels, features = run_images.test.labels, run_images.test.features
+        image_paths = tuple(sorted(str(item.path) for item in run_images.test.items))
+        test = score(run.learner.log_probabilities(run_images.features), labels)
+        predictions = zero_shot_log_probabilities(run.learner.backbone, run.classes, features)
+        zero_shot = score(predictions, labels)
         notes = (*notes, *run_images.notes)
-    moved = sum(ways) / len(ways) if ways else None
-    return (
-        Compared(
-            name=name,
-            folder=str(subject.folder),
-            saved=subject.saved,
-            selection=subject.selection,
-            moved=moved,
-            test=test,
-            zero_shot=frozen,
-            classes=subject.classes,
-            run_images=seen,
-        ),
-        notes,
+    compared = ComparedRun(
+        name=name,
+        folder=str(run.folder),
+        result=run.result,
+        selection=run.selection,
+        moved=sum(distances) / len(distances) if distances else None,
+        test=test,
+        zero_shot=zero_shot,
+        classes=run.classes,
+        image_paths=image_paths,
     )
+    return compared, notes
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -144,52 +191,289 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     A path that is given twice is numbered.
     """
     short = [folder.resolve().name for folder in folders]
-    whole = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
-    if len(set(whole)) == len(whole):
-        return whole
-    return [f"{name} ({number})" for number, name in enumerate(whole, start=1)]
+    names = short if len(set(short)) == len(short) else [str(folder) for folder in folders]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name} ({number})" for number, name in enumerate(names, start=1)]
 
 
-def _twins(runs: Sequence[Compared]) -> list[str]:
+def _shared_words(runs: Sequence[ComparedRun]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Returns the words of two or more runs with their position in each; most frequent first."""
+    counts = Counter(word for run in runs for word in set(run.result.words))
+    first = {word: min(p for run in runs if (p := _position(run, word))) for word in counts}
+    order = sorted(counts, key=lambda word: (-counts[word], first[word], word))
+    return tuple(
+        (word, tuple(_position(run, word) for run in runs)) for word in order if counts[word] > 1
+    )
+
+
+def _same_prompt_notes(runs: Sequence[ComparedRun]) -> list[str]:
     """Returns a note for each run that is the same prompt as one before it."""
-    found = []
-    for place, run in enumerate(runs):
-        twin = next((other for other in runs[:place] if _same(run.saved, other.saved)), None)
+    notes = []
+    for index, run in enumerate(runs):
+        twin = next((r for r in runs[:index] if _is_same_prompt(run.result, r.result)), None)
         if twin is not None:
-            found.append(f"{twin.name} and {run.name} are the same prompt.")
-    return found
+            notes.append(f"{twin.name} and {run.name} are the same prompt.")
+    return notes
 
 
-def _same(one: SavedPrompt, other: SavedPrompt) -> bool:
+def _is_same_prompt(one: FitResult, other: FitResult) -> bool:
     """Returns whether two saved prompts have the same words and the same numbers."""
-    said = [
+    keys = [
         (p.learner, p.prompt, p.backbone["weights_sha256"], set(p.tensors)) for p in (one, other)
     ]
-    if said[0] != said[1]:
+    if keys[0] != keys[1]:
         return False
     return all(torch.equal(tensor, other.tensors[name]) for name, tensor in one.tensors.items())
 
 
-def _place(run: Compared, word: str) -> int:
-    return run.saved.words.index(word) + 1 if word in run.saved.words else 0
+def _position(run: ComparedRun, word: str) -> int:
+    return run.result.words.index(word) + 1 if word in run.result.words else 0
 
 
-def _settings(run: Compared) -> dict[str, str]:
-    """Returns what decides a run, as texts."""
-    saved = run.saved
-    unsaid = {"classes", "history"} if saved.words else {"classes", "history", "interval"}
+def _settings_of(run: ComparedRun) -> dict[str, str]:
+    """Returns the settings that decide a run, as texts."""
+    result = run.result
+    excluded = {"classes", "history"} if result.words else {"classes", "history", "interval"}
     training: dict[str, Any] = {
         key: value
-        for key, value in saved.training.items()
-        if key not in unsaid and value is not None
+        for key, value in result.training.items()
+        if key not in excluded and value is not None
     }
-    rows = {"learner": saved.learner, "words": str(len(saved.words))}
-    rows |= {"backbone": str(saved.backbone["name"])}
-    rows |= {"weights": str(saved.backbone["weights_sha256"])[:12]}
+    rows = {"learner": result.config.learner, "words": str(len(result.words))}
+    rows |= {"backbone": str(result.backbone["name"])}
+    rows |= {"weights": str(result.backbone["weights_sha256"])[:12]}
     rows |= {"classes": str(len(run.classes)), "class names": ", ".join(run.classes)}
     rows |= {k: f"{v:g}" if isinstance(v, float) else str(v) for k, v in training.items()}
-    rows |= {"placeholder": saved.placeholder}
-    if saved.selection:
+    rows |= {"placeholder": result.config.placeholder}
+    if result.selection:
         keys = ("lambda_", "preset", "word_embedding", "template", "search", "pool_size")
-        rows |= {k.strip("_").replace("_", " "): str(saved.selection.get(k)) for k in keys}
+        rows |= {k.strip("_").replace("_", " "): str(getattr(result.selection, k)) for k in keys}
     return rows
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def comparison_document(comparison: Comparison, study: RatingResults | None = None) -> Document:
+    """Returns the runs side by side: words, accuracies, settings that differ, shared words.
+
+    With a study of `ipl rate`, what people say of their words as well.
+    """
+    sections = [
+        _words_section(comparison),
+        _accuracy_section(comparison),
+        _settings_section(comparison),
+        _vectors_section(comparison),
+    ]
+    if study is not None:
+        sections.insert(1, _ratings_section(comparison, study))
+    differing = ", ".join(key for key, _ in comparison.differ)
+    return Document(
+        title=f"{len(comparison.runs)} prompts side by side",
+        subtitle=", ".join(run.name for run in comparison.runs),
+        prompt=(),
+        lead=(f"The runs differ in: {differing or 'nothing that is saved with a run'}.",),
+        warnings=comparison.notes,
+        sections=tuple(sections),
+        foot=f"Written by ipl {__version__}. What the numbers mean: docs/report.md in ipl's "
+        "repository.",
+    )
+
+
+def _words_section(comparison: Comparison) -> Section:
+    prompts = tuple((run.name, prompt_pieces(run.result.prompt)) for run in comparison.runs)
+    blocks: list[Block] = [Prompts(prompts)]
+    selections = [(run, run.selection) for run in comparison.runs if run.selection is not None]
+    if any(selection.steps for _, selection in selections):
+        blocks += _curve_blocks(selections)
+    if comparison.shared:
+        rows = [
+            [word, *(f"word {position}" if position else "" for position in positions)]
+            for word, positions in comparison.shared
+        ]
+        columns = ("word", *(run.name for run in comparison.runs))
+        blocks.append(make_table("Words that two or more runs share", columns, rows))
+    else:
+        blocks.append(Paragraph("No two of these runs share a word."))
+    return Section("words", "The words", tuple(blocks))
+
+
+def _curve_blocks(selections: list[tuple[ComparedRun, Selection]]) -> list[Block]:
+    """Returns the loss after each word as curves; runs with the same curve share one."""
+    curves: dict[tuple[float, ...], list[str]] = {}
+    rows = []
+    for run, selection in selections:
+        losses = (selection.loss_without_words, *(step.loss for step in selection.steps))
+        curves.setdefault(tuple(round(loss, 4) for loss in losses), []).append(run.name)
+        rows += [
+            [
+                run.name,
+                step.word,
+                signed(step.gain),
+                signed(step.utility),
+                number(step.redundancy),
+                number(step.loss),
+            ]
+            for step in selection.steps
+        ]
+    series = [
+        Series(_curve_name(names), tuple(enumerate(losses)), 1 + index % 4)
+        for index, (losses, names) in enumerate(curves.items())
+    ]
+    ends = "; ".join(f"{s.name} ends at {s.points[-1][1]:.3f}" for s in series)
+    longest = max(len(s.points) for s in series)
+    svg = lines(
+        series,
+        f"Cross-entropy after each word: {ends}.",
+        "words",
+        "cross-entropy",
+        x_ticks=[(float(i), str(i)) for i in range(longest)],
+    )
+    columns = ("run", "word", "gain", "utility", "redundancy", "loss after")
+    table = make_table("Each word when it was chosen", columns, rows)
+    return [
+        Figure("The loss after each word", svg, table),
+        *(
+            Paragraph(f"The curves of {listed(names)} are the same and drawn as one.", "note")
+            for names in curves.values()
+            if len(names) > 1
+        ),
+    ]
+
+
+def _curve_name(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _ratings_section(comparison: Comparison, study: RatingResults) -> Section:
+    ratings = {rating.fingerprint: rating for rating in study.runs}
+    rows, rating_bars = [], []
+    for run in comparison.runs:
+        rating = ratings.get(fingerprint(run.result))
+        if rating is None:
+            rows.append([run.name, "not in the study", "", "", ""])
+            continue
+        alpha = rating.agreement.ordinal.value
+        means = [mean_text(rated) for rated in rating.lists]
+        rows.append([run.name, *means, "" if alpha is None else number(alpha, 3)])
+        if (mean := rating.of(CHOSEN).mean) is not None:
+            rating_bars.append(Bar(run.name, mean, number(mean, 2)))
+    title = "Mean rating of the chosen words, from 1 to 5"
+    values = ", ".join(f"{bar.label} {bar.shown}" for bar in rating_bars) or "none yet"
+    columns = ("run", *(TITLES[method] for method in METHODS), "alpha (ordinal)")
+    table = make_table("Mean rating ± deviation over words", columns, rows)
+    figure = Figure(title, bars(rating_bars, f"{title}: {values}.", BEST_RATING), table)
+    return Section("people", "What people say", (figure, Paragraph(ALPHA_MEANING)))
+
+
+def _accuracy_section(comparison: Comparison) -> Section:
+    scored = any(run.test is not None for run in comparison.runs)
+    columns = ["run", "classes", "training", "held out, when trained"]
+    columns += ["held out, now", "loss, now", "zero-shot, now", "images"] if scored else []
+    rows = []
+    for run in comparison.runs:
+        results = run.result.results
+        row = [
+            run.name,
+            str(len(run.classes)),
+            percent(results.get("train_accuracy")),
+            percent(results.get("held_out_accuracy")),
+        ]
+        if run.test is not None and run.zero_shot is not None:
+            row += [percent(run.test.accuracy), number(run.test.loss)]
+            row += [percent(run.zero_shot.accuracy), f"{run.images:,}"]
+        rows.append(row)
+    accuracy_bars = [
+        Bar(f"{run.name}{_scored_on(comparison, run)}", accuracy, percent(accuracy), 1)
+        for run in comparison.runs
+        if (accuracy := run.accuracy()) is not None
+    ]
+    values = ", ".join(f"{bar.label} {bar.shown}" for bar in accuracy_bars)
+    table = make_table("Accuracy of each run", columns, rows)
+    svg = bars(accuracy_bars, f"Held-out accuracy: {values}.")
+    blocks: list[Block] = [Paragraph(_how_scored(comparison, scored))]
+    if not comparison.same_classes:
+        blocks.append(Paragraph(OTHER_CLASSES, "warning"))
+    blocks.append(Figure("Held-out accuracy", svg, table) if accuracy_bars else table)
+    return Section("accuracy", "Accuracy", tuple(blocks))
+
+
+def _how_scored(comparison: Comparison, scored: bool) -> str:
+    if not scored:
+        return (
+            "As saved when each was trained, on its own held-out images; these need not be the "
+            "same. With --data all are scored on the images given."
+        )
+    if comparison.same_images:
+        return "All were scored now on the same images."
+    return (
+        "All were scored now, each on those of the images given that are of its own classes and "
+        "held out from its training: these are not the same for all."
+    )
+
+
+def _scored_on(comparison: Comparison, run: ComparedRun) -> str:
+    """Returns what a run was scored on, where that differs between runs."""
+    parts = [] if comparison.same_classes else [several(len(run.classes), "class", "classes")]
+    if run.images is not None and not comparison.same_images:
+        parts.append(several(run.images, "image"))
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _settings_section(comparison: Comparison) -> Section:
+    columns = ("setting", *(run.name for run in comparison.runs))
+    rows = [[key, *values] for key, values in comparison.differ]
+    blocks: list[Block] = [
+        make_table("Settings that differ", columns, rows)
+        if rows
+        else Paragraph("All settings that are saved with a run are the same."),
+        make_table("Settings that are the same", ("setting", "value"), comparison.same),
+    ]
+    return Section("settings", "What sets them apart", tuple(blocks))
+
+
+def _vectors_section(comparison: Comparison) -> Section:
+    moves = [(run.name, run.moved) for run in comparison.runs if run.moved is not None]
+    if not moves:
+        return Section("vectors", "The soft vectors", (Paragraph("Their starts are not known."),))
+    move_bars = [Bar(name, moved, number(moved, 3)) for name, moved in moves]
+    rows = [[name, number(moved)] for name, moved in moves]
+    title = "Mean distance of the soft vectors from their start"
+    values = ", ".join(f"{bar.label} {bar.shown}" for bar in move_bars)
+    table = make_table(title, ("run", "moved"), rows)
+    figure = Figure(title, bars(move_bars, f"{title}: {values}."), table)
+    return Section("vectors", "The soft vectors", (figure,))
+
+
+def comparison_values(comparison: Comparison, study: RatingResults | None = None) -> dict[str, Any]:
+    """Returns the comparison as plain values for JSON; raters stay without names."""
+    ratings = {rating.fingerprint: asdict(rating) for rating in study.runs} if study else {}
+    return {
+        "runs": [
+            {**_run_values(run), "people": ratings.get(fingerprint(run.result))}
+            for run in comparison.runs
+        ],
+        "same": dict(comparison.same),
+        "differ": {key: list(values) for key, values in comparison.differ},
+        "shared_words": {word: list(positions) for word, positions in comparison.shared},
+        "same_classes": comparison.same_classes,
+        "same_images": comparison.same_images,
+        "notes": list(comparison.notes),
+    }
+
+
+def _run_values(run: ComparedRun) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "run": run.folder,
+        "prompt": run.result.prompt,
+        "words": list(run.result.words),
+        "selection": run.selection.as_dict() if run.selection else None,
+        "results_when_trained": run.result.results,
+        "held_out": None if run.test is None else asdict(run.test),
+        "zero_shot": None if run.zero_shot is None else asdict(run.zero_shot),
+        "classes": list(run.classes),
+        "images": run.images,
+        "moved": run.moved,
+    }

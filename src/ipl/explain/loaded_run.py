@@ -1,4 +1,4 @@
-"""What is looked at: a saved run with its learner, and the images it came from."""
+"""A saved run with its learner, its pool of words, and the images it was trained on."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.shots import LabelledFeatures, draw_shots, encode_items
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.readers import read_dataset
-from ipl.explain.scoring import sentence_scorer
+from ipl.display.formatting import listed
 from ipl.learners.learner import Learner
 from ipl.metrics import score
-from ipl.saving.format import SavedPrompt, read_run
+from ipl.saving.format import read_run
 from ipl.saving.restore import find_backbone, restore
 from ipl.saving.sharing import find_run
 from ipl.support.cache import Cache
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import features_for
+from ipl.training.result import FitResult
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer
 from ipl.words.select import WordChoice
 from ipl.words.selection import Selection
 from ipl.words.template import Template
@@ -36,12 +38,12 @@ SAME_LOSS = 1e-3  # two computations of one loss on different machines differ by
 
 @dataclass(frozen=True)
 class RunShots:
-    """The run's data, with the shots as training drew them."""
+    """A run's dataset, with the shots as training drew them."""
 
     source: str
-    dataset: Dataset  # the run's classes
-    novel: Dataset | None  # the data's other classes, if there are two or more
-    classes: tuple[str, ...]  # of the data, in its order
+    dataset: Dataset  # only the run's classes
+    novel: Dataset | None  # the other classes, if there are two or more
+    classes: tuple[str, ...]  # all classes of the source, in its order
     shots: LabelledFeatures
     rest: tuple[Item, ...]  # training images that were not drawn
     notes: tuple[str, ...]
@@ -49,22 +51,22 @@ class RunShots:
 
 @dataclass(frozen=True)
 class RunImages(RunShots):
-    """The same with images that were held out."""
+    """A run's dataset with its shots and the held-out images."""
 
     test: LabelledFeatures
-    features: Tensor  # of the test images as the learner sees them
-    left_out: int  # test images over the limit
+    features: Tensor  # of the test images, as the run's learner encodes them
+    left_out: int  # test images beyond the limit
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A saved run, its learner and, where they are known, its images and pool of words."""
+    """A saved run, its learner and, where known, its images and its pool of words."""
 
     folder: Path  # or owner/name on the hub
-    saved: SavedPrompt
+    result: FitResult
     learner: Learner
     selection: Selection | None
-    pool: Pool | None  # None: the run chose from a list that is not known here
+    pool: Pool | None  # None: the run chose from a word list that is not available
     store: FeatureStore
     run_images: RunImages | None = None
 
@@ -76,19 +78,24 @@ class LoadedRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """Returns a note if the prompt was saved for other classes than it was trained on."""
-        added = [name for name in self.saved.classes if name not in self.classes]
-        dropped = [name for name in self.classes if name not in self.saved.classes]
-        told = [f"also classifies {_some(added)}, which it was not trained on"] if added else []
-        told += [f"no longer classifies {_some(dropped)}"] if dropped else []
-        if not told:
+        added = [name for name in self.result.classes if name not in self.classes]
+        dropped = [name for name in self.classes if name not in self.result.classes]
+        changes = []
+        if added:
+            changes.append(f"also classifies {_first_names(added)}, which it was not trained on")
+        if dropped:
+            changes.append(f"no longer classifies {_first_names(dropped)}")
+        if not changes:
             return ()
-        about = f"what is told here is about the {len(self.classes)} classes it was trained on."
-        return (f"This prompt {' and '.join(told)}; {about}",)
+        return (
+            f"This prompt {' and '.join(changes)}; all results are about the {len(self.classes)} "
+            "classes it was trained on.",
+        )
 
     @property
     def words(self) -> tuple[str, ...]:
         """Returns the words of the prompt."""
-        return self.saved.words
+        return self.result.words
 
     @property
     def candidates(self) -> Pool:
@@ -101,6 +108,16 @@ class LoadedRun:
         search = Search(selection.search)
         return WordChoice(objective, Template(selection.template), search, pool=self.pool)
 
+    def sentence_scorer(self, selection: Selection, images: LabelledFeatures) -> CandidateScorer:
+        """Returns the scorer of words in the sentence of the run's search, on these images."""
+        return CandidateScorer(
+            self.learner.backbone,
+            self.learner.prompts.class_names,
+            images.features,
+            images.labels,
+            Template(selection.template),
+        )
+
 
 def load_run(
     folder: Path,
@@ -110,131 +127,163 @@ def load_run(
     cache: bool = True,
     reporter: Reporter = SILENT,
 ) -> LoadedRun:
-    """Returns a saved run, restored on its backbone, without images."""
-    saved = read_run(find_run(folder))
-    precision = str(saved.backbone.get("precision", "fp32"))
-    model = find_backbone(folder, saved, backbone, device, precision)
-    learner = restore_trained(saved, model)
-    selection = saved.chosen
-    pool = _pool(learner, selection, words_file)
-    disk = Cache(reporter=reporter) if cache else None
-    return LoadedRun(folder, saved, learner, selection, pool, FeatureStore(model, disk))
+    """Load a saved run and restore its learner on its backbone, without any images.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the run, or owner/name on the Hugging Face hub.
+    backbone : str or Backbone, optional
+        Where the backbone's weights are now. Default: as saved with the run.
+    device : str
+        The device to load the backbone on.
+    words_file : Path, optional
+        The word list that the run chose from, if it was not the bundled one.
+    cache : bool
+        Whether image features are read from and written to the disk cache.
+    reporter : Reporter
+        Receives progress and messages.
+
+    Returns
+    -------
+    LoadedRun
+        The run with its learner for the classes it was trained on.
+
+    Raises
+    ------
+    DataError
+        If `words_file` is not the word list that the run chose from.
+    """
+    result = read_run(find_run(folder))
+    precision = str(result.backbone.get("precision", "fp32"))
+    loaded_backbone = find_backbone(folder, result, backbone, device, precision)
+    learner = restore_for_training_classes(result, loaded_backbone)
+    selection = result.selection
+    pool = _find_pool(learner, selection, words_file)
+    store = FeatureStore(loaded_backbone, Cache(reporter=reporter) if cache else None)
+    return LoadedRun(folder, result, learner, selection, pool, store)
 
 
-def restore_trained(saved: SavedPrompt, backbone: Backbone) -> Learner:
+def restore_for_training_classes(result: FitResult, backbone: Backbone) -> Learner:
     """Returns the learner for the classes it was trained on, whichever it was saved for."""
-    learner = restore(saved, backbone)
-    trained = trained_classes(saved)
-    return learner if trained == saved.classes else learner.for_classes(trained)
+    learner, classes = restore(result, backbone), trained_classes(result)
+    return learner if classes == result.classes else learner.rebuilt(class_names=classes)
 
 
-def trained_classes(saved: SavedPrompt) -> tuple[str, ...]:
+def trained_classes(result: FitResult) -> tuple[str, ...]:
     """Returns the classes that a saved prompt was trained on."""
-    return tuple(saved.training.get("classes") or saved.classes)
+    return result.trained_classes
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     """Returns up to three names, and how many more there are."""
     more = [f"{len(names) - 3} more"] if len(names) > 3 else []
-    shown = [*names[:3], *more]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    return listed([*names[:3], *more])
 
 
-def _pool(learner: Learner, selection: Selection | None, words_file: Path | None) -> Pool | None:
-    """Returns the pool that the words were chosen from, told by its hash."""
+def _find_pool(
+    learner: Learner, selection: Selection | None, words_file: Path | None
+) -> Pool | None:
+    """Returns the pool that the words were chosen from, identified by its hash."""
     tokenizer = learner.backbone.tokenizer
     if selection is None:
         return Pool.bundled().for_tokenizer(tokenizer)
-    own = None if words_file is None else Pool.from_file(words_file, tokenizer)[0]
-    whole = own or Pool.bundled()
-    for make in (lambda: whole, whole.without_names):
-        if (found := make().for_tokenizer(tokenizer)).sha256 == selection.pool_sha256:
-            return found
-    if own is None:
+    given = None if words_file is None else Pool.from_file(words_file, tokenizer)[0]
+    whole = given or Pool.bundled()
+    for variant in (lambda: whole, whole.without_names):
+        pool = variant().for_tokenizer(tokenizer)
+        if pool.sha256 == selection.pool_sha256:
+            return pool
+    if given is None:
         return None
     raise DataError(
         f"The word list {words_file} is not the one this run chose from: its hash is "
-        f"{own.sha256[:12]}, the run's {selection.pool_sha256[:12]}."
+        f"{given.sha256[:12]}, the run's is {selection.pool_sha256[:12]}."
     )
 
 
 def redraw_shots(
-    subject: LoadedRun, data: Path, strict: bool = False, reporter: Reporter = SILENT
+    run: LoadedRun, data: Path, strict: bool = False, reporter: Reporter = SILENT
 ) -> RunShots:
-    """Returns the run's data with its shots drawn again, and a note if they are not its own."""
-    saved, whole = subject.saved, read_dataset(data, strict)
-    dataset, novel = _halves(whole, subject.classes, subject.folder)
-    count, seed = int(saved.training.get("shots", 16)), int(saved.training.get("seed", 1))
-    shots, rest = draw_shots(dataset, count, seed, subject.store, strict, reporter)
-    notes = (*whole.notes, *shots.notes, *_same_shots(subject, shots))
+    """Returns the run's dataset with its shots drawn again, and a note if these are others."""
+    whole = read_dataset(data, strict)
+    dataset, novel = _split_by_run(whole, run.classes, run.folder)
+    count = run.result.config.shots
+    seed = run.result.config.seed
+    shots, rest = draw_shots(dataset, count, seed, run.store, strict, reporter)
+    notes = (*whole.notes, *shots.notes, *_check_shots(run, shots))
     return RunShots(str(data), dataset, novel, whole.class_names, shots, rest, notes)
 
 
 def read_run_images(
-    subject: LoadedRun, data: Path, most: int, strict: bool = False, reporter: Reporter = SILENT
+    run: LoadedRun, data: Path, limit: int, strict: bool = False, reporter: Reporter = SILENT
 ) -> RunImages:
-    """Returns the run's images: its shots drawn again, and up to `most` of those held out."""
-    drawn = redraw_shots(subject, data, strict, reporter)
-    items = drawn.dataset.test or drawn.rest
-    kept = items
-    if len(items) > most:
-        places = sorted(random.Random(0).sample(range(len(items)), most))
-        kept = tuple(items[place] for place in places)
-    test = encode_items(kept, "held-out", subject.store, strict, reporter)
+    """Returns the run's images: its shots drawn again, and up to `limit` held-out images."""
+    run_shots = redraw_shots(run, data, strict, reporter)
+    items = held_out = run_shots.dataset.test or run_shots.rest
+    if len(held_out) > limit:
+        indices = sorted(random.Random(0).sample(range(len(held_out)), limit))
+        items = tuple(held_out[index] for index in indices)
+    test = encode_items(items, "held-out", run.store, strict, reporter)
     if not test.items:
         raise DataError(
-            f"{drawn.dataset.name} has no readable image that training did not see; a report "
-            "without --data tells what the run itself carries."
+            f"{run_shots.dataset.name} has no readable image that was not used in training; "
+            "without --data, a report shows what is saved with the run."
         )
     return RunImages(
-        **{**vars(drawn), "notes": (*drawn.notes, *test.notes)},
+        **{**vars(run_shots), "notes": (*run_shots.notes, *test.notes)},
         test=test,
-        features=features_for(subject.learner, test),
-        left_out=len(items) - len(kept),
+        features=features_for(run.learner, test),
+        left_out=len(held_out) - len(items),
     )
 
 
-def _halves(
+def _split_by_run(
     whole: Dataset, classes: tuple[str, ...], folder: Path
 ) -> tuple[Dataset, Dataset | None]:
     """Returns the data of the run's classes, and of the others if there are two or more."""
     if whole.class_names == classes:
         return whole, None
-    places = {name: place for place, name in enumerate(whole.class_names)}
-    lost = [name for name in classes if name not in places]
-    if lost:
+    labels = {name: label for label, name in enumerate(whole.class_names)}
+    missing = [name for name in classes if name not in labels]
+    if missing:
         raise DataError(
-            f"{whole.name} has no class {lost[0]!r}, which {folder} was trained on; give the data "
-            "of this run."
+            f"{whole.name} has no class {missing[0]!r}, which {folder} was trained on; give the "
+            "data of this run."
         )
-    base = [places[name] for name in classes]
-    other = [place for place in range(len(places)) if place not in set(base)]
-    novel = whole.only(other, f"{whole.name} (novel)") if len(other) > 1 else None
-    own = whole.only(base, whole.name)
+    base = [labels[name] for name in classes]
+    others = [label for label in range(len(labels)) if label not in set(base)]
+    novel = whole.only(others, f"{whole.name} (novel)") if len(others) > 1 else None
+    dataset = whole.only(base, whole.name)
     if base != sorted(base):  # shots are drawn class by class, in the order of the run's classes
-        own = replace(own, train=tuple(sorted(own.train, key=lambda item: item.label)))
-    return own, novel
+        train = tuple(sorted(dataset.train, key=lambda item: item.label))
+        dataset = replace(dataset, train=train)
+    return dataset, novel
 
 
-def _same_shots(subject: LoadedRun, drawn: LabelledFeatures) -> tuple[str, ...]:
-    """Returns a note unless the shots drawn now give the loss or accuracy saved with the run."""
-    learner, selection = subject.learner, subject.selection
-    images = subject.saved.training.get("images")
-    told = f"{len(drawn.items)} training images were drawn; the run saw {images}"
-    same = images == len(drawn.items)
-    if same and selection is not None:
-        choice = subject.choice(selection)
-        loss = sentence_scorer(learner, choice, drawn).loss([])
-        same = abs(loss - selection.loss_without_words) < SAME_LOSS
-        told = f"the loss without words is {loss:.4f}; it was {selection.loss_without_words:.4f}"
-    elif same and isinstance(then := subject.saved.results.get("train_accuracy"), float):
-        log_p = learner.log_probabilities(features_for(learner, drawn))
-        now = score(log_p, drawn.labels).accuracy
-        same = abs(now - then) < 1.5 / len(drawn.items)
-        told = f"the training accuracy is {100 * now:.1f} %; it was {100 * then:.1f} %"
-    if same:
+def _check_shots(run: LoadedRun, shots: LabelledFeatures) -> tuple[str, ...]:
+    """Returns a note unless these shots give the loss or accuracy saved with the run."""
+    learner, selection = run.learner, run.selection
+    saved_count = run.result.images
+    saved_accuracy = run.result.train_accuracy
+    if saved_count != len(shots.items):
+        reason = f"{len(shots.items)} training images were drawn; the run had {saved_count}"
+    elif selection is not None:
+        loss = run.sentence_scorer(selection, shots).loss([])
+        if abs(loss - selection.loss_without_words) < SAME_LOSS:
+            return ()
+        reason = f"the loss without words is {loss:.4f}; it was {selection.loss_without_words:.4f}"
+    elif isinstance(saved_accuracy, float):
+        log_probabilities = learner.log_probabilities(features_for(learner, shots))
+        accuracy = score(log_probabilities, shots.labels).accuracy
+        if abs(accuracy - saved_accuracy) < 1.5 / len(shots.items):
+            return ()
+        reason = (
+            f"the training accuracy is {100 * accuracy:.1f} %; it was {100 * saved_accuracy:.1f} %"
+        )
+    else:
         return ()
     return (
-        f"These are not the images this prompt was trained on ({told}), so some that count as "
-        "held out here may have been trained on.",
+        f"These are not the images this prompt was trained on ({reason}), so some of the held-out "
+        "images may have been used in training.",
     )

@@ -1,4 +1,4 @@
-"""Accuracy, confusion and calibration of the prompt, beside zero-shot and the plain learner."""
+"""Accuracy, confusion and calibration of the prompt, beside zero-shot and the baseline."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ipl.backbone.clip import Backbone
 from ipl.backbone.shots import LabelledFeatures, encode_items
 from ipl.backbone.zero_shot import ZERO_SHOT_TEMPLATE
-from ipl.datasets.dataset import Dataset
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section, make_table
+from ipl.display.formatting import number, percent, several
+from ipl.display.plots import Bar, Series, bars, heat, lines
 from ipl.explain.baseline import Baseline
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.learners.learner import Learner
@@ -26,8 +29,10 @@ from ipl.metrics import (
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import features_for
 
-MOST_CLASSES = 40  # whose confusion is kept whole
-ZERO_SHOT, PLAIN, PROMPT = "zero-shot", "plain", "prompt"
+MATRIX_LIMIT = 40  # classes; with more, the confusion is not kept whole
+ZERO_SHOT, BASELINE, PROMPT = "zero-shot", "plain", "prompt"  # as `ipl report --json` names them
+TITLES = {ZERO_SHOT: "zero-shot CLIP", BASELINE: "learner without words", PROMPT: "this prompt"}
+TONES = {ZERO_SHOT: 2, BASELINE: 3, PROMPT: 1}
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,9 @@ class MethodOutcome:
     @property
     def hm(self) -> float | None:
         """Returns the harmonic mean of the accuracies on base and novel classes."""
-        return (
-            None if self.novel is None else harmonic_mean(self.test.accuracy, self.novel.accuracy)
-        )
+        if self.novel is None:
+            return None
+        return harmonic_mean(self.test.accuracy, self.novel.accuracy)
 
 
 @dataclass(frozen=True)
@@ -62,87 +67,233 @@ class Outcomes:
     why_no_novel: str | None
 
     def of(self, name: str) -> MethodOutcome | None:
-        """Returns the method of a name, None if it was not looked at."""
+        """Returns the method of this name, None if it was not evaluated."""
         return next((method for method in self.methods if method.name == name), None)
 
 
+@dataclass(frozen=True)
+class NovelImages:
+    """Encoded images of classes that the run was not trained on."""
+
+    classes: tuple[str, ...]
+    images: LabelledFeatures
+
+
 @torch.no_grad()
-def zero_shot(learner: Learner, names: tuple[str, ...], seen: LabelledFeatures) -> Tensor:
+def zero_shot_log_probabilities(
+    backbone: Backbone, class_names: tuple[str, ...], features: Tensor
+) -> Tensor:
     """Returns the log-probabilities (images, classes) of a hand-made prompt, nothing learnt."""
-    texts = learner.backbone.encode_texts([ZERO_SHOT_TEMPLATE.format(name) for name in names])
-    return learner.backbone.logits(seen.features, texts).cpu().double().log_softmax(1)
+    texts = backbone.encode_texts([ZERO_SHOT_TEMPLATE.format(name) for name in class_names])
+    return backbone.logits(features, texts).cpu().double().log_softmax(1)
 
 
-def outcomes(
-    subject: LoadedRun,
+def evaluate_outcomes(
+    run: LoadedRun,
     run_images: RunImages,
-    log_p: Tensor,
-    plain: Baseline | None,
+    log_probabilities: Tensor,
+    baseline: Baseline | None,
     strict: bool = False,
     reporter: Reporter = SILENT,
 ) -> Outcomes:
-    """Returns every method's scores; `log_p` are the prompt's on the held-out images."""
-    learner, names = subject.learner, subject.classes
-    novel, why = _novel(subject, run_images, strict, reporter)
+    """Returns every method's scores; `log_probabilities` are the prompt's, on held-out images."""
+    backbone, test = run.learner.backbone, run_images.test
+    novel, why_no_novel = _novel_images(run, run_images, strict, reporter)
     methods = [
-        _method(
+        _method_outcome(
             ZERO_SHOT,
             f'CLIP as it comes, "{ZERO_SHOT_TEMPLATE}"',
-            zero_shot(learner, names, run_images.test),
-            run_images.test,
-            names,
-            None if novel is None else score(zero_shot(learner, *novel), novel[1].labels),
+            zero_shot_log_probabilities(backbone, run.classes, test.features),
+            run_images,
+            run.classes,
+            None if novel is None else _zero_shot_on_novel(backbone, novel),
         )
     ]
-    compared = [(PROMPT, subject.saved.prompt, learner, log_p)]
-    if plain is not None:
-        own = plain.learner.log_probabilities(features_for(plain.learner, run_images.test))
-        compared.insert(0, (PLAIN, plain.how, plain.learner, own))
-    for name, how, used, found in compared:
-        after = None if novel is None else _on_novel(used, *novel)
-        methods.append(_method(name, how, found, run_images.test, names, after))
-    classes, seen = novel or ((), None)
-    count = len(seen.items) if seen else 0
-    return Outcomes(tuple(methods), names, len(run_images.test.items), classes, count, why)
+    learners = [(PROMPT, run.result.prompt, run.learner, log_probabilities)]
+    if baseline is not None:
+        predictions = baseline.learner.log_probabilities(features_for(baseline.learner, test))
+        learners.insert(0, (BASELINE, baseline.how, baseline.learner, predictions))
+    for name, how, learner, predictions in learners:
+        novel_score = None if novel is None else _score_on_novel(learner, novel)
+        methods.append(
+            _method_outcome(name, how, predictions, run_images, run.classes, novel_score)
+        )
+    return Outcomes(
+        methods=tuple(methods),
+        classes=run.classes,
+        images=len(test.items),
+        novel_classes=novel.classes if novel else (),
+        novel_images=len(novel.images.items) if novel else 0,
+        why_no_novel=why_no_novel,
+    )
 
 
-def _method(
+def _method_outcome(
     name: str,
     how: str,
-    log_p: Tensor,
-    seen: LabelledFeatures,
-    names: tuple[str, ...],
+    log_probabilities: Tensor,
+    run_images: RunImages,
+    class_names: tuple[str, ...],
     novel: Score | None,
 ) -> MethodOutcome:
-    counts = confusion(log_p, seen.labels)
+    labels = run_images.test.labels
+    counts = confusion(log_probabilities, labels)
     return MethodOutcome(
         name=name,
         how=how,
-        test=score(log_p, seen.labels),
-        calibration=calibration(log_p, seen.labels),
-        confused=most_confused(counts, names),
-        counts=tuple(map(tuple, counts.tolist())) if len(names) <= MOST_CLASSES else None,
+        test=score(log_probabilities, labels),
+        calibration=calibration(log_probabilities, labels),
+        confused=most_confused(counts, class_names),
+        counts=tuple(map(tuple, counts.tolist())) if len(class_names) <= MATRIX_LIMIT else None,
         novel=novel,
     )
 
 
-def _novel(
-    subject: LoadedRun, run_images: RunImages, strict: bool, reporter: Reporter
-) -> tuple[tuple[tuple[str, ...], LabelledFeatures] | None, str | None]:
-    """Returns the classes and images that the run never saw, or why there are none."""
-    dataset: Dataset | None = run_images.novel
+def _novel_images(
+    run: LoadedRun, run_images: RunImages, strict: bool, reporter: Reporter
+) -> tuple[NovelImages | None, str | None]:
+    """Returns the classes and images that the run was not trained on, or why there are none."""
+    dataset = run_images.novel
     if dataset is None:
         return None, (
             "The run was trained on all classes of this data (or all but one). Data with more "
             "classes than the run would show how the prompt does on them."
         )
     items = dataset.test or dataset.train
-    seen = encode_items(items, "novel", subject.store, strict, reporter)
-    if not seen.items:
+    images = encode_items(items, "novel", run.store, strict, reporter)
+    if not images.items:
         return None, "No image of the data's other classes could be read."
-    return (dataset.class_names, seen), None
+    return NovelImages(dataset.class_names, images), None
 
 
-def _on_novel(learner: Learner, names: tuple[str, ...], seen: LabelledFeatures) -> Score:
-    other = learner.for_classes(names)
-    return score(other.log_probabilities(features_for(other, seen)), seen.labels)
+def _zero_shot_on_novel(backbone: Backbone, novel: NovelImages) -> Score:
+    features = novel.images.features
+    predictions = zero_shot_log_probabilities(backbone, novel.classes, features)
+    return score(predictions, novel.images.labels)
+
+
+def _score_on_novel(learner: Learner, novel: NovelImages) -> Score:
+    other = learner.rebuilt(class_names=novel.classes)
+    return score(other.log_probabilities(features_for(other, novel.images)), novel.images.labels)
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def outcomes_section(outcomes: Outcomes) -> Section:
+    """Returns base and novel accuracy of every method, confusion and calibration."""
+    blocks = [
+        *_accuracy_blocks(outcomes),
+        *_confusion_blocks(outcomes),
+        *_calibration_blocks(outcomes),
+    ]
+    return Section("outcomes", "Before and after", tuple(blocks))
+
+
+def _accuracy_blocks(outcomes: Outcomes) -> list[Block]:
+    with_novel = bool(outcomes.novel_classes)
+    images = (
+        f"{several(outcomes.images, 'held-out image')} of "
+        f"{several(len(outcomes.classes), 'class', 'classes')}"
+    )
+    if with_novel:
+        images += (
+            f" it was trained on (base), and {several(outcomes.novel_images, 'image')} of "
+            f"{several(len(outcomes.novel_classes), 'class', 'classes')} it never saw (novel)"
+        )
+    rows, accuracy_bars, values = [], [], []
+    for method in outcomes.methods:
+        title, tone = TITLES[method.name], TONES[method.name]
+        row = [title, percent(method.test.accuracy), number(method.test.loss)]
+        if with_novel and method.novel is not None:
+            row += [percent(method.novel.accuracy), percent(method.hm)]
+        rows.append([*row, method.how])
+        base_label = f"{title}, base" if with_novel else title
+        for label, value in ((base_label, method.test), (f"{title}, novel", method.novel)):
+            if value is not None:
+                accuracy = percent(value.accuracy)
+                accuracy_bars.append(Bar(label, value.accuracy, accuracy, tone))
+                values.append(f"{label} {accuracy}")
+    columns = ["method", "base" if with_novel else "accuracy", "loss"]
+    columns += ["novel", "harmonic mean"] if with_novel else []
+    title = "Accuracy" + (" on base and novel classes" if with_novel else "")
+    table = make_table(title, [*columns, "how"], rows)
+    svg = bars(accuracy_bars, f"{title}: {', '.join(values)}.")
+    blocks: list[Block] = [Paragraph(f"On {images}."), Figure(title, svg, table)]
+    if outcomes.why_no_novel is not None:
+        blocks.append(Paragraph(outcomes.why_no_novel, "note"))
+    return blocks
+
+
+def _confusion_blocks(outcomes: Outcomes) -> list[Block]:
+    before, after = outcomes.of(ZERO_SHOT), outcomes.of(PROMPT)
+    assert before is not None
+    assert after is not None
+    blocks: list[Block] = [
+        Heading("Which classes are taken for which"),
+        Paragraph(
+            "Rows are the true classes, columns what they were taken for: blue is right, orange "
+            "wrong, and a stronger colour is a larger share of the row."
+            if before.counts
+            else "There are too many classes to draw all of them."
+        ),
+    ]
+    if before.counts and after.counts:
+        blocks.append(Figures((_matrix(outcomes, before), _matrix(outcomes, after))))
+    for method in (before, after):
+        rows = [[c.true, c.predicted, str(c.count), str(c.of)] for c in method.confused]
+        columns = ("true class", "taken for", "images", "of")
+        title = f"Most often confused: {TITLES[method.name]}"
+        blocks.append(make_table(title, columns, rows) if rows else Paragraph(f"{title}: none."))
+    return blocks
+
+
+def _matrix(outcomes: Outcomes, method: MethodOutcome) -> Figure:
+    assert method.counts is not None
+    classes, title = outcomes.classes, f"Confusion: {TITLES[method.name]}"
+    worst = [f"{c.true} taken for {c.predicted} {c.count} of {c.of}" for c in method.confused[:3]]
+    svg = heat(method.counts, classes, f"{title}. Most often: {'; '.join(worst) or 'none'}.")
+    rows = [
+        [name, *(str(count) if count else "" for count in row)]
+        for name, row in zip(classes, method.counts, strict=True)
+    ]
+    return Figure(title, svg, make_table(title, ("true class", *classes), rows))
+
+
+def _calibration_blocks(outcomes: Outcomes) -> list[Block]:
+    series, rows, errors = [], [], []
+    for method in outcomes.methods:
+        title = TITLES[method.name]
+        filled = [b for b in method.calibration.bins if b.count]
+        line = tuple((b.confidence, b.accuracy) for b in filled)
+        series.append(Series(title, line, TONES[method.name]))
+        errors.append(f"{title} {100 * method.calibration.ece:.1f} %")
+        rows += [
+            [
+                title,
+                f"{b.low:.2f} to {b.high:.2f}",
+                str(b.count),
+                percent(b.confidence),
+                percent(b.accuracy),
+            ]
+            for b in filled
+        ]
+    columns = ("method", "confidence from", "images", "mean confidence", "accuracy")
+    alt = f"Accuracy over confidence; expected calibration error: {', '.join(errors)}."
+    svg = lines(series, alt, "confidence", "accuracy", (0.0, 1.0), (0.0, 1.0), diagonal=True)
+    bins = len(outcomes.methods[0].calibration.bins)
+    return [
+        Heading("Whether its confidence can be trusted"),
+        Paragraph(
+            "Predictions are sorted into bins by the probability of the predicted class. On the "
+            "dashed diagonal it is right as often as it is sure; below it is overconfident. The "
+            f"expected calibration error is the mean gap over {bins} bins, weighted by their "
+            "images."
+        ),
+        make_table(
+            "Expected calibration error",
+            ("method", "ECE"),
+            [[TITLES[m.name], percent(m.calibration.ece)] for m in outcomes.methods],
+        ),
+        Figure("Reliability", svg, make_table("Reliability", columns, rows)),
+    ]

@@ -1,4 +1,4 @@
-"""Whether the words are better than chance: random words, as frequent, in their places."""
+"""Whether the words are better than chance: random words, about as frequent, in their slots."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, make_table
+from ipl.display.formatting import number, ordinal, percent, several
+from ipl.display.plots import Strip, strips
 from ipl.explain.loaded_run import LoadedRun, RunImages
-from ipl.explain.scoring import sentence_scorer
-from ipl.explain.variants import with_words
 from ipl.metrics import Score, score
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
@@ -33,62 +34,87 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Chance:
+class RandomComparison:
     """The chosen words beside random ones; the first entry of `singles` is for the first word."""
 
-    frequency: str  # what "equally frequent" was told by
+    frequency: str  # how the frequency of words was measured
     chosen: Draw
     draws: tuple[Draw, ...]
-    singles: tuple[tuple[Score, ...], ...]  # of each word: it alone replaced, a score per draw
+    singles: tuple[tuple[Score, ...], ...]  # for each word: it alone replaced, a score per draw
+
+    @property
+    def sentence_rank(self) -> int:
+        """Returns the chosen words' rank by loss of the sentence on the training images."""
+        return rank_among(self.chosen.shots_loss, [draw.shots_loss for draw in self.draws])
+
+    @property
+    def held_out_rank(self) -> int:
+        """Returns the chosen words' rank by loss of the sentence on the held-out images."""
+        return rank_among(self.chosen.test_loss, [draw.test_loss for draw in self.draws])
+
+    @property
+    def prompt_rank(self) -> int:
+        """Returns the chosen words' rank by loss of the finished prompt."""
+        return rank_among(self.chosen.prompt.loss, [draw.prompt.loss for draw in self.draws])
+
+    def word_rank(self, index: int) -> int:
+        """Returns a chosen word's rank by loss when random words replace it alone."""
+        return rank_among(self.chosen.prompt.loss, [single.loss for single in self.singles[index]])
 
 
-def place_among(value: float, others: Sequence[float]) -> int:
-    """Returns the place of a loss among others and itself; 1 is the lowest."""
+def rank_among(value: float, others: Sequence[float]) -> int:
+    """Returns the rank of a loss among others and itself; 1 is the lowest."""
     return 1 + sum(other < value for other in others)
 
 
-def against_chance(
-    subject: LoadedRun,
+def compare_with_random_words(
+    run: LoadedRun,
     run_images: RunImages,
     selection: Selection,
     pool: Pool,
     reporter: Reporter = SILENT,
     draws: int = DRAWS,
-) -> Chance:
-    """Returns how random words of equal frequency do, in all places and in one at a time."""
-    learner, labels, words = subject.learner, run_images.test.labels, subject.words
-    choice = subject.choice(selection)
-    on_shots, on_test = (
-        sentence_scorer(learner, choice, s) for s in (run_images.shots, run_images.test)
-    )
+) -> RandomComparison:
+    """Returns how random words of equal frequency do, in all slots and in one at a time."""
+    learner, labels, words = run.learner, run_images.test.labels, run.words
+    shots_scorer = run.sentence_scorer(selection, run_images.shots)
+    test_scorer = run.sentence_scorer(selection, run_images.test)
 
-    def prompt(these: Sequence[str]) -> Score:
-        return score(with_words(learner, these).log_probabilities(run_images.features), labels)
+    def prompt_score(candidates: Sequence[str]) -> Score:
+        changed = learner.rebuilt(words=candidates)
+        return score(changed.log_probabilities(run_images.features), labels)
 
-    def draw(these: tuple[str, ...]) -> Draw:
-        return Draw(these, on_shots.loss(these), on_test.loss(these), prompt(these))
+    def score_draw(candidates: tuple[str, ...]) -> Draw:
+        return Draw(
+            candidates,
+            shots_scorer.loss(candidates),
+            test_scorer.loss(candidates),
+            prompt_score(candidates),
+        )
 
     frequency, values = frequencies(pool, learner.backbone.tokenize_words(pool.words))
-    drawn = draw_words(pool, values, words, draws)
-    found = []
+    random_draws = draw_words(pool, values, words, draws)
+    scored_draws = []
     singles: list[list[Score]] = [[] for _ in words]
-    with reporter.task("Trying random words", len(drawn)) as advance:
-        for these in drawn:
-            found.append(draw(these))
-            for place, word in enumerate(these):
-                singles[place].append(prompt([*words[:place], word, *words[place + 1 :]]))
+    with reporter.task("Trying random words", len(random_draws)) as advance:
+        for random_words in random_draws:
+            scored_draws.append(score_draw(random_words))
+            for index, word in enumerate(random_words):
+                singles[index].append(prompt_score([*words[:index], word, *words[index + 1 :]]))
             advance()
-    return Chance(frequency, draw(words), tuple(found), tuple(map(tuple, singles)))
+    return RandomComparison(
+        frequency, score_draw(words), tuple(scored_draws), tuple(map(tuple, singles))
+    )
 
 
 def frequencies(
     pool: Pool, tokens: Sequence[int]
 ) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Returns what tells frequency, and a number for each word of the pool."""
+    """Returns how frequency is measured, and the frequency of each word of the pool."""
     try:
         values = [zipf(word) for word in pool.words]
         return "Zipf frequency in English (wordfreq)", np.array(values)
-    except DataError:  # a vocabulary is merged from frequent to rare, so its order tells
+    except DataError:  # tokenizers merge frequent words first, so the order stands for frequency
         return (
             "rank in the tokenizer's vocabulary, frequent to rare (wordfreq is not installed)",
             np.argsort(np.argsort(tokens)).astype(np.float64),
@@ -101,20 +127,102 @@ def draw_words(
     words: Sequence[str],
     draws: int,
 ) -> list[tuple[str, ...]]:
-    """Returns so many tuples of random words, each about as frequent as the word in its place."""
+    """Returns tuples of random words, each about as frequent as the word in the same slot.
+
+    If the pool is too small, there are fewer than `draws` of them.
+    """
     stream = random.Random(0)
-    near = []
+    neighbours = []
     for word in words:
         distance = np.abs(values - values[pool.words.index(word)])
         order = np.argsort(distance, kind="stable")[: NEAR + len(words)]
-        near.append([pool.words[i] for i in order if pool.words[i] not in words][:NEAR])
-    found: list[tuple[str, ...]] = []
+        neighbours.append([pool.words[i] for i in order if pool.words[i] not in words][:NEAR])
+    tuples: list[tuple[str, ...]] = []
     for _ in range(draws):
-        these: list[str] = []
-        for candidates in near:
-            free = [word for word in candidates if word not in these]
+        drawn: list[str] = []
+        for candidates in neighbours:
+            free = [word for word in candidates if word not in drawn]
             if not free:
-                return found  # the pool is too small
-            these.append(stream.choice(free))
-        found.append(tuple(these))
-    return found
+                return tuples
+            drawn.append(stream.choice(free))
+        tuples.append(tuple(drawn))
+    return tuples
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def random_words_blocks(comparison: RandomComparison) -> list[Block]:
+    """Returns where the chosen words stand among random ones, as blocks of a section."""
+    heading = Heading("Random words in their places")
+    if not comparison.draws:
+        return [heading, Paragraph("The pool is too small to draw random words from.")]
+    count, chosen = len(comparison.draws), comparison.chosen
+    better = sum(draw.prompt.accuracy > chosen.prompt.accuracy for draw in comparison.draws)
+    return [
+        heading,
+        Paragraph(
+            f"{several(count, 'time')}, every word was replaced by a random word of the pool that "
+            f"is about as frequent (measured by: {comparison.frequency}). By chance alone the "
+            f"chosen words would be at any of {count + 1} places with equal probability. Random "
+            "draws are grey dots, the chosen words the large dot in colour."
+        ),
+        Paragraph(
+            f"In the sentence that chose them, nothing trained, the chosen words have "
+            f"{ordinal(comparison.sentence_rank)} place of {count + 1} by loss on the training "
+            f"images, which they were chosen for, and {ordinal(comparison.held_out_rank)} on the "
+            f"held-out images, which is the fair question. In the finished prompt, whose vectors "
+            f"were trained around them, they have {ordinal(comparison.prompt_rank)} place by loss; "
+            f"{better} of {count} random draws have a higher accuracy than "
+            f"{percent(chosen.prompt.accuracy)}."
+        ),
+        _strip_figures(comparison),
+        _single_words_table(comparison),
+    ]
+
+
+def _single_words_table(comparison: RandomComparison) -> Block:
+    count, rows = len(comparison.draws), []
+    for index, word in enumerate(comparison.chosen.words):
+        accuracies = [single.accuracy for single in comparison.singles[index]]
+        rank = f"{comparison.word_rank(index)} of {count + 1}"
+        mean = sum(accuracies) / len(accuracies)
+        rows.append([word, rank, percent(mean), percent(max(accuracies))])
+    columns = ("word", "place by loss", "mean accuracy of random words", "best of them")
+    return make_table("Each word alone replaced, in the finished prompt", columns, rows)
+
+
+def _strip_figures(comparison: RandomComparison) -> Block:
+    chosen, draws = comparison.chosen, comparison.draws
+    sentence = [
+        Strip("training images", tuple(d.shots_loss for d in draws), chosen.shots_loss),
+        Strip("held-out images", tuple(d.test_loss for d in draws), chosen.test_loss),
+    ]
+    losses = [Strip("held-out images", tuple(d.prompt.loss for d in draws), chosen.prompt.loss)]
+    percentages = tuple(100 * d.prompt.accuracy for d in draws)
+    accuracies = [Strip("held-out images", percentages, 100 * chosen.prompt.accuracy)]
+    rows = [
+        [
+            ", ".join(d.words) + (" (chosen)" if d is chosen else ""),
+            number(d.shots_loss),
+            number(d.test_loss),
+            number(d.prompt.loss),
+            percent(d.prompt.accuracy),
+        ]
+        for d in (chosen, *draws)
+    ]
+    columns = ("words", "sentence, training", "sentence, held out", "prompt, loss", "accuracy")
+    table = make_table("The chosen words and every random draw", columns, rows)
+    figures = []
+    for title, groups, axis in (
+        ("Loss in the sentence that chose them", sentence, "cross-entropy (lower is better)"),
+        ("Loss in the finished prompt", losses, "cross-entropy (lower is better)"),
+        ("Accuracy of the finished prompt", accuracies, "accuracy in % (higher is better)"),
+    ):
+        ranges = "; ".join(
+            f"{g.label}: chosen {g.marked:.3f}, random {min(g.values):.3f} to {max(g.values):.3f}"
+            for g in groups
+        )
+        alt = f"{title}: random words as grey dots, the chosen ones in colour. {ranges}."
+        figures.append(Figure(title, strips(groups, alt, axis), None))
+    return Figures(tuple(figures), table)

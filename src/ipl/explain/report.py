@@ -1,28 +1,49 @@
-"""The report on one learnt prompt, as a document."""
+"""The report on one saved run: its settings, its parts, the document and the JSON values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from ipl._version import __version__
-from ipl.display.document import Document, Paragraph, Section
+from ipl.backbone.clip import Backbone
+from ipl.datasets.dataset import Item
+from ipl.datasets.images import short_name
+from ipl.display.document import Block, Document, Paragraph, Section
 from ipl.display.formatting import listed, ordinal, percent, several
-from ipl.explain.analysis import Analysis
-from ipl.explain.belief_section import belief_section
-from ipl.explain.outcomes import PLAIN, PROMPT, ZERO_SHOT, MethodOutcome, Outcomes
-from ipl.explain.outcomes_section import outcomes_section
-from ipl.explain.provenance_section import made_section
-from ipl.explain.random_words import place_among
-from ipl.explain.ratings.results import RunRating
-from ipl.explain.ratings_section import people_section
-from ipl.explain.values import report_values
-from ipl.explain.vectors_section import vectors_section
-from ipl.explain.words_section import effects_section, words_section
-from ipl.metrics import Score
+from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
+from ipl.explain.chosen_words import WordFacts, word_facts, words_section
+from ipl.explain.loaded_run import LoadedRun, RunImages, load_run, read_run_images
+from ipl.explain.outcomes import (
+    BASELINE,
+    PROMPT,
+    ZERO_SHOT,
+    MethodOutcome,
+    Outcomes,
+    evaluate_outcomes,
+    outcomes_section,
+)
+from ipl.explain.provenance import Provenance, provenance_of, provenance_section
+from ipl.explain.random_words import (
+    RandomComparison,
+    compare_with_random_words,
+    random_words_blocks,
+)
+from ipl.explain.ratings.results import RunRating, ratings_section
+from ipl.explain.stability import RESAMPLES, Stability, resample_words, stability_blocks
+from ipl.explain.vectors import Vectors, describe_vectors, vectors_section
+from ipl.explain.word_effects import WordEffect, effects_section, word_effects
+from ipl.metrics import Score, score
 from ipl.prompts.layout import prompt_pieces
+from ipl.saving.format import read_run
+from ipl.saving.sharing import find_run
+from ipl.support.errors import ConfigError, DataError
+from ipl.support.files import path_exists
+from ipl.support.progress import SILENT, Reporter
 
-__all__ = ["report_document", "report_values"]
-
+IMAGES = 2000  # held-out images that a report looks at
 FOOT = (
     f"Written by ipl {__version__}. The words lower the loss of one backbone on a few images; "
     "they are no explanation of a single decision. What each part means and how it is computed: "
@@ -30,30 +51,269 @@ FOOT = (
 )
 
 
+@dataclass(frozen=True)
+class ReportSettings:
+    """What a report is asked for.
+
+    Parameters
+    ----------
+    resamples : int
+        How often words are chosen again for other shots; 0: never.
+    images : int
+        The largest number of held-out images to look at.
+    baseline : str, optional
+        The learner without words to compare with: "train", or the folder of a saved run. Default:
+        none.
+    strict : bool
+        Whether an unreadable image is an error rather than left out.
+
+    Raises
+    ------
+    ConfigError
+        If `resamples` is negative or `images` is less than 1.
+    """
+
+    resamples: int = RESAMPLES
+    images: int = IMAGES
+    baseline: str | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.resamples < 0:
+            raise ConfigError(f"resamples is {self.resamples}; it must be 0 or more.")
+        if self.images < 1:
+            raise ConfigError(f"images is {self.images}; it must be 1 or more.")
+
+
+@dataclass(frozen=True)
+class MissingPart:
+    """A part that a report does not have, and why."""
+
+    part: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything a report shows; what is None is named in `missing`."""
+
+    run: LoadedRun
+    words: tuple[WordFacts, ...]
+    test: Score | None
+    effects: tuple[WordEffect, ...] | None
+    random_words: RandomComparison | None
+    stability: Stability | None
+    vectors: Vectors
+    baseline_vectors: Vectors | None
+    baseline: Baseline | None
+    outcomes: Outcomes | None
+    provenance: Provenance
+    missing: tuple[MissingPart, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Returns what a reader must know before believing the results."""
+        return (*self.run.notes, *(self.run_images.notes if self.run_images else ()))
+
+    @property
+    def run_images(self) -> RunImages | None:
+        """Returns the images it was computed on."""
+        return self.run.run_images
+
+
+def analyse_run(
+    folder: Path,
+    data: Path | None = None,
+    settings: ReportSettings | None = None,
+    backbone: str | Backbone | None = None,
+    device: str = "auto",
+    words_file: Path | None = None,
+    cache: bool = True,
+    reporter: Reporter = SILENT,
+) -> Analysis:
+    """Compute everything that a report shows of a saved run.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the run, or owner/name on the Hugging Face hub.
+    data : Path, optional
+        The dataset that the run was trained on. Without it, only what is saved with the run is
+        shown.
+    settings : ReportSettings, optional
+        What the report is asked for.
+    backbone : str or Backbone, optional
+        Where the backbone's weights are now. Default: as saved with the run.
+    device : str
+        The device to load the backbone on.
+    words_file : Path, optional
+        The word list that the run chose from, if it was not the bundled one.
+    cache : bool
+        Whether image features and word searches are read from and written to the disk cache.
+    reporter : Reporter
+        Receives progress and messages.
+
+    Returns
+    -------
+    Analysis
+        The parts of the report; those that cannot be computed are None and named in `missing`.
+
+    Raises
+    ------
+    DataError
+        If the data does not exist, lacks a class of the run, or has no held-out image.
+    ConfigError
+        If the baseline is to be trained without data, or is not a run without words of the same
+        classes.
+    """
+    settings = settings or ReportSettings()
+    # Wrong arguments are reported before anything is loaded, the run first.
+    read_run(find_run(folder))
+    if data is not None and not path_exists(data):
+        raise DataError(f"No such file or folder: {data}.")
+    if settings.baseline == TRAIN and data is None:
+        raise ConfigError("plain is 'train'; that needs the run's images: give --data.")
+    run = load_run(folder, backbone, device, words_file, cache, reporter)
+    baseline = None
+    if settings.baseline not in (None, TRAIN):
+        baseline = read_baseline(run, Path(settings.baseline))  # before anything takes long
+    if data is not None:
+        run_images = read_run_images(run, data, settings.images, settings.strict, reporter)
+        run = replace(run, run_images=run_images)
+        if settings.baseline == TRAIN and run.words:
+            baseline = train_baseline(run, run_images.shots, reporter)
+    image_parts = _image_parts(run, settings, baseline, reporter)
+    baseline_vectors = (
+        None
+        if baseline is None
+        else describe_vectors(baseline.learner, baseline.config, run.candidates)
+    )
+    return Analysis(
+        run=run,
+        words=word_facts(run.selection) if run.selection else (),
+        vectors=describe_vectors(run.learner, run.result.config, run.candidates),
+        baseline_vectors=baseline_vectors,
+        baseline=baseline,
+        provenance=provenance_of(
+            run,
+            None if data is None else str(data),
+            None if words_file is None else str(words_file),
+        ),
+        missing=_missing_parts(run, settings, baseline),
+        **image_parts,
+    )
+
+
+def _image_parts(
+    run: LoadedRun, settings: ReportSettings, baseline: Baseline | None, reporter: Reporter
+) -> dict[str, Any]:
+    """Returns the parts that need images; each is None without them."""
+    names = ("test", "effects", "random_words", "stability", "outcomes")
+    parts: dict[str, Any] = dict.fromkeys(names)
+    run_images, selection, pool = run.run_images, run.selection, run.pool
+    if run_images is None:
+        return parts
+    predictions = run.learner.log_probabilities(run_images.features)
+    parts["test"] = score(predictions, run_images.test.labels)
+    parts["outcomes"] = evaluate_outcomes(
+        run, run_images, predictions, baseline, settings.strict, reporter
+    )
+    if not run.words:
+        return parts
+    parts["effects"] = word_effects(run, run_images, predictions, reporter)
+    if selection is not None and pool is not None:
+        parts["random_words"] = compare_with_random_words(
+            run, run_images, selection, pool, reporter
+        )
+        if settings.resamples:
+            parts["stability"] = resample_words(
+                run, run_images, selection, settings.resamples, reporter
+            )
+    return parts
+
+
+def _missing_parts(
+    run: LoadedRun, settings: ReportSettings, baseline: Baseline | None
+) -> tuple[MissingPart, ...]:
+    missing = []
+    if run.run_images is None:
+        missing.append(
+            MissingPart(
+                "what each word does, random words, stability, confusion, calibration, accuracy",
+                "They need images, and a saved run names its data but does not say where it is: "
+                "give --data.",
+            )
+        )
+    if not run.words:
+        missing.append(MissingPart("everything about words", "This prompt has none."))
+    elif run.pool is None:
+        missing.append(
+            MissingPart(
+                "the median word, random words, stability",
+                "The run chose from a list of words that is not the bundled one: give "
+                "--words-file.",
+            )
+        )
+    elif run.run_images is not None and not settings.resamples:
+        missing.append(MissingPart("stability", "No resamples were asked for."))
+    if run.words and baseline is None:
+        missing.append(
+            MissingPart(
+                "the learner without words beside this one",
+                "It was not asked for: --plain train, or --plain RUN with a run without words.",
+            )
+        )
+    return tuple(missing)
+
+
+# -- the document -------------------------------------------------------------------------------
+
+
 def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Document:
-    """Returns the whole report, with what people say of the words if they were asked."""
-    saved = analysis.subject.saved
-    sections = [words_section(analysis)]
-    if analysis.effects:
-        sections.append(effects_section(analysis))
-    if analysis.chance is not None or analysis.stability is not None:
-        sections.append(belief_section(analysis))
+    """Lay out a report as a document, which can be written as HTML or Markdown.
+
+    Parameters
+    ----------
+    analysis : Analysis
+        What `analyse_run` computed.
+    ratings : RunRating, optional
+        What people say of the run's words.
+
+    Returns
+    -------
+    Document
+        The whole report.
+    """
+    run, result = analysis.run, analysis.run.result
+    sections = [words_section(analysis.words, run.selection)]
+    if analysis.effects and analysis.test is not None and analysis.run_images is not None:
+        images = len(analysis.run_images.test.items)
+        sections.append(
+            effects_section(analysis.effects, analysis.test, images, analysis.random_words)
+        )
+    belief: list[Block] = []
+    if analysis.random_words is not None:
+        belief += random_words_blocks(analysis.random_words)
+    if analysis.stability is not None:
+        belief += stability_blocks(analysis.stability, run.words)
+    if belief:
+        sections.append(Section("belief", "Whether to believe it", tuple(belief)))
     if ratings is not None:
-        sections.append(people_section(ratings, {word.word: word.gain for word in analysis.words}))
+        gains = {word.word: word.gain for word in analysis.words}
+        sections.append(ratings_section(ratings, gains))
     if analysis.outcomes is not None:
-        sections.append(outcomes_section(analysis))
-    sections.append(vectors_section(analysis))
-    sections.append(made_section(analysis))
+        sections.append(outcomes_section(analysis.outcomes))
+    sections.append(vectors_section(analysis.vectors, analysis.baseline_vectors))
+    sections.append(provenance_section(analysis.provenance, analysis.run_images))
     if analysis.missing:
-        told = tuple(
+        paragraphs = tuple(
             Paragraph(f"{m.part[0].upper()}{m.part[1:]}: {m.why}") for m in analysis.missing
         )
-        sections.append(Section("missing", "What this report does not have", told))
-    name = analysis.subject.folder.resolve().name
+        sections.append(Section("missing", "What this report does not have", paragraphs))
     return Document(
-        title=f"What “{name}” has learnt",
-        subtitle=f"{saved.learner} on {saved.backbone['name']}, {saved.training.get('data')}",
-        prompt=prompt_pieces(saved.prompt),
+        title=f"What “{run.folder.resolve().name}” has learnt",
+        subtitle=f"{result.config.learner} on {result.backbone['name']}, {result.data}",
+        prompt=prompt_pieces(result.prompt),
         lead=tuple(_lead(analysis)),
         warnings=analysis.notes,
         sections=tuple(sections),
@@ -63,52 +323,131 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
 
 def _lead(analysis: Analysis) -> list[str]:
     """Returns what a reader in a hurry should know."""
-    words, found = analysis.subject.words, analysis.outcomes
-    told = "[V] is a trained vector that no one can read; the class name stands at the end."
+    words, saved_results = analysis.run.words, analysis.run.result.results
+    first = "[V] is a trained vector that no one can read; the class name stands at the end."
     if words:
         quoted = listed([f"“{word}”" for word in words])
-        told = f"{several(len(words), 'word')}: {quoted}. {told}"
-    lead = [told]
-    if found is not None:
-        lead += _accuracies(found)
-    else:
-        then = analysis.subject.saved.results.get("held_out_accuracy")
-        if isinstance(then, float):
-            lead.append(f"When it was trained, its held-out accuracy was {percent(then)}.")
-    if (chance := analysis.chance) is not None and chance.draws:
-        draws = chance.draws
-        before = place_among(chance.chosen.test_loss, [d.test_loss for d in draws])
-        trained = place_among(chance.chosen.prompt.loss, [d.prompt.loss for d in draws])
+        first = f"{several(len(words), 'word')}: {quoted}. {first}"
+    lead = [first]
+    if analysis.outcomes is not None:
+        lead += _accuracy_sentences(analysis.outcomes)
+    elif isinstance(accuracy := saved_results.get("held_out_accuracy"), float):
+        lead.append(f"When it was trained, its held-out accuracy was {percent(accuracy)}.")
+    if (comparison := analysis.random_words) is not None and comparison.draws:
+        draws = len(comparison.draws)
         lead.append(
-            f"Beside {len(draws)} draws of random words these have {ordinal(before)} place of "
-            f"{len(draws) + 1} by loss on held-out images before training, and "
-            f"{ordinal(trained)} in the finished prompt."
+            f"Beside {draws} draws of random words these have {ordinal(comparison.held_out_rank)} "
+            f"place of {draws + 1} by loss on held-out images before training, and "
+            f"{ordinal(comparison.prompt_rank)} in the finished prompt."
         )
     return lead
 
 
-def _accuracies(found: Outcomes) -> list[str]:
+def _accuracy_sentences(outcomes: Outcomes) -> list[str]:
     """Returns how often it is right on classes it was trained on, and on others."""
-    after, frozen, plain = (found.of(name) for name in (PROMPT, ZERO_SHOT, PLAIN))
-    assert after is not None
-    assert frozen is not None
+    prompt, zero_shot, baseline = (outcomes.of(name) for name in (PROMPT, ZERO_SHOT, BASELINE))
+    assert prompt is not None
+    assert zero_shot is not None
 
-    def told(where: str, of: Callable[[MethodOutcome], Score]) -> str:
-        change = 100 * (of(after).accuracy - of(frozen).accuracy)
+    def sentence(images: str, score_of: Callable[[MethodOutcome], Score]) -> str:
+        accuracy, before = score_of(prompt).accuracy, score_of(zero_shot).accuracy
+        change = 100 * (accuracy - before)
         than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"
-        line = (
-            f"On {where} it is right for {percent(of(after).accuracy)}, {than if change else 'as'} "
-            f"the same CLIP without it ({percent(of(frozen).accuracy)})"
+        text = (
+            f"On {images} it is right for {percent(accuracy)}, {than if change else 'as'} "
+            f"the same CLIP without it ({percent(before)})"
         )
-        if plain is not None:
-            line += f"; the learner without words for {percent(of(plain).accuracy)}"
-        return line + "."
+        if baseline is not None:
+            text += f"; the learner without words for {percent(score_of(baseline).accuracy)}"
+        return text + "."
 
-    lead = [told(several(found.images, "held-out image"), lambda method: method.test)]
-    if found.novel_classes:
-        where = (
-            f"{several(found.novel_images, 'image')} of "
-            f"{several(len(found.novel_classes), 'class', 'classes')} it was not trained on"
+    held_out = several(outcomes.images, "held-out image")
+    sentences = [sentence(held_out, lambda method: method.test)]
+    if outcomes.novel_classes:
+        novel = (
+            f"{several(outcomes.novel_images, 'image')} of "
+            f"{several(len(outcomes.novel_classes), 'class', 'classes')} it was not trained on"
         )
-        lead.append(told(where, lambda method: method.novel or method.test))
-    return lead
+        sentences.append(sentence(novel, lambda method: method.novel or method.test))
+    return sentences
+
+
+# -- the JSON values ----------------------------------------------------------------------------
+
+
+def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[str, Any]:
+    """Return everything a report shows as plain values for JSON, without its images.
+
+    The parts are dataclasses whose field names become keys of the JSON; raters stay without names.
+
+    Parameters
+    ----------
+    analysis : Analysis
+        What `analyse_run` computed.
+    ratings : RunRating, optional
+        What people say of the run's words.
+
+    Returns
+    -------
+    dict
+        Dictionaries, lists, texts and numbers only.
+    """
+    run, result, run_images = analysis.run, analysis.run.result, analysis.run_images
+    return {
+        "run": str(run.folder),
+        "prompt": result.prompt,
+        "words": list(result.words),
+        "classes": list(run.classes),
+        "classes_as_saved": list(result.classes),
+        "notes": list(analysis.notes),
+        "results_when_trained": result.results,
+        "data": None
+        if run_images is None
+        else {
+            "source": run_images.source,
+            "training_images": len(run_images.shots.items),
+            "held_out_images": len(run_images.test.items),
+            "left_out": run_images.left_out,
+            "notes": list(run_images.notes),
+        },
+        "chosen": _plain(analysis.words),
+        "diminishing_returns": run.selection.diminishing_returns() if run.selection else None,
+        "held_out": _plain(analysis.test),
+        "effects": _plain(analysis.effects),
+        "chance": _random_words_values(analysis.random_words),
+        "stability": _plain(analysis.stability),
+        "people": _plain(ratings),
+        "outcomes": _plain(analysis.outcomes),
+        "vectors": _plain(analysis.vectors),
+        "plain_learner": None
+        if analysis.baseline is None
+        else {"how": analysis.baseline.how, "vectors": _plain(analysis.baseline_vectors)},
+        "made": _plain(analysis.provenance),
+        "missing": [asdict(missing) for missing in analysis.missing],
+    }
+
+
+def _random_words_values(comparison: RandomComparison | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    ranks = {
+        "sentence_training": comparison.sentence_rank,
+        "sentence_held_out": comparison.held_out_rank,
+        "prompt_held_out": comparison.prompt_rank,
+    }
+    return {**_plain(comparison), "places_by_loss": ranks, "of": len(comparison.draws) + 1}
+
+
+def _plain(value: Any) -> Any:
+    """Returns dataclasses as dictionaries, tuples as lists, and images by their names."""
+    if isinstance(value, Item):
+        return short_name(value.path)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {key: _plain(entry) for key, entry in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value

@@ -1,4 +1,4 @@
-"""Whether the same words come back when other images are drawn as shots."""
+"""Whether the same words are chosen again when other images are drawn as shots."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ipl.backbone.shots import LabelledFeatures, draw_shots
+from ipl.display.document import Block, Figure, Heading, Paragraph, make_table
+from ipl.display.formatting import listed, several
+from ipl.display.plots import Bar, bars
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.support.progress import SILENT, Reporter
 from ipl.words.selection import Selection
 
 RESAMPLES = 5
+DRAWN = 10  # how many words are drawn as bars
 
 
 @dataclass(frozen=True)
 class Resample:
-    """The words of one other draw of shots."""
+    """The words of another draw of shots."""
 
     seed: int
     words: tuple[str, ...]
@@ -24,7 +28,7 @@ class Resample:
 
 @dataclass(frozen=True)
 class Stability:
-    """The words of other draws, and how often each came up."""
+    """The words of other draws, and how often each was chosen."""
 
     how: str
     shared: float | None  # mean share of a draw that is among the run's own shots
@@ -33,38 +37,38 @@ class Stability:
     near: tuple[tuple[str, int], ...]  # each chosen word: draws with it in a step's best twenty
 
     def times(self, word: str) -> int:
-        """Returns in how many draws a word came back."""
+        """Returns in how many draws a word was chosen again."""
         return dict(self.counts).get(word, 0)
 
 
 def resample_words(
-    subject: LoadedRun,
+    run: LoadedRun,
     run_images: RunImages,
     selection: Selection,
     times: int = RESAMPLES,
     reporter: Reporter = SILENT,
 ) -> Stability:
-    """Returns which words come back: the search again with shots of the seeds that follow."""
-    training, learner, store = subject.saved.training, subject.learner, subject.store
+    """Returns which words are chosen again: the search repeated with the seeds that follow."""
+    training, learner, store = run.result.training, run.learner, run.store
     shots, seed = int(training.get("shots", 16)), int(training.get("seed", 1))
-    choice, names = subject.choice(selection), run_images.dataset.class_names
-    sizes = Counter(item.label for item in run_images.dataset.train)
-    spare = any(size > shots for size in sizes.values())
-    own, shares = set(run_images.shots.items), list[float]()
-    found, near = [], Counter[str]()
+    choice, dataset = run.choice(selection), run_images.dataset
+    class_sizes = Counter(item.label for item in dataset.train)
+    has_spare_images = any(size > shots for size in class_sizes.values())
+    run_shots, shares = set(run_images.shots.items), list[float]()
+    resamples, near = list[Resample](), Counter[str]()
     with reporter.task("Choosing words for other shots", times) as advance:
-        for number in range(1, times + 1):
-            if spare:
-                drawn = draw_shots(run_images.dataset, shots, (seed + number) % 2**32, store)[0]
-                shares.append(sum(item in own for item in drawn.items) / len(drawn.items))
+        for offset in range(1, times + 1):
+            if has_spare_images:
+                drawn = draw_shots(dataset, shots, (seed + offset) % 2**32, store)[0]
+                shares.append(sum(item in run_shots for item in drawn.items) / len(drawn.items))
             else:
-                drawn = _with_replacement(run_images.shots, seed + number)
+                drawn = _draw_with_replacement(run_images.shots, seed + offset)
             other = choice.choose(
-                learner.backbone, names, drawn, len(subject.words), store.cache, store
+                learner.backbone, dataset.class_names, drawn, len(run.words), store.cache, store
             )
-            found.append(Resample(seed + number, other.words))
-            seen = {w.word for step in other.steps for w in step.runners_up} | set(other.words)
-            near.update(word for word in subject.words if word in seen)
+            resamples.append(Resample(seed + offset, other.words))
+            best = {ranked.word for step in other.steps for ranked in step.runners_up}
+            near.update(word for word in run.words if word in best.union(other.words))
             advance()
     shared = sum(shares) / len(shares) if shares else None
     how = (
@@ -73,23 +77,55 @@ def resample_words(
         else f"with each seed {shots} images of each class were drawn anew from the training "
         f"images; on average {100 * shared:.0f} % of a draw are among the run's own"
     )
-    counts = Counter(word for one in found for word in one.words)
+    counts = Counter(word for resample in resamples for word in resample.words)
     return Stability(
         how=how,
         shared=shared,
-        resamples=tuple(found),
+        resamples=tuple(resamples),
         counts=tuple(counts.most_common()),
-        near=tuple((word, near[word]) for word in subject.words),
+        near=tuple((word, near[word]) for word in run.words),
     )
 
 
-def _with_replacement(shots: LabelledFeatures, seed: int) -> LabelledFeatures:
+def _draw_with_replacement(shots: LabelledFeatures, seed: int) -> LabelledFeatures:
     """Returns as many shots of each class, drawn from these with replacement."""
     stream = random.Random(seed)
-    places: list[int] = []
+    indices: list[int] = []
     for label in dict.fromkeys(item.label for item in shots.items):
-        own = [place for place, item in enumerate(shots.items) if item.label == label]
-        places += stream.choices(own, k=len(own))
-    return LabelledFeatures(
-        tuple(shots.items[place] for place in places), shots.features[places], ()
-    )
+        of_class = [index for index, item in enumerate(shots.items) if item.label == label]
+        indices += stream.choices(of_class, k=len(of_class))
+    items = tuple(shots.items[index] for index in indices)
+    return LabelledFeatures(items, shots.features[indices], ())
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def stability_blocks(stability: Stability, words: tuple[str, ...]) -> list[Block]:
+    """Returns whether the words of a prompt were chosen again, as blocks of a section."""
+    count, most_frequent = len(stability.resamples), stability.counts[:DRAWN]
+    again = [f"“{word}” in {stability.times(word)}" for word in words]
+    near = [f"“{word}” in {times}" for word, times in stability.near]
+    rows = [
+        Bar(word, times, f"{times} of {count}", 1 if word in words else 0)
+        for word, times in most_frequent
+    ]
+    values = ", ".join(f"{word} {times} of {count}" for word, times in most_frequent)
+    counts = [
+        [word, str(times), "yes" if word in words else ""] for word, times in stability.counts
+    ]
+    draws = [[str(draw.seed), ", ".join(draw.words)] for draw in stability.resamples]
+    return [
+        Heading("Do the words come back?"),
+        Paragraph(
+            f"The search was done again {several(count, 'time')}: {stability.how}. How many of "
+            f"these {several(count, 'draw')} chose a word of this prompt again: {listed(again)}. "
+            f"In how many it was at least among the best twenty of a step: {listed(near)}."
+        ),
+        Figure(
+            "How often a word was chosen; words of this prompt in colour",
+            bars(rows, f"How often each word was chosen: {values}."),
+            make_table("Every word that was chosen", ("word", "times", "in this prompt"), counts),
+        ),
+        make_table("The words of each draw", ("seed", "words"), draws),
+    ]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ipl.config import FitConfig
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section, make_table
+from ipl.display.formatting import number
+from ipl.display.plots import Bar, bars
 from ipl.learners.learner import Learner
+from ipl.training.fit import new_learner
 from ipl.words.pool import Pool
 
 NEAREST = 3
 
 
 @dataclass(frozen=True)
-class Near:
+class NearWord:
     """A word of the pool, and how near its embedding is."""
 
     word: str
@@ -26,21 +29,21 @@ class Near:
 
 
 @dataclass(frozen=True)
-class Vector:
+class SoftVector:
     """One soft vector; `moved` is None where its start cannot be drawn again."""
 
     group: int
     number: int
     norm: float
-    nearest: tuple[Near, ...]  # by cosine
-    nearest_at_start: Near | None
+    nearest: tuple[NearWord, ...]  # by cosine
+    nearest_at_start: NearWord | None
     moved: float | None  # distance from its start
     start_norm: float | None
 
 
 @dataclass(frozen=True)
-class Moved:
-    """What else a learner trained, and how far it moved as a whole."""
+class TrainedTensor:
+    """Another tensor that a learner trained, and how far it moved as a whole."""
 
     name: str
     numbers: int
@@ -52,66 +55,140 @@ class Moved:
 class Vectors:
     """All soft vectors of one learner, and what else it trained."""
 
-    vectors: tuple[Vector, ...]
-    others: tuple[Moved, ...]
+    vectors: tuple[SoftVector, ...]
+    others: tuple[TrainedTensor, ...]
     word_norm: float  # mean length of the pool's embeddings, to compare with
 
 
-def describe_vectors(learner: Learner, training: Mapping[str, Any], pool: Pool) -> Vectors:
+def describe_vectors(learner: Learner, config: FitConfig, pool: Pool) -> Vectors:
     """Returns the vectors of a learner beside the words of a pool and beside their start."""
-    rows = learner.backbone.embed(learner.backbone.tokenize_words(pool.words))
-    first = start_of(learner, training)
-    soft = learner.soft.detach()
-    found, place = [], 0
-    for number, group in enumerate(learner.layout.groups, start=1):
-        for inside in range(1, group.size + 1):
-            now, then = soft[place], None if first is None else first.soft.detach()[place]
-            found.append(
-                Vector(
-                    group=number,
-                    number=inside,
+    embeddings = learner.backbone.embed(learner.backbone.tokenize_words(pool.words))
+    start = untrained(learner, config)
+    soft, start_soft = learner.soft.detach(), None if start is None else start.soft.detach()
+    vectors, row = [], 0
+    for group_number, group in enumerate(learner.layout.groups, start=1):
+        for vector_number in range(1, group.size + 1):
+            now, then = soft[row], None if start_soft is None else start_soft[row]
+            vectors.append(
+                SoftVector(
+                    group=group_number,
+                    number=vector_number,
                     norm=float(now.norm()),
-                    nearest=nearest(now, rows, pool),
-                    nearest_at_start=None if then is None else nearest(then, rows, pool, 1)[0],
+                    nearest=nearest(now, embeddings, pool),
+                    nearest_at_start=(
+                        None if then is None else nearest(then, embeddings, pool, 1)[0]
+                    ),
                     moved=None if then is None else float((now - then).norm()),
                     start_norm=None if then is None else float(then.norm()),
                 )
             )
-            place += 1
+            row += 1
     others = []
-    if first is not None:
-        starts = first.state_dict()
+    if start is not None:
+        start_state = start.state_dict()
         for name, value in learner.state_dict().items():
             if name != "soft" and value.numel():
-                way = float((value - starts[name]).norm())
-                others.append(Moved(name, value.numel(), way, float(starts[name].norm())))
-    return Vectors(tuple(found), tuple(others), float(rows.norm(dim=-1).mean()))
+                first = start_state[name]
+                distance = float((value - first).norm())
+                others.append(TrainedTensor(name, value.numel(), distance, float(first.norm())))
+    return Vectors(tuple(vectors), tuple(others), float(embeddings.norm(dim=-1).mean()))
 
 
-def nearest(vector: Tensor, rows: Tensor, pool: Pool, most: int = NEAREST) -> tuple[Near, ...]:
+def nearest(
+    vector: Tensor, embeddings: Tensor, pool: Pool, limit: int = NEAREST
+) -> tuple[NearWord, ...]:
     """Returns the pool's words whose embeddings (words, width) have the highest cosine."""
-    cosines = normalize(rows, dim=-1) @ normalize(vector, dim=-1)
-    best = torch.argsort(cosines, descending=True, stable=True)[:most].tolist()
+    cosines = normalize(embeddings, dim=-1) @ normalize(vector, dim=-1)
+    best = torch.argsort(cosines, descending=True, stable=True)[:limit].tolist()
     return tuple(
-        Near(pool.words[i], float(cosines[i]), float((rows[i] - vector).norm())) for i in best
+        NearWord(pool.words[i], float(cosines[i]), float((embeddings[i] - vector).norm()))
+        for i in best
     )
 
 
-def start_of(learner: Learner, training: Mapping[str, Any]) -> Learner | None:
-    """Returns the learner before training, drawn again from its seed; None if that is not known."""
-    seed, m = training.get("seed"), training.get("m")
-    if not isinstance(seed, int) or not isinstance(m, int):
-        return None
-    kind = type(learner)
-    layout = kind.layout_for(learner.layout.slots, m)
-    if layout.readable() != learner.layout.readable():  # a learner whose layout has changed since
-        return None
-    return kind(
-        learner.backbone,
-        layout,
-        learner.prompts.class_names,
-        seed,
-        learner.placeholder,
-        learner.depth,
-        learner.class_template,
+def untrained(learner: Learner, config: FitConfig) -> Learner | None:
+    """Returns the learner before training, drawn again from its seed; None if it is not known."""
+    classes = learner.prompts.class_names
+    start = new_learner(config, learner.backbone, classes, learner.layout.slots)
+    # A learner whose layout has changed since the run was trained cannot be drawn again.
+    same = start.layout.readable() == learner.layout.readable()
+    return start if same else None
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def vectors_section(vectors: Vectors, baseline: Vectors | None) -> Section:
+    """Returns the soft vectors beside the words of the pool and beside their start."""
+    blocks: list[Block] = [
+        Paragraph(
+            "A soft vector is a row of numbers where a word's embedding would stand. Below is the "
+            "word whose embedding points most nearly the same way (cosine) and how far away it is "
+            f"(distance); embeddings of the pool have a mean length of {vectors.word_norm:.3f}. A "
+            "vector that started at random has a nearest word too: a cosine no higher than it had "
+            "at its start says nothing."
+        )
+    ]
+    learners = [("This prompt", vectors)]
+    if baseline is not None:
+        learners.append(("The learner without words", baseline))
+    longest = max((v.moved or 0.0 for _, some in learners for v in some.vectors), default=0.0)
+    blocks.append(Figures(tuple(_moves(name, some, longest) for name, some in learners)))
+    for name, some in learners:
+        blocks += [Heading(name), _nearest_table(name, some), *_others_tables(some)]
+    return Section("vectors", "The soft vectors", tuple(blocks))
+
+
+def _label(vector: SoftVector) -> str:
+    return f"group {vector.group}, vector {vector.number}"
+
+
+def _moves(name: str, vectors: Vectors, longest: float) -> Figure:
+    moves = [(_label(v), v.moved) for v in vectors.vectors if v.moved is not None]
+    values = ", ".join(f"{label} {moved:.3f}" for label, moved in moves)
+    rows = [
+        [
+            _label(v),
+            "" if v.moved is None else number(v.moved),
+            "" if v.start_norm is None else number(v.start_norm),
+            number(v.norm),
+        ]
+        for v in vectors.vectors
+    ]
+    columns = ("vector", "moved", "length at start", "length now")
+    title = f"{name}: how far each vector moved"
+    alt = f"{title}: {values or 'the start is not known'}."
+    svg = bars([Bar(label, moved, number(moved, 3)) for label, moved in moves], alt, longest)
+    return Figure(title, svg, make_table(title, columns, rows))
+
+
+def _nearest_table(name: str, vectors: Vectors) -> Block:
+    rows = []
+    for vector in vectors.vectors:
+        best, start = vector.nearest[0], vector.nearest_at_start
+        rows.append(
+            [
+                _label(vector),
+                best.word,
+                number(best.cosine, 3),
+                number(best.distance, 3),
+                ", ".join(f"{near.word} ({near.cosine:.2f})" for near in vector.nearest[1:]),
+                start.word if start else "",
+                number(start.cosine, 3) if start else "",
+            ]
+        )
+    columns = (
+        *("vector", "nearest word now", "cosine now", "distance now"),
+        *("next nearest now (cosine)", "nearest word at start", "cosine at start"),
     )
+    return make_table(f"{name}: nearest words", columns, rows)
+
+
+def _others_tables(vectors: Vectors) -> list[Block]:
+    if not vectors.others:
+        return []
+    rows = [
+        [o.name, f"{o.numbers:,}", number(o.distance), number(o.start_norm)] for o in vectors.others
+    ]
+    columns = ("trained as well", "numbers", "moved in all", "length at start")
+    return [make_table("What else this learner trained", columns, rows)]

@@ -136,18 +136,46 @@ class Learner(nn.Module, ABC):
         self.prompts.place_word(slot, self.backbone.embed(ids)[0])
         self.words = (*self.words, word)
 
-    def for_classes(self, class_names: Sequence[str]) -> Learner:
-        """Returns a learner with the same words and vectors for other classes."""
+    def rebuilt(
+        self,
+        *,
+        layout: PromptLayout | None = None,
+        class_names: Sequence[str] | None = None,
+        words: Sequence[str] | None = None,
+    ) -> Learner:
+        """Build a learner with the same trained vectors and another layout, classes or words.
+
+        Parameters
+        ----------
+        layout : PromptLayout, optional
+            The layout of the new learner, with as many soft vectors as this one's. Default: the
+            same layout.
+        class_names : sequence of str, optional
+            The classes of the new learner. Default: the same classes.
+        words : sequence of str, optional
+            The words of the new learner, for the first slots of its layout. Default: the same
+            words.
+
+        Returns
+        -------
+        Learner
+            A new learner of the same kind on the same backbone; this one stays as it is.
+
+        Raises
+        ------
+        ConfigError
+            If a word is not a single token of the backbone, or if there are more words than slots.
+        """
         other = type(self)(
             self.backbone,
-            self.layout,
-            class_names,
+            self.layout if layout is None else layout,
+            self.prompts.class_names if class_names is None else class_names,
             placeholder=self.placeholder,
             depth=self.depth,
             class_template=self.class_template,
         )
         other.load_state_dict(self.state_dict())
-        for word in self.words:
+        for word in self.words if words is None else words:
             other.place_word(word)
         return other
 

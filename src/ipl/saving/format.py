@@ -27,7 +27,6 @@ from ipl.support.files import (
 from ipl.training.result import FitResult
 
 FORMAT_VERSION = 1
-SavedPrompt = FitResult  # SHIM
 CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
 
 

@@ -13,6 +13,7 @@ from ipl.backbone.clip import Backbone
 from ipl.config import AUTO, FitConfig
 from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
+from ipl.learners.registry import learner_class
 from ipl.prompts.layout import PromptLayout
 from ipl.words.selection import Selection
 
@@ -153,14 +154,6 @@ class FitResult:
         return values
 
     @property
-    def chosen(self) -> Selection | None:  # SHIM
-        return self.selection
-
-    @property
-    def placeholder(self) -> str:  # SHIM
-        return self.config.placeholder
-
-    @property
     def training(self) -> dict[str, Any]:
         """Returns how it was trained, with every number in force, as plain values."""
         return {
@@ -231,12 +224,15 @@ def identity_of(backbone: Backbone) -> dict[str, Any]:
 
 def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the config of a run that version 0.1.0 saved: it kept the settings here and there."""
-    tried = values["results"].get("words_tried", ())
+    training, words = values["training"], len(values["words"])
+    auto = len(values["results"].get("words_tried", ())) > 1
+    published = vars(learner_class(values["learner"]).recipe(1 if auto else words))
+    given = _own_fields(FitConfig, training)
     return {
         **_own_fields(FitConfig, values["selection"] or {}),
-        **_own_fields(FitConfig, values["training"]),
+        **{name: value for name, value in given.items() if value != published.get(name)},
         "learner": values["learner"],
-        "words": AUTO if len(tried) > 1 else len(values["words"]),
+        "words": AUTO if auto else words,
         "placeholder": values["placeholder"],
         "backbone": values["backbone"]["name"],
         "precision": values["backbone"].get("precision", "fp32"),

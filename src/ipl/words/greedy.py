@@ -98,7 +98,7 @@ def _step(
     penalty = objective.lambda_ * redundancy
     penalty[chosen] = np.inf
     losses = mode.losses(SearchStep(selection.words, penalty, loss, advance))
-    gains = loss - losses - penalty
+    gains = objective.gain(loss - losses, redundancy)
     gains[chosen] = np.nan
     # The pool is sorted and the sort is stable, so equal gains go in alphabetical order.
     ranking = np.argsort(-gains, kind="stable")[: min(1 + RUNNERS_UP, np.isfinite(gains).sum())]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -16,6 +18,7 @@ from ipl.support.errors import ConfigError
 PRESETS = ("paper", "reference")
 EMBEDDINGS = ("text", "token")
 AT_ONCE = 512
+Numbers = TypeVar("Numbers", float, np.ndarray[Any, Any])  # one word's number, or many words'
 
 
 @dataclass(frozen=True)
@@ -59,3 +62,7 @@ class Objective:
             return torch.zeros(len(embeddings), device=embeddings.device)
         cosines = embeddings @ embeddings[list(chosen)].T  # (words, chosen)
         return cosines.sum(1) if self.preset == "paper" else cosines.mean(1)
+
+    def gain(self, utility: Numbers, redundancy: Numbers) -> Numbers:
+        """Returns utility - lambda * redundancy, of one word or of many."""
+        return utility - self.lambda_ * redundancy

@@ -67,8 +67,8 @@ def test_any_name_is_kept_as_typed_and_is_no_path(name: str, folder: Path, study
         (7, "name is missing"),
         ("", "name is empty"),
         (" \t\n", "name is empty"),
-        ("a\x00b", "cannot be shown"),
-        ("\u202egnp", "cannot be shown"),
+        ("a\x00b", "cannot be displayed"),
+        ("\u202egnp", "cannot be displayed"),
         ("x" * 61, "has 61 characters; at most 60"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from ipl.explain.ratings.study import (
     FILE,
-    RatingImages,
+    RatingImage,
     fingerprint,
     is_study,
     read_study,
@@ -23,7 +23,7 @@ from ipl.saving.format import read_run
 from ipl.support.errors import ConfigError, DataError
 from tests.helpers.ratings import small_study, write_small_study
 
-SAVED = Path(__file__).parents[1] / "saving" / "version-1"
+SAVED = Path(__file__).parents[2] / "saving" / "version-1"
 
 
 def test_every_word_is_asked_once_and_lists_stay_together() -> None:
@@ -60,7 +60,7 @@ def test_a_study_is_read_as_it_was_written(tmp_path: Path) -> None:
     study = write_small_study(tmp_path / "study")
     assert is_study(tmp_path / "study")
     assert read_study(tmp_path / "study") == study
-    assert len(list((tmp_path / "study" / "images").iterdir())) == 4
+    assert len(list((tmp_path / "study" / "pictures").iterdir())) == 4
     with pytest.raises(ConfigError, match="holds other files"):
         write_study(tmp_path / "study", study, {})
     (tmp_path / "file").write_text("x")
@@ -78,12 +78,12 @@ def _without(key: str) -> Any:
         (_without("format"), "does not describe a study"),
         (lambda v: v.update(version=2), "has version 2; this ipl reads version 1"),
         (_without("seed"), "is damaged: KeyError('seed')"),
-        (lambda v: v.update(seed=5), "is damaged: TypeError('5 is no text')"),
+        (lambda v: v.update(seed=5), "is damaged: TypeError('5 is not a text')"),
         (lambda v: v.update(tasks={"a": 1}), "is damaged"),
         (lambda v: v["tasks"][0].update(items=[]), "is damaged"),
-        (lambda v: v["tasks"][0].update(classes="ab"), "'ab' is no list"),
+        (lambda v: v["tasks"][0].update(classes="ab"), "'ab' is not a list"),
         (lambda v: v["tasks"][1]["items"].update(a1="x"), "Two items have the same name."),
-        (lambda v: v["tasks"][0]["images"][0].update(file="../../x.jpg"), "'../../x.jpg'"),
+        (lambda v: v["tasks"][0]["pictures"][0].update(file="../../x.jpg"), "'../../x.jpg'"),
         (lambda v: v["runs"][0].update(task=7), "has no task"),
         (lambda v: v["runs"][0].update(task="0"), "has no task"),
         (lambda v: v["runs"][0]["lists"].pop("plain"), "not three lists"),
@@ -113,9 +113,9 @@ def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x.jpg", "/etc/passwd", "", "a/b.jpg", "00112233.png"])
-def test_a_image_is_a_file_of_the_folder(name: str) -> None:
+def test_an_image_is_a_file_of_the_folder(name: str) -> None:
     with pytest.raises(DataError, match="An image is named"):
-        RatingImages(name, "beach")
+        RatingImage(name, "beach")
 
 
 def test_a_run_is_known_by_what_it_is_not_where(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class GainScorer:
         embeddings = self.objective.embed_words(self.backbone, [*before, word])
         redundancy = float(self.objective.redundancy(embeddings, range(len(before)))[-1])
         utility = loss - after
-        gain = utility - self.objective.lambda_ * redundancy
+        gain = self.objective.gain(utility, redundancy)
         return StepGain(word, utility, redundancy, gain, after)
 
     def _loss(self, words: Sequence[str]) -> float:

@@ -14,7 +14,7 @@ LEVELS = ("nominal", "ordinal", "interval")
 
 @dataclass(frozen=True)
 class Alpha:
-    """1 is perfect agreement, 0 what chance would give; None if it cannot be told, and why."""
+    """1 is perfect agreement, 0 what chance would give; None if undefined, with the reason."""
 
     value: float | None
     why: str | None = None
@@ -39,25 +39,25 @@ def krippendorff_alpha(ratings: NDArray[np.float64], level: str = "ordinal") -> 
     values = np.unique(paired[~np.isnan(paired)])
     if len(values) == 1:
         return Alpha(None, "all ratings are the same, so there is nothing to agree about")
-    seen = _coincidences(paired, values)
-    totals = seen.sum(axis=1)  # how often each value occurs
+    coincidences = _coincidences(paired, values)
+    totals = coincidences.sum(axis=1)  # how often each value occurs
     count = totals.sum()
     distance = _distances(values, totals, level)
-    observed = float((seen * distance).sum()) / count
+    observed = float((coincidences * distance).sum()) / count
     expected = float((np.outer(totals, totals) * distance).sum()) / (count * (count - 1))
     return Alpha(1 - observed / expected)
 
 
 def _coincidences(paired: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns how often two values (values, values) meet in a unit; a unit counts as its ratings.
+    """Returns how often two values (values, values) occur in one unit.
 
     Each pair is counted both ways, and a unit of m ratings has m (m - 1) of them: divided by m - 1.
     """
-    seen = np.zeros((len(values), len(values)))
+    coincidences = np.zeros((len(values), len(values)))
     for unit in paired.T:
         counts = np.array([(unit == value).sum() for value in values], dtype=np.float64)
-        seen += (np.outer(counts, counts) - np.diag(counts)) / (counts.sum() - 1)
-    return seen
+        coincidences += (np.outer(counts, counts) - np.diag(counts)) / (counts.sum() - 1)
+    return coincidences
 
 
 def _distances(

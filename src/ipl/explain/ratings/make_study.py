@@ -1,4 +1,4 @@
-"""Making a study: of each run its words, the plain learner's nearest words, and random ones."""
+"""Making a study: for each run its words, the baseline's nearest words, and random words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from ipl.backbone.clip import Backbone
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import UnreadableImageError, small_jpeg
-from ipl.explain.baseline import Baseline, baseline_recipe, read_baseline, train_baseline
+from ipl.explain.baseline import Baseline, baseline_config, read_baseline, train_baseline
 from ipl.explain.comparison import run_names
 from ipl.explain.loaded_run import LoadedRun, RunShots, load_run, redraw_shots
 from ipl.explain.random_words import draw_words, frequencies
@@ -20,17 +20,18 @@ from ipl.explain.ratings.study import (
     CHOSEN,
     PLAIN,
     RANDOM,
-    RatingImages,
+    RatingImage,
     RatingTask,
     StudiedRun,
     Study,
     fingerprint,
 )
 from ipl.explain.vectors import nearest
-from ipl.saving.format import SavedPrompt, read_run
+from ipl.saving.format import read_run
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import path_exists
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.result import FitResult
 from ipl.words.pool import Pool
 
 THUMBNAILS = 12
@@ -39,9 +40,9 @@ SIDE = 160  # pixels
 
 @dataclass(frozen=True)
 class StudySettings:
-    """How runs are opened, and where their learner without words comes from."""
+    """How runs are loaded, and where their learner without words comes from."""
 
-    plain: Path | None = None  # a saved run; None: it is trained
+    baseline: Path | None = None  # a saved run without words; None: it is trained
     words_file: Path | None = None
     backbone: str | Backbone | None = None
     device: str = "auto"
@@ -49,31 +50,55 @@ class StudySettings:
     strict: bool = False
 
 
-def read_runs(folders: Sequence[Path]) -> list[SavedPrompt]:
+def read_runs(folders: Sequence[Path]) -> list[FitResult]:
     """Returns saved runs that have words, each given once."""
-    every, seen = [read_run(folder) for folder in folders], dict[str, Path]()
-    for folder, saved in zip(folders, every, strict=True):
-        if not saved.words:
+    runs, folder_of = [read_run(folder) for folder in folders], dict[str, Path]()
+    for folder, result in zip(folders, runs, strict=True):
+        if not result.words:
             raise ConfigError(f"The run {folder} has no words; there is nothing to rate.")
-        if (mark := fingerprint(saved)) in seen:
-            raise ConfigError(f"The runs {seen[mark]} and {folder} are the same prompt; give one.")
-        seen[mark] = folder
-    return every
+        key = fingerprint(result)
+        if key in folder_of:
+            raise ConfigError(
+                f"The runs {folder_of[key]} and {folder} are the same prompt; give one."
+            )
+        folder_of[key] = folder
+    return runs
 
 
 def make_study(
     folders: Sequence[Path],
     data: Sequence[Path],
-    making: StudySettings | None = None,
+    settings: StudySettings | None = None,
     reporter: Reporter = SILENT,
 ) -> tuple[Study, dict[str, bytes]]:
-    """Returns the study of some runs, and its images by file name.
+    """Make a study of saved runs, without writing it.
 
-    `data` is one for all runs, or one for each. Runs of the same classes and data share a task:
-    a word is asked once for all of them.
+    Runs of the same classes and data share a task: a word is asked once for all of them.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        The folders of saved runs with words.
+    data : sequence of Path
+        The dataset of all runs, or one for each.
+    settings : StudySettings, optional
+        How runs are loaded, and where their learner without words comes from.
+    reporter : Reporter
+        Receives progress and messages.
+
+    Returns
+    -------
+    tuple of Study and dict
+        The study, and its images as JPEG files by name.
+
+    Raises
+    ------
+    ConfigError
+        If a run has no words or is given twice, or if the number of datasets does not fit.
+    DataError
+        If data does not exist, or the pool of a run is too small to draw random words from.
     """
-    making = making or StudySettings()
-    every = read_runs(folders)
+    saved_runs = read_runs(folders)
     if len(data) not in (1, len(folders)):
         raise ConfigError(
             f"{len(data)} --data given for {len(folders)} run{'s' * (len(folders) > 1)}; give one "
@@ -83,100 +108,100 @@ def make_study(
         if not path_exists(path):
             raise DataError(f"No such file or folder: {path}.")
     sources = list(data) * len(folders) if len(data) == 1 else list(data)
-    maker = _Maker(making, reporter)
-    runs = []
-    for name, folder, saved, source in zip(
-        run_names(folders), folders, every, sources, strict=True
-    ):
-        runs.append(maker.add(name, folder, saved, source))
+    builder = _StudyBuilder(settings or StudySettings(), reporter)
+    runs = [
+        builder.add(name, folder, result, source)
+        for name, folder, result, source in zip(
+            run_names(folders), folders, saved_runs, sources, strict=True
+        )
+    ]
     study = Study(
         seed=secrets.token_hex(16),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        tasks=tuple(maker.tasks.values()),
+        tasks=tuple(builder.tasks.values()),
         runs=tuple(runs),
     )
-    return study, maker.thumbnails
+    return study, builder.thumbnails
 
 
-class _Maker:
+class _StudyBuilder:
     """What the runs of a study share: backbones, tasks, learners without words."""
 
-    def __init__(self, making: StudySettings, reporter: Reporter) -> None:
-        self.making, self.reporter = making, reporter
+    def __init__(self, settings: StudySettings, reporter: Reporter) -> None:
+        self.settings, self.reporter = settings, reporter
         self.tasks: dict[str, RatingTask] = {}
         self.thumbnails: dict[str, bytes] = {}
         self._backbones: dict[str, Backbone] = {}
-        self._plain: dict[str, Baseline] = {}
+        self._baselines: dict[str, Baseline] = {}
 
-    def add(self, name: str, folder: Path, saved: SavedPrompt, data: Path) -> StudiedRun:
-        subject, pool = self._open(folder, saved)
-        drawn = redraw_shots(subject, data, self.making.strict, self.reporter)
-        for note in (*subject.notes, *drawn.notes):
+    def add(self, name: str, folder: Path, result: FitResult, data: Path) -> StudiedRun:
+        """Returns a run with its three lists of words, having added them to its task."""
+        run, pool = self._load(folder, result)
+        run_shots = redraw_shots(run, data, self.settings.strict, self.reporter)
+        for note in (*run.notes, *run_shots.notes):
             self.reporter.warn(f"{name}: {note}")
-        tokens = subject.learner.backbone.tokenize_words(pool.words)
+        tokens = run.learner.backbone.tokenize_words(pool.words)
         frequency, values = frequencies(pool, tokens)
-        some = draw_words(pool, values, subject.words, 1)
-        if not some:
+        random_words = draw_words(pool, values, run.words, 1)
+        if not random_words:
             raise DataError(
                 f"The run {folder} chose from {len(pool.words)} words; that is too few to draw "
                 "random ones beside them."
             )
-        plain = self._plain_of(subject, drawn)
+        baseline = self._baseline_of(run, run_shots)
         lists = {
-            CHOSEN: subject.words,
-            PLAIN: nearest_words(plain, pool, len(subject.words)),
-            RANDOM: some[0],
+            CHOSEN: run.words,
+            PLAIN: nearest_words(baseline, pool, len(run.words)),
+            RANDOM: random_words[0],
         }
-        key = f"{data.resolve()}\n{subject.classes}"
-        asked = dict.fromkeys(word for words in lists.values() for word in words)
-        self._ask(key, drawn.dataset, list(asked))
+        key = f"{data.resolve()}\n{run.classes}"
+        distinct = dict.fromkeys(word for words in lists.values() for word in words)
+        self._add_words(key, run_shots.dataset, list(distinct))
         return StudiedRun(
             name=name,
-            fingerprint=fingerprint(saved),
-            prompt=saved.prompt,
+            fingerprint=fingerprint(result),
+            prompt=result.prompt,
             task=list(self.tasks).index(key),
             lists=lists,
-            plain=plain.how,
+            plain=baseline.how,
             frequency=frequency,
         )
 
-    def _open(self, folder: Path, saved: SavedPrompt) -> tuple[LoadedRun, Pool]:
-        making, key = self.making, str(sorted(saved.backbone.items()))
-        given = self._backbones.get(key) or making.backbone
-        how = (making.device, None, making.cache, self.reporter)
-        subject = load_run(folder, given, *how)
-        self._backbones[key] = model = subject.learner.backbone
-        if subject.pool is None and making.words_file is not None:
-            subject = load_run(folder, model, making.device, making.words_file, making.cache)
-        if subject.pool is None:
+    def _load(self, folder: Path, result: FitResult) -> tuple[LoadedRun, Pool]:
+        settings, key = self.settings, str(sorted(result.backbone.items()))
+        backbone = self._backbones.get(key) or settings.backbone
+        run = load_run(folder, backbone, settings.device, None, settings.cache, self.reporter)
+        self._backbones[key] = run.learner.backbone
+        if run.pool is None and settings.words_file is not None:
+            run = load_run(
+                folder,
+                run.learner.backbone,
+                settings.device,
+                settings.words_file,
+                settings.cache,
+            )
+        if run.pool is None:
             raise ConfigError(
                 f"The run {folder} chose from a list of words that is not the bundled one: give "
                 "--words-file."
             )
-        return subject, subject.pool
+        return run, run.pool
 
-    def _plain_of(self, subject: LoadedRun, drawn: RunShots) -> Baseline:
-        if self.making.plain is not None:
-            return read_baseline(subject, self.making.plain)
-        saved, kind = subject.saved, type(subject.learner)
-        same = ("seed", "views", "class_template")  # runs that have all this in common share one
-        key = repr(
-            (
-                *(saved.learner, subject.classes, saved.placeholder, saved.backbone),
-                baseline_recipe(kind, len(saved.words), saved.training),
-                *(saved.training.get(name) for name in same),
-                [str(item.path) for item in drawn.shots.items],
-            )
-        )
-        if key not in self._plain:
-            self._plain[key] = train_baseline(subject, drawn.shots, self.reporter)
-        return self._plain[key]
+    def _baseline_of(self, run: LoadedRun, run_shots: RunShots) -> Baseline:
+        """Returns the learner without words; runs that would train the same one share it."""
+        if self.settings.baseline is not None:
+            return read_baseline(run, self.settings.baseline)
+        shots = [str(item.path) for item in run_shots.shots.items]
+        key = repr((baseline_config(run.result.config), run.result.backbone, run.classes, shots))
+        if key not in self._baselines:
+            self._baselines[key] = train_baseline(run, run_shots.shots, self.reporter)
+        return self._baselines[key]
 
-    def _ask(self, key: str, dataset: Dataset, words: list[str]) -> None:
-        """Adds words to a task, which is made when it is first asked for."""
+    def _add_words(self, key: str, dataset: Dataset, words: list[str]) -> None:
+        """Adds words to the task of a key, which is made when it is first needed."""
         task = self.tasks.get(key)
         if task is None:
-            shown = []
+            images = []
             for item in spread(dataset.train, THUMBNAILS):
                 try:
                     data = small_jpeg(item.path, SIDE)
@@ -184,36 +209,36 @@ class _Maker:
                     continue
                 file = f"{secrets.token_hex(8)}.jpg"
                 self.thumbnails[file] = data
-                shown.append(RatingImages(file, dataset.class_names[item.label]))
-            task = RatingTask(dataset.class_names, tuple(shown), {})
+                images.append(RatingImage(file, dataset.class_names[item.label]))
+            task = RatingTask(dataset.class_names, tuple(images), {})
         new = [word for word in words if word not in task.items.values()]
         items = {**task.items, **{secrets.token_hex(8): word for word in new}}
-        # In the order of their names, so that not even the file tells which word came first.
+        # Sorted by their random names, so that not even the file tells which word came first.
         self.tasks[key] = replace(task, items=dict(sorted(items.items())))
 
 
-def nearest_words(plain: Baseline, pool: Pool, count: int) -> tuple[str, ...]:
-    """Returns so many words near the soft vectors of a learner.
+def nearest_words(baseline: Baseline, pool: Pool, count: int) -> tuple[str, ...]:
+    """Returns the words nearest to the soft vectors of a learner.
 
     First the nearest of each vector, those with the highest cosine before others, then the second
     nearest, and so on.
     """
-    backbone = plain.learner.backbone
-    rows = backbone.embed(backbone.tokenize_words(pool.words))
-    near = [nearest(vector, rows, pool, count) for vector in plain.learner.soft.detach()]
-    ranked = [sorted(place, key=lambda n: -n.cosine) for place in zip(*near, strict=True)]
-    return tuple(dict.fromkeys(n.word for place in ranked for n in place))[:count]
+    backbone = baseline.learner.backbone
+    embeddings = backbone.embed(backbone.tokenize_words(pool.words))
+    near = [nearest(v, embeddings, pool, count) for v in baseline.learner.soft.detach()]
+    by_rank = [sorted(words, key=lambda n: -n.cosine) for words in zip(*near, strict=True)]
+    return tuple(dict.fromkeys(n.word for words in by_rank for n in words))[:count]
 
 
-def spread(items: Sequence[Item], most: int) -> list[Item]:
-    """Returns some images of as many classes as can be, in the order of their classes."""
+def spread(items: Sequence[Item], limit: int) -> list[Item]:
+    """Returns some images of as many classes as possible, in the order of their classes."""
     stream, by_class = random.Random(0), dict[int, list[Item]]()
     for item in items:
         by_class.setdefault(item.label, []).append(item)
     classes = list(by_class.values())
     stream.shuffle(classes)
-    for some in classes:
-        stream.shuffle(some)
-    turns = max((len(some) for some in classes), default=0)
-    dealt = [some[turn] for turn in range(turns) for some in classes if turn < len(some)]
-    return sorted(dealt[:most], key=lambda item: item.label)
+    for images in classes:
+        stream.shuffle(images)
+    rounds = max((len(images) for images in classes), default=0)
+    dealt = [images[turn] for turn in range(rounds) for images in classes if turn < len(images)]
+    return sorted(dealt[:limit], key=lambda item: item.label)

@@ -1,4 +1,4 @@
-"""What people answered: a file for each of them, written anew with every answer."""
+"""The raters of a study and their answers: a file for each, rewritten with every answer."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ def clean_name(name: Any) -> str:
     """Returns a name with single blanks; raises ConfigError for what cannot be one."""
     if not isinstance(name, str):
         raise ConfigError("name is missing; give a text.")
-    # A name can be anything people have, but nothing that cannot be seen.
+    # Any name that people have is allowed, but no invisible characters.
     text = " ".join(unicodedata.normalize("NFC", name).split())
     if not text or not text.isprintable():
-        raise ConfigError("name is empty or cannot be shown; give some letters.")
+        raise ConfigError("name is empty or cannot be displayed; give some letters.")
     if len(text) > LONGEST_NAME:
         raise ConfigError(f"name has {len(text)} characters; at most {LONGEST_NAME} are allowed.")
     return text
 
 
 def key_of(name: str) -> str:
-    """Returns what tells raters apart, large and small letters being the same: a hash."""
+    """Returns a hash that identifies a rater, whether typed in capitals or not."""
     return sha256_text(unicodedata.normalize("NFKC", name).casefold())[:24]
 
 
 class Raters:
-    """The answers to one study, kept in its folder; several threads may answer at once."""
+    """The answers to one study, saved in its folder; several threads may answer at once."""
 
     def __init__(self, folder: Path, study: Study, most: int = MOST_RATERS) -> None:
         self.folder, self.study, self.most = folder / RATERS, study, most
         self._lock = threading.Lock()
-        self._raters = _read(self.folder, study)
+        self._raters = _read_raters(self.folder, study)
 
     def every(self) -> tuple[Rater, ...]:
         """Returns all raters in the order of their names."""
@@ -77,12 +77,12 @@ class Raters:
         return {item: a.rating for item, a in known.answers.items()} if known else {}
 
     def check_room(self, name: str) -> None:
-        """Raises ConfigError for a new person if there are as many as there may be."""
+        """Raises ConfigError for a new person if the study has as many raters as it may have."""
         if key_of(name) not in self._raters and len(self._raters) >= self.most:
-            raise ConfigError(f"{self.most} people have rated already; no more are taken.")
+            raise ConfigError(f"{self.most} people have rated already; no more are accepted.")
 
     def rate(self, name: Any, item: Any, rating: Any) -> int:
-        """Keeps an answer, in place of an earlier one to the same item; returns how many are kept.
+        """Saves an answer, replacing an earlier one to the same item; returns how many there are.
 
         It is on disk when this returns.
         """
@@ -95,18 +95,18 @@ class Raters:
             self.check_room(name)
             known = self._raters.get(key, Rater(name))
             rater = Rater(known.name, {**known.answers, item: answer})
-            write_json(self.folder / f"{key}.json", _values(rater))
+            write_json(self.folder / f"{key}.json", _rater_values(rater))
             self._raters[key] = rater
         return len(rater.answers)
 
 
-def _values(rater: Rater) -> dict[str, Any]:
+def _rater_values(rater: Rater) -> dict[str, Any]:
     answers = {item: vars(answer) for item, answer in rater.answers.items()}
     return {"format": "ipl-ratings", "version": 1, "rater": rater.name, "answers": answers}
 
 
-def _read(folder: Path, study: Study) -> dict[str, Rater]:
-    found, known = {}, study.items
+def _read_raters(folder: Path, study: Study) -> dict[str, Rater]:
+    raters = {}
     for path in sorted(folder.glob("[!.]*.json")):
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ def _read(folder: Path, study: Study) -> dict[str, Rater]:
             rater = Rater(clean_name(value["rater"]), answers)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise DataError(f"{path} is damaged: {str(error).rstrip('.')}.") from None
-        if not answers.keys() <= known:
-            raise DataError(f"{path} answers what this study does not ask.")
-        found[key_of(rater.name)] = rater
-    return found
+        if not answers.keys() <= study.items:
+            raise DataError(f"{path} has answers to items that this study does not ask.")
+        raters[key_of(rater.name)] = rater
+    return raters

@@ -1,17 +1,26 @@
-"""What the ratings come to: means per list, agreement, and how far chosen words are ahead."""
+"""What the ratings say: means per list, agreement, and how far chosen words are ahead."""
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import StringIO
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 
+from ipl.display.document import Block, Figure, Figures, Paragraph, Section, make_table
+from ipl.display.formatting import listed, number, several, signed
+from ipl.display.plots import Bar, bars
 from ipl.explain.ratings.agreement import Alpha, krippendorff_alpha
-from ipl.explain.ratings.raters import Rater, Raters
+from ipl.explain.ratings.raters import SCALE, Rater, Raters
 from ipl.explain.ratings.study import (
     CHOSEN,
     METHODS,
@@ -25,13 +34,28 @@ from ipl.explain.ratings.study import (
 from ipl.saving.format import read_run
 from ipl.saving.sharing import find_run
 from ipl.support.errors import DataError
+from ipl.support.files import write_text
 
-MOST_WAYS = 200_000  # of dealing words out; an exact test beyond that takes too long
+MOST_PERMUTATIONS = 200_000  # an exact test over more of them takes too long
+CSV = "ratings.csv"
+CSV_COLUMNS = ("study", "run", "method", "word", "rater", "rating", "time")
+BEST_RATING = float(max(SCALE))
+TITLES = {
+    CHOSEN: "chosen words",
+    PLAIN: "nearest words of the learner without words",
+    RANDOM: "random words, as frequent",
+}
+SUFFIXES = {CHOSEN: "", PLAIN: " (learner without words)", RANDOM: " (random)"}
+TONES = {CHOSEN: 1, PLAIN: 2, RANDOM: 0}
+ALPHA_MEANING = (
+    "Alpha says whether raters agree: 1 is perfect agreement, 0 what chance would give; from 0.8 "
+    "on ratings are usually called reliable, below 0.667 not."
+)
 
 
 @dataclass(frozen=True)
 class RatedWord:
-    """A word and its ratings, a place for each rater of the study; None where there is none."""
+    """A word and its ratings, one entry for each rater of the study; None if not rated."""
 
     word: str
     ratings: tuple[int | None, ...]
@@ -64,9 +88,9 @@ class RatedList:
 class Difference:
     """How far the mean of the chosen words is above that of another list.
 
-    `p` is the share of all ways to deal the words out to the two lists that set their means at
-    least as far apart, in either direction; None if there is nothing to deal out, and while a word
-    of the two lists is not rated.
+    `p` is the share of all ways to distribute the words over the two lists that set their means at
+    least as far apart, in either direction; None if there is nothing to distribute, and while a
+    word of the two lists is not rated.
     """
 
     method: str
@@ -98,12 +122,12 @@ class RunRating:
 
     def of(self, method: str) -> RatedList:
         """Returns the list of a method."""
-        return next(one for one in self.lists if one.method == method)
+        return next(rated for rated in self.lists if rated.method == method)
 
 
 @dataclass(frozen=True)
 class RatingResults:
-    """A whole study: its runs, all of them together, and how far each rater has come."""
+    """A whole study: its runs, all of them together, and how much each rater has done."""
 
     study: str
     runs: tuple[RunRating, ...]
@@ -114,28 +138,28 @@ class RatingResults:
 
 
 def read_ratings(folder: Path) -> RatingResults:
-    """Returns what the ratings in a study's folder come to so far."""
+    """Returns the results of the study in a folder so far."""
     study = read_study(folder)
-    return results(folder.resolve().name, study, Raters(folder, study).every())
+    return summarize_ratings(folder.resolve().name, study, Raters(folder, study).every())
 
 
 def ratings_of(run: Path, folder: Path) -> RunRating:
-    """Returns what a study says of one saved run; raises DataError if it says nothing."""
-    found, mark = read_ratings(folder), fingerprint(read_run(find_run(run)))
-    rated = next((one for one in found.runs if one.fingerprint == mark), None)
-    if rated is None:
-        held = ", ".join(one.name for one in found.runs)
+    """Returns the ratings of one saved run in a study; raises DataError if there are none."""
+    results, run_fingerprint = read_ratings(folder), fingerprint(read_run(find_run(run)))
+    rating = next((r for r in results.runs if r.fingerprint == run_fingerprint), None)
+    if rating is None:
+        names = ", ".join(r.name for r in results.runs)
         raise DataError(
-            f"The study {folder} does not hold the run {run} as it is now; it holds {held}."
+            f"The study {folder} does not contain the run {run} as it is now; it contains {names}."
         )
-    if not any(one.ratings for one in rated.lists):
+    if not any(rated.ratings for rated in rating.lists):
         raise DataError(f"No one has rated words of {run} in the study {folder} yet.")
-    return rated
+    return rating
 
 
-def results(name: str, study: Study, raters: Sequence[Rater]) -> RatingResults:
-    """Returns what these raters' answers come to."""
-    runs = tuple(_run(study, run, raters) for run in study.runs)
+def summarize_ratings(name: str, study: Study, raters: Sequence[Rater]) -> RatingResults:
+    """Returns the results of a study with the answers of these raters."""
+    runs = tuple(_run_rating(study, run, raters) for run in study.runs)
     together = tuple(
         rated_list(method, [word for run in runs for word in run.of(method).words])
         for method in METHODS
@@ -151,15 +175,15 @@ def results(name: str, study: Study, raters: Sequence[Rater]) -> RatingResults:
 
 
 def rated_list(method: str, words: Sequence[RatedWord]) -> RatedList:
-    """Returns the mean and deviation of some words, those without a rating left out."""
+    """Returns the mean and deviation of some words; words without a rating are left out."""
     means = [word.mean for word in words if word.mean is not None]
-    places = zip(*(word.ratings for word in words), strict=True)  # of one rater each
+    by_rater = zip(*(word.ratings for word in words), strict=True)
     return RatedList(
         method=method,
         words=tuple(words),
         mean=float(np.mean(means)) if means else None,
         deviation=float(np.std(means, ddof=1)) if len(means) > 1 else None,
-        raters=sum(any(rating is not None for rating in place) for place in places),
+        raters=sum(any(rating is not None for rating in ratings) for ratings in by_rater),
         ratings=sum(rating is not None for word in words for rating in word.ratings),
     )
 
@@ -169,9 +193,9 @@ def agreement(raters: Sequence[Rater], items: Iterable[str]) -> Agreement:
     names = sorted(items)
     table = np.full((len(raters), len(names)), np.nan)  # (raters, items)
     for row, rater in zip(table, raters, strict=True):
-        for place, name in enumerate(names):
+        for column, name in enumerate(names):
             if name in rater.answers:
-                row[place] = rater.answers[name].rating
+                row[column] = rater.answers[name].rating
     given = ~np.isnan(table)
     return Agreement(
         ordinal=krippendorff_alpha(table, "ordinal"),
@@ -181,50 +205,230 @@ def agreement(raters: Sequence[Rater], items: Iterable[str]) -> Agreement:
     )
 
 
-def difference(one: RatedList, other: RatedList) -> Difference | None:
+def difference(chosen: RatedList, other: RatedList) -> Difference | None:
     """Returns how far the first list is ahead, with an exact permutation test over words.
 
-    Words that are in both lists stay in both: only the others are dealt out. None without ratings.
+    Words that are in both lists stay in both: only the others are distributed. None without
+    ratings.
     """
-    if one.mean is None or other.mean is None:
+    if chosen.mean is None or other.mean is None:
         return None
-    mine = {word.word: word.mean for word in one.words if word.mean is not None}
-    theirs = {word.word: word.mean for word in other.words if word.mean is not None}
-    first = [mean for word, mean in mine.items() if word not in theirs]
-    second = [mean for word, mean in theirs.items() if word not in mine]
-    value, every = one.mean - other.mean, np.array(first + second)
-    ways = math.comb(len(every), len(first))
-    complete = one.complete and other.complete
-    if not first or not second or ways > MOST_WAYS or not complete:
+    chosen_means = {word.word: word.mean for word in chosen.words if word.mean is not None}
+    other_means = {word.word: word.mean for word in other.words if word.mean is not None}
+    first = [mean for word, mean in chosen_means.items() if word not in other_means]
+    second = [mean for word, mean in other_means.items() if word not in chosen_means]
+    value, means = chosen.mean - other.mean, np.array(first + second)
+    ways = math.comb(len(means), len(first))
+    complete = chosen.complete and other.complete
+    if not first or not second or ways > MOST_PERMUTATIONS or not complete:
         return Difference(other.method, value, None, ways, complete)
-    dealt = np.array(list(combinations(range(len(every)), len(first))))  # (ways, words)
-    sums = every[dealt].sum(axis=1)
-    apart = np.abs(sums / len(first) - (every.sum() - sums) / len(second))
-    seen = abs(float(np.mean(first) - np.mean(second)))
-    return Difference(other.method, value, float((apart >= seen - 1e-9).mean()), ways, True)
+    indices = np.array(list(combinations(range(len(means)), len(first))))  # (ways, words)
+    sums = means[indices].sum(axis=1)
+    distances = np.abs(sums / len(first) - (means.sum() - sums) / len(second))
+    observed = abs(float(np.mean(first) - np.mean(second)))
+    p = float((distances >= observed - 1e-9).mean())
+    return Difference(other.method, value, p, ways, True)
 
 
-def _run(study: Study, run: StudiedRun, raters: Sequence[Rater]) -> RunRating:
+def _run_rating(study: Study, run: StudiedRun, raters: Sequence[Rater]) -> RunRating:
     task = study.tasks[run.task]
     lists = {
         method: rated_list(
-            method, [_word(word, task.name_of(word), raters) for word in run.lists[method]]
+            method, [_rated_word(word, task.name_of(word), raters) for word in run.lists[method]]
         )
         for method in METHODS
     }
     items = {task.name_of(word) for words in run.lists.values() for word in words}
-    found = [difference(lists[CHOSEN], lists[other]) for other in (PLAIN, RANDOM)]
+    differences = [difference(lists[CHOSEN], lists[other]) for other in (PLAIN, RANDOM)]
     return RunRating(
         name=run.name,
         fingerprint=run.fingerprint,
         lists=tuple(lists.values()),
         agreement=agreement(raters, items),
-        differences=tuple(one for one in found if one is not None),
+        differences=tuple(d for d in differences if d is not None),
     )
 
 
-def _word(word: str, item: str, raters: Sequence[Rater]) -> RatedWord:
+def _rated_word(word: str, item: str, raters: Sequence[Rater]) -> RatedWord:
     answers = [rater.answers.get(item) for rater in raters]
-    given = [answer.rating for answer in answers if answer is not None]
-    mean = sum(given) / len(given) if given else None
+    ratings = [answer.rating for answer in answers if answer is not None]
+    mean = sum(ratings) / len(ratings) if ratings else None
     return RatedWord(word, tuple(a.rating if a else None for a in answers), mean)
+
+
+# -- as a section of a report -------------------------------------------------------------------
+
+
+def ratings_section(rating: RunRating, gains: Mapping[str, float]) -> Section:
+    """Returns the ratings of a run's words and of the words they are compared with.
+
+    `gains` are the gains of the run's words when they were chosen.
+    """
+    count = max(rated.raters for rated in rating.lists)
+    alpha = agreement_text(rating.agreement)
+    blocks: list[Block] = [
+        Paragraph(
+            f"{several(count, 'person', 'people')} rated from 1 (not at all) to 5 (very) how "
+            "relevant words are to images of this task, without being told where a word comes "
+            "from: from this prompt, from near the vectors of the learner without words, or from "
+            "a draw of random words that are about as frequent."
+        ),
+        Figures((_list_means(rating.lists), _word_means(rating.lists, gains))),
+        Paragraph(f"{_capitalized(alpha)} {ALPHA_MEANING}"),
+        *(Paragraph(_capitalized(difference_text(d))) for d in rating.differences),
+    ]
+    return Section("people", "What people say", tuple(blocks))
+
+
+def _capitalized(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _list_means(lists: tuple[RatedList, ...]) -> Figure:
+    rows = [
+        [TITLES[r.method], mean_text(r), rated_text(r), str(r.raters), str(r.ratings)]
+        for r in lists
+    ]
+    mean_bars = [
+        Bar(TITLES[r.method], r.mean, number(r.mean, 2), TONES[r.method])
+        for r in lists
+        if r.mean is not None
+    ]
+    title = "Mean rating of each list, from 1 to 5"
+    columns = ("list", "mean ± deviation over words", "words rated", "raters", "ratings")
+    return _rating_figure(title, mean_bars, columns, rows)
+
+
+def _word_means(lists: tuple[RatedList, ...], gains: Mapping[str, float]) -> Figure:
+    words = [(rated.method, word) for rated in lists for word in rated.words]
+    mean_bars = [
+        Bar(word.word + SUFFIXES[method], word.mean, number(word.mean, 2), TONES[method])
+        for method, word in words
+        if word.mean is not None
+    ]
+    rows = []
+    for method, word in words:
+        mean = "" if word.mean is None else number(word.mean, 2)
+        ratings = ", ".join(str(rating) for rating in word.ratings if rating is not None)
+        gain = gains.get(word.word) if method == CHOSEN else None
+        gain_text = "" if gain is None else signed(gain)
+        rows.append([word.word, TITLES[method], mean, ratings, gain_text])
+    title = "Mean rating of each word; those of this prompt first"
+    columns = ("word", "list", "mean", "ratings", "gain when chosen")
+    return _rating_figure(title, mean_bars, columns, rows)
+
+
+def _rating_figure(
+    title: str, mean_bars: list[Bar], columns: Sequence[str], rows: list[list[str]]
+) -> Figure:
+    values = ", ".join(f"{bar.label} {bar.shown}" for bar in mean_bars)
+    svg = bars(mean_bars, f"{title}: {values}.", BEST_RATING)
+    return Figure(title, svg, make_table(title, columns, rows))
+
+
+def rated_text(rated: RatedList) -> str:
+    """Returns "2 of 3", how many words of a list are rated."""
+    return f"{rated.rated} of {len(rated.words)}"
+
+
+def mean_text(rated: RatedList) -> str:
+    """Returns "3.67 ± 0.58", the mean and deviation over words."""
+    if rated.mean is None:
+        return ""
+    return number(rated.mean, 2) + ("" if rated.deviation is None else f" ± {rated.deviation:.2f}")
+
+
+def agreement_text(agreement: Agreement) -> str:
+    """Returns alpha with what it is computed from, or why there is none."""
+    value = agreement.ordinal.value
+    if value is None:
+        return f"there is no Krippendorff's alpha: {agreement.ordinal.why}."
+    basis = f"{several(agreement.raters, 'rater')}, {several(agreement.words, 'word')}"
+    return (
+        f"Krippendorff's alpha (ordinal) is {number(value, 3)} over {basis} rated by two or more."
+    )
+
+
+def difference_text(difference: Difference) -> str:
+    """Returns how far the chosen words are above others, and how often chance does that."""
+    text = f"chosen words less {TITLES[difference.method]}: {signed(difference.value, 2)}"
+    if not difference.complete:
+        return f"{text} so far; not every word of the two lists is rated yet, so there is no test."
+    if difference.p is None:
+        return f"{text}."
+    return (
+        f"{text}; of {several(difference.ways, 'way')} to deal these words out to two lists, "
+        f"{100 * difference.p:.0f} % set the means at least as far apart "
+        f"(p = {difference.p:.3f})."
+    )
+
+
+# -- in a terminal, as JSON and as CSV ----------------------------------------------------------
+
+
+def ratings_report(results: RatingResults) -> Group:
+    """Returns means per run and list, agreement and differences, for a terminal."""
+    if not results.done:
+        return Group(Text("No one has rated yet."))
+    progress = [f"{name} {done} of {results.items}" for name, done in results.done]
+    parts: list[Any] = [_results_table(results), Text("")]
+    parts.append(Text(f"Words rated: {listed(progress)}."))
+    parts += [Text(f"{run.name}: {agreement_text(run.agreement)}") for run in results.runs]
+    if len(results.runs) > 1:
+        parts.append(Text(f"All runs: {agreement_text(results.agreement)}"))
+    parts.append(Text(ALPHA_MEANING))
+    for run in results.runs:
+        parts += [Text(f"{run.name}: {difference_text(d)}") for d in run.differences]
+    return Group(*parts)
+
+
+def _results_table(results: RatingResults) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("run", "words"):
+        table.add_column(column, style="bold" if column == "run" else "")
+    for column in ("mean rating", "words rated", "raters", "ratings"):
+        table.add_column(column, justify="right")
+    groups = [(run.name, run.lists) for run in results.runs]
+    if len(results.runs) > 1:
+        groups.append(("all runs", results.together))
+    for name, lists in groups:
+        for rated in lists:
+            counts = (rated_text(rated), str(rated.raters), str(rated.ratings))
+            table.add_row(name, TITLES[rated.method], mean_text(rated), *counts)
+    return table
+
+
+def ratings_values(results: RatingResults) -> dict[str, Any]:
+    """Returns the results as plain values for JSON, with the raters' names."""
+    done = [{"rater": name, "items": items} for name, items in results.done]
+    return {"scale": [SCALE[0], SCALE[-1]], **asdict(results), "done": done}
+
+
+def write_ratings_csv(folder: Path, study: Study, raters: Sequence[Rater]) -> Path:
+    """Writes ratings.csv into a study's folder; returns its path."""
+    path = folder / CSV
+    write_text(path, ratings_csv(folder.resolve().name, study, raters))
+    return path
+
+
+def ratings_csv(name: str, study: Study, raters: Sequence[Rater]) -> str:
+    """Returns the ratings, a row for each; a word that is in two lists has a row in each."""
+    file = StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for run in study.runs:
+        task = study.tasks[run.task]
+        for method, words in run.lists.items():
+            for word in words:
+                item = task.name_of(word)
+                for rater in raters:
+                    if (answer := rater.answers.get(item)) is not None:
+                        texts = (name, run.name, method, word, rater.name)
+                        row = [*map(_without_formula, texts), answer.rating, answer.time]
+                        writer.writerow(row)
+    return file.getvalue()
+
+
+def _without_formula(text: str) -> str:
+    # A spreadsheet would compute a name such as "=1+1", which anyone may have typed.
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

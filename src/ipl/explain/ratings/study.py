@@ -11,34 +11,34 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ipl.saving.format import SavedPrompt
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import is_folder, replace_folder, write_bytes, write_json
+from ipl.training.result import FitResult
 
 VERSION = 1
 FILE, PICTURES, RATERS = "study.json", "pictures", "raters"
 CHOSEN, PLAIN, RANDOM = METHODS = ("chosen", "plain", "random")
-_PICTURE = re.compile(r"[0-9a-f]{8,64}\.jpg")
+_IMAGE_NAME = re.compile(r"[0-9a-f]{8,64}\.jpg")
 
 
 @dataclass(frozen=True)
-class RatingImages:
-    """A small picture: its file in the study's folder, and its class."""
+class RatingImage:
+    """A small image: its file in the study's folder, and its class."""
 
     file: str
     label: str
 
     def __post_init__(self) -> None:
-        if not _PICTURE.fullmatch(self.file):
-            raise DataError(f"A picture is named {self.file!r}.")  # a file of this folder, no path
+        if not _IMAGE_NAME.fullmatch(self.file):
+            raise DataError(f"An image is named {self.file!r}.")  # it must not be a path
 
 
 @dataclass(frozen=True)
 class RatingTask:
-    """What words are rated for: classes, pictures of them, and the words behind random names."""
+    """What words are rated for: classes, images of them, and the words behind random names."""
 
     classes: tuple[str, ...]
-    pictures: tuple[RatingImages, ...]
+    pictures: tuple[RatingImage, ...]  # named as in study.json
     items: Mapping[str, str]  # name -> word
 
     def name_of(self, word: str) -> str:
@@ -48,15 +48,15 @@ class RatingTask:
 
 @dataclass(frozen=True)
 class StudiedRun:
-    """A run and its lists: its own words, the plain learner's nearest, random ones."""
+    """A run and its lists: its own words, the baseline's nearest words, random words."""
 
     name: str
     fingerprint: str
     prompt: str
     task: int
     lists: Mapping[str, tuple[str, ...]]  # method -> words
-    plain: str  # how the learner without words came about
-    frequency: str  # what "equally frequent" was told by
+    plain: str  # how the learner without words was made
+    frequency: str  # how the frequency of words was measured
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Study:
         for run in self.runs:
             if run.task not in range(len(self.tasks)) or set(run.lists) != set(METHODS):
                 raise DataError(f"The run {run.name!r} has no task or not three lists.")
-            lost = {w for words in run.lists.values() for w in words}
-            lost -= set(self.tasks[run.task].items.values())
-            if lost:
-                raise DataError(f"The word {min(lost)!r} is asked by no item.")
+            missing = {w for words in run.lists.values() for w in words}
+            missing -= set(self.tasks[run.task].items.values())
+            if missing:
+                raise DataError(f"The word {min(missing)!r} is asked by no item.")
 
     @property
     def items(self) -> frozenset[str]:
@@ -99,23 +99,28 @@ def screens(study: Study, rater: str) -> list[tuple[int, tuple[str, ...]]]:
     stream = random.Random(f"{study.seed}/{rater}")
     lists = [(run.task, words) for run in study.runs for words in run.lists.values()]
     stream.shuffle(lists)
-    asked, found = set[str](), list[tuple[int, tuple[str, ...]]]()
+    asked, order = set[str](), list[tuple[int, tuple[str, ...]]]()
     for task, words in lists:
         names = [study.tasks[task].name_of(word) for word in words]
         names = [name for name in dict.fromkeys(names) if name not in asked]
         stream.shuffle(names)
         asked.update(names)
         if names:
-            found.append((task, tuple(names)))
-    return found
+            order.append((task, tuple(names)))
+    return order
 
 
-def fingerprint(saved: SavedPrompt) -> str:
-    """Returns what tells a run from others wherever its folder is: its words and its numbers."""
-    said = [saved.learner, saved.prompt, saved.classes, saved.backbone["weights_sha256"]]
-    sha = hashlib.sha256(json.dumps(said).encode())
-    for name in sorted(saved.tensors):
-        sha.update(name.encode() + saved.tensors[name].contiguous().numpy().tobytes())
+def fingerprint(result: FitResult) -> str:
+    """Returns a hash of a run's words and numbers: the same wherever its folder is."""
+    header = [
+        result.config.learner,
+        result.prompt,
+        result.classes,
+        result.backbone["weights_sha256"],
+    ]
+    sha = hashlib.sha256(json.dumps(header).encode())
+    for name in sorted(result.tensors):
+        sha.update(name.encode() + result.tensors[name].contiguous().numpy().tobytes())
     return sha.hexdigest()
 
 
@@ -132,18 +137,18 @@ def check_study_target(folder: Path) -> None:
         raise ConfigError(f"{folder} is a file; a study is a folder.")
 
 
-def write_study(folder: Path, study: Study, pictures: Mapping[str, bytes]) -> None:
+def write_study(folder: Path, study: Study, images: Mapping[str, bytes]) -> None:
     """Writes a study into a new folder that appears whole or not at all."""
     check_study_target(folder)
-    with replace_folder(folder) as work:
-        for name, data in pictures.items():
-            write_bytes(work / PICTURES / name, data)
-        (work / RATERS).mkdir()
-        write_json(work / FILE, {"format": "ipl-study", "version": VERSION, **asdict(study)})
+    with replace_folder(folder) as temporary:
+        for name, data in images.items():
+            write_bytes(temporary / PICTURES / name, data)
+        (temporary / RATERS).mkdir()
+        write_json(temporary / FILE, {"format": "ipl-study", "version": VERSION, **asdict(study)})
 
 
 def is_study(folder: Path) -> bool:
-    """Returns whether a folder says that it is a study."""
+    """Returns whether a folder is a study."""
     return is_folder(folder) and (folder / FILE).is_file()
 
 
@@ -177,9 +182,7 @@ def read_study(folder: Path) -> Study:
 def _task(value: Any) -> RatingTask:
     return RatingTask(
         classes=_texts(value["classes"]),
-        pictures=tuple(
-            RatingImages(_text(p["file"]), _text(p["label"])) for p in value["pictures"]
-        ),
+        pictures=tuple(RatingImage(_text(p["file"]), _text(p["label"])) for p in value["pictures"]),
         items={_text(name): _text(word) for name, word in value["items"].items()},
     )
 
@@ -192,11 +195,11 @@ def _run(value: Any) -> StudiedRun:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 
 def _texts(values: Any) -> tuple[str, ...]:
     if not isinstance(values, Sequence) or isinstance(values, str):
-        raise TypeError(f"{values!r} is no list")
+        raise TypeError(f"{values!r} is not a list")
     return tuple(map(_text, values))

@@ -1,20 +1,21 @@
-"""Random words are as frequent, never the chosen ones, and ranked rightly."""
+"""Random words are as frequent, never the chosen ones, and ranked correctly."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ipl.explain.random_words import NEAR, draw_words, frequencies, place_among
+from ipl.explain.random_words import NEAR, draw_words, frequencies, rank_among
+from ipl.explain.report import Analysis
 from ipl.words.filters import FilterUnavailable
 from ipl.words.pool import Pool
 
 
-def test_place_among_counts_lower_losses() -> None:
-    assert place_among(1.0, [2.0, 3.0]) == 1
-    assert place_among(2.5, [2.0, 3.0]) == 2
-    assert place_among(4.0, [2.0, 3.0]) == 3
-    assert place_among(2.0, [2.0, 2.0]) == 1
+def test_rank_among_counts_lower_losses() -> None:
+    assert rank_among(1.0, [2.0, 3.0]) == 1
+    assert rank_among(2.5, [2.0, 3.0]) == 2
+    assert rank_among(4.0, [2.0, 3.0]) == 3
+    assert rank_among(2.0, [2.0, 2.0]) == 1
 
 
 def test_drawn_words_are_about_as_frequent() -> None:
@@ -52,3 +53,14 @@ def test_frequency_without_wordfreq_is_the_vocabularys_order(
     told, values = frequencies(pool, tokens)
     assert "wordfreq is not installed" in told
     assert values.tolist() == list(range(len(pool)))[::-1]
+
+
+def test_chance_and_its_chosen_words(analysis: Analysis) -> None:
+    chance, selection = analysis.random_words, analysis.run.selection
+    assert chance is not None
+    assert selection is not None
+    assert chance.chosen.words == analysis.run.words
+    assert chance.chosen.shots_loss == pytest.approx(selection.steps[-1].loss, abs=1e-4)
+    assert chance.chosen.prompt == analysis.test
+    assert len(chance.draws) == 20
+    assert [len(one) for one in chance.singles] == [20, 20]

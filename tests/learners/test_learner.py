@@ -1,4 +1,4 @@
-"""A word taken out is a learner without it."""
+"""A rebuilt learner has the same vectors and what was changed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import torch
 from torch.nn.functional import normalize
 
 from ipl.backbone.clip import Backbone
-from ipl.explain.variants import with_words, without_word
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import PromptLayout
+from ipl.support.errors import ConfigError
 
 CLASSES = ("castle", "starry night", "lake")
+
+
+def without_word(learner: Learner, index: int) -> Learner:
+    """Returns the learner with one word and its slot taken out."""
+    words = [*learner.words[:index], *learner.words[index + 1 :]]
+    return learner.rebuilt(layout=learner.layout.without_slot(index), words=words)
 
 
 def _learner(pocket: Backbone, name: str, words: tuple[str, ...]) -> Learner:
@@ -23,15 +29,15 @@ def _learner(pocket: Backbone, name: str, words: tuple[str, ...]) -> Learner:
     return learner
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_rows_without_the_words_row(pocket: Backbone, place: int) -> None:
+@pytest.mark.parametrize("index", [0, 1])
+def test_rows_without_the_words_row(pocket: Backbone, index: int) -> None:
     learner = _learner(pocket, "coop", ("stone", "water"))
-    row = int(learner.prompts.slot_rows[0, place])
+    row = int(learner.prompts.slot_rows[0, index])
     rows = learner.prompts.assemble(learner.soft.detach())
     kept = [i for i in range(rows.shape[1]) if i != row]
     by_hand = pocket.encode_text(rows[:, kept], learner.prompts.eos - 1)
     with torch.no_grad():
-        found = without_word(learner, place).text_features()
+        found = without_word(learner, index).text_features()
     assert torch.allclose(found, normalize(by_hand, dim=-1), atol=1e-6)
     assert not torch.allclose(found, learner.text_features(), atol=1e-3)
 
@@ -54,11 +60,28 @@ def test_its_own_words_change_nothing(
     learner = _learner(pocket, name, ("stone", "water"))
     images = few_images[0]
     with torch.no_grad():
-        same = with_words(learner, ("stone", "water")).logits(images)
-        other = with_words(learner, ("stone", "music")).logits(images)
+        same = learner.rebuilt(words=("stone", "water")).logits(images)
+        other = learner.rebuilt(words=("stone", "music")).logits(images)
         less = without_word(learner, 1).logits(images)
         now = learner.logits(images)
     assert torch.equal(same, now)
     assert not torch.allclose(other, now, atol=1e-4)
     assert not torch.allclose(less, now, atol=1e-4)
     assert learner.words == ("stone", "water")
+
+
+def test_other_classes_keep_words_and_vectors(pocket: Backbone) -> None:
+    learner = _learner(pocket, "coop", ("stone", "water"))
+    other = learner.rebuilt(class_names=("lake", "castle"))
+    assert other.words == learner.words
+    assert tuple(other.prompts.class_names) == ("lake", "castle")
+    assert torch.equal(other.soft, learner.soft)
+    assert torch.allclose(other.text_features(), learner.text_features()[[2, 0]], atol=1e-6)
+    assert tuple(learner.prompts.class_names) == CLASSES
+
+
+def test_words_that_do_not_fit(pocket: Backbone) -> None:
+    learner = _learner(pocket, "coop", ("stone", "water"))
+    with pytest.raises(ConfigError, match="All 2 word slots are taken"):
+        learner.rebuilt(words=("stone", "water", "music"))
+    assert learner.rebuilt(words=("music",)).words == ("music",)

@@ -15,7 +15,7 @@ from ipl.backbone.clip import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Item
 from ipl.datasets.readers import read_dataset
-from ipl.explain import baseline as plain_module
+from ipl.explain import baseline as baseline_module
 from ipl.explain.baseline import read_baseline
 from ipl.explain.loaded_run import load_run
 from ipl.explain.random_words import NEAR
@@ -54,8 +54,8 @@ def test_three_lists_of_equal_length(
     assert list(task.items) == sorted(task.items)
     assert task.classes == saved.classes
     # Twelve images of three classes, small, in the order of the classes.
-    assert [shown.label for shown in task.images] == [n for n in saved.classes for _ in range(4)]
-    assert set(images) == {shown.file for shown in task.images}
+    assert [shown.label for shown in task.pictures] == [n for n in saved.classes for _ in range(4)]
+    assert set(images) == {shown.file for shown in task.pictures}
     for data in images.values():
         assert max(Image.open(BytesIO(data)).size) <= 160
     other, _ = make_study([run], [scenes_folder], how)
@@ -67,12 +67,12 @@ def test_three_lists_of_equal_length(
 def test_nearest_words_are_the_plain_loops(
     make_run: MakeRun, pool_file: Path, pocket: Backbone
 ) -> None:
-    subject = load_run(make_run(words=2), pocket, words_file=pool_file, cache=False)
-    plain, pool = read_baseline(subject, make_run(words=0)), subject.pool
+    run = load_run(make_run(words=2), pocket, words_file=pool_file, cache=False)
+    baseline, pool = read_baseline(run, make_run(words=0)), run.pool
     assert pool is not None
-    backbone = plain.learner.backbone
+    backbone = baseline.learner.backbone
     ranked = []
-    for vector in plain.learner.soft.detach():
+    for vector in baseline.learner.soft.detach():
         cosines = [
             (float(torch.cosine_similarity(vector, backbone.embed([token])[0], dim=0)), word)
             for token, word in zip(backbone.tokenize_words(pool.words), pool.words, strict=True)
@@ -80,7 +80,7 @@ def test_nearest_words_are_the_plain_loops(
         ranked.append(sorted(cosines, reverse=True))
     firsts = [word for _, word in sorted((rank[0] for rank in ranked), reverse=True)]
     for count in (1, 2, 5, 10):
-        found = nearest_words(plain, pool, count)
+        found = nearest_words(baseline, pool, count)
         assert len(set(found)) == len(found) == count
         first = list(dict.fromkeys(firsts))[:count]
         assert list(found[: len(first)]) == first
@@ -90,11 +90,11 @@ def test_runs_of_one_task_share_it_and_their_plain_learner(
     make_run: MakeRun, scenes_folder: Path, how: StudySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [make_run(words=2), make_run(words=1), make_run(words=1, seed=2)]
-    trained, fit = [], plain_module.fit_learner
+    trained, fit = [], baseline_module.fit_learner
     monkeypatch.setattr(
-        plain_module, "fit_learner", lambda *a, **k: trained.append(1) or fit(*a, **k)
+        baseline_module, "fit_learner", lambda *a, **k: trained.append(1) or fit(*a, **k)
     )
-    study, _ = make_study(runs, [scenes_folder], replace(how, plain=None))
+    study, _ = make_study(runs, [scenes_folder], replace(how, baseline=None))
     assert len(study.tasks) == 1
     assert [run.task for run in study.runs] == [0, 0, 0]
     assert len(trained) == 2  # seed 1 once, seed 2 once
@@ -136,7 +136,7 @@ def test_an_unreadable_image_is_left_out(
     name = read_run(make_run()).classes[0]
     next((folder / "train" / name).glob("*.png")).write_bytes(b"broken")
     study, images = make_study([make_run()], [folder], how)
-    assert len(study.tasks[0].images) == len(images) == 11
+    assert len(study.tasks[0].pictures) == len(images) == 11
 
 
 def test_what_cannot_be_a_study(
@@ -154,4 +154,4 @@ def test_what_cannot_be_a_study(
     with pytest.raises(ConfigError, match="give --words-file"):
         make_study([run], [scenes_folder], replace(how, words_file=None))
     with pytest.raises(ConfigError, match="has words"):
-        make_study([run], [scenes_folder], replace(how, plain=run))
+        make_study([run], [scenes_folder], replace(how, baseline=run))

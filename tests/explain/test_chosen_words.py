@@ -1,4 +1,4 @@
-"""Places and leads from a trace written by hand."""
+"""Ranks and leads from a trace written by hand."""
 
 from __future__ import annotations
 

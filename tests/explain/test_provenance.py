@@ -8,13 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ipl import PromptClassifier
 from ipl.backbone.clip import Backbone
+from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.display.markdown import as_markdown
-from ipl.explain.analysis import ReportSettings, analyse_run
 from ipl.explain.provenance import fit_command
-from ipl.explain.report import report_document
+from ipl.explain.report import ReportSettings, analyse_run, report_document
 from ipl.saving.format import SavedPrompt
 from ipl.words.pool import Pool
 
@@ -109,13 +108,13 @@ def test_data_with_more_classes_than_the_run_has_no_command(
     for part in ("train", "test"):
         shutil.move(five / part / "volcano", tmp_path / f"{part} volcano")
     for data, classes in ((six_scenes, 6), (five, 5)):
-        found = analyse_run(run, data, ReportSettings(0, images=8), pocket, cache=False)
-        assert found.made.command is None
-        assert found.made.unsaid == (
+        analysis = analyse_run(run, data, ReportSettings(0, images=8), pocket, cache=False)
+        assert analysis.provenance.command is None
+        assert analysis.provenance.unsaid == (
             f"No command makes the run again: ipl fit would learn all {classes} classes of {data}, "
             "and the run had 4 of them.",
         )
-        text = as_markdown(report_document(found))
+        text = as_markdown(report_document(analysis))
         assert text.count("makes the run again") == 1
         assert f"learn all {classes} classes" in text
 

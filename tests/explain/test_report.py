@@ -1,0 +1,125 @@
+"""Whole reports: every learner, with and without words, with and without data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ipl.backbone.clip import Backbone
+from ipl.display.markdown import as_markdown
+from ipl.display.page import as_html
+from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_document, report_values
+from ipl.support.errors import ConfigError
+from tests.helpers.page_check import check_page
+
+MakeRun = Callable[..., Path]
+LEARNERS = ("coop", "cocoop", "kgcoop", "maple", "promptsrc")
+
+
+@pytest.mark.parametrize("bad", [{"resamples": -1}, {"images": 0}])
+def test_settings_out_of_range(bad: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        ReportSettings(**bad)
+
+
+def test_the_images_are_those_of_training(analysis: Analysis) -> None:
+    assert analysis.run_images is not None
+    assert analysis.run_images.notes == ()
+    assert len(analysis.run_images.shots.items) == 16
+    assert len(analysis.run_images.test.items) == 16
+    saved = analysis.run.saved.results["held_out_accuracy"]
+    assert analysis.test is not None
+    assert analysis.test.accuracy == pytest.approx(saved)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("words", [0, 2])
+def test_every_learner_has_a_report(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, pool_file: Path, learner: str, words: int
+) -> None:
+    run = make_run(learner, words)
+    file = pool_file if words else None
+    settings = ReportSettings(1, images=8)
+    analysis = analyse_run(run, six_scenes, settings, pocket, words_file=file, cache=False)
+    document = report_document(analysis)
+    page = check_page(as_html(document))
+    text = "".join(page.text)
+    for word in analysis.run.words:
+        assert f"What “{word}” does" in text
+    assert ("Whether to believe it" in text) == bool(words)
+    assert bool(page.of("img")) == bool(words)
+    assert "nan" not in text.lower().split()
+    markdown = as_markdown(document)
+    for section in document.sections:
+        assert f"## {section.title}" in markdown
+    assert "of 2 classes it was not trained on it is right for" in " ".join(document.lead)
+    assert "eight of them" not in markdown
+    if words:
+        assert "**The best 20 words of step 1**" in markdown
+        assert "Beside random words in its place, about as frequent, it has" in markdown
+        assert "a middling word in its place" in text
+        assert "The loss while training, and where words entered" in text
+    values = json.loads(json.dumps(report_values(analysis), allow_nan=False))
+    assert values["words"] == list(analysis.run.words)
+    assert analysis.test is not None
+    assert values["held_out"]["accuracy"] == analysis.test.accuracy
+    assert len(values["vectors"]["vectors"]) == analysis.run.learner.layout.soft_count
+    accuracy = f"{100 * analysis.test.accuracy:.1f}\N{NO-BREAK SPACE}%"
+    assert accuracy in text
+    assert accuracy.replace("\N{NO-BREAK SPACE}", " ") in markdown
+
+
+def test_a_report_without_images(pocket: Backbone, make_run: MakeRun) -> None:
+    analysis = analyse_run(make_run("coop", 2), backbone=pocket)
+    page = check_page(as_html(report_document(analysis)))
+    text = "".join(page.text)
+    assert "What this report does not have" in text
+    assert "give --data" in text
+    assert "Whether to believe it" not in text
+    assert not page.of("img")
+    assert report_values(analysis)["effects"] is None
+
+
+def test_without_data_it_says_what_is_missing(pocket: Backbone, make_run: MakeRun) -> None:
+    analysis = analyse_run(make_run("coop", 2), backbone=pocket)
+    assert analysis.effects is None
+    assert analysis.outcomes is None
+    assert [word.word for word in analysis.words] == list(analysis.run.words)
+    assert analysis.vectors.vectors[0].moved is not None
+    told = " ".join(f"{missing.part}: {missing.why}" for missing in analysis.missing)
+    assert "--data" in told
+    assert "--words-file" in told
+    assert "--plain" in told
+
+
+def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
+    values = report_values(analysis)
+    assert set(values) == {
+        *("run", "prompt", "words", "classes", "classes_as_saved", "notes", "data", "chosen"),
+        *("results_when_trained", "diminishing_returns", "held_out", "effects", "chance"),
+        *("stability", "people", "outcomes", "vectors", "plain_learner", "made", "missing"),
+    }
+    keys = {
+        "chosen": "word gain utility redundancy loss best place lead earlier certified sense",
+        "effects": "word without sample with_median classes_helped classes_hurt images_helped "
+        "images_hurt",
+        "chance": "frequency chosen draws singles places_by_loss of",
+        "stability": "how shared resamples counts near",
+        "outcomes": "methods classes images novel_classes novel_images why_no_novel",
+        "vectors": "vectors others word_norm",
+        "plain_learner": "how vectors",
+        "made": "settings times versions losses command unsaid",
+    }
+    for part, names in keys.items():
+        value = values[part][0] if isinstance(values[part], list) else values[part]
+        assert list(value) == names.split(), part
+    sample, draw = values["effects"][0]["sample"], values["chance"]["draws"][0]
+    assert list(sample) == ["sampled", "pool", "gain", "better", "quantiles", "median_word"]
+    assert list(draw) == ["words", "shots_loss", "test_loss", "prompt"]
+    methods, vector = values["outcomes"]["methods"], values["vectors"]["vectors"][0]
+    assert [method["name"] for method in methods] == ["zero-shot", "plain", "prompt"]
+    assert " ".join(methods[0]) == "name how test calibration confused counts novel"
+    assert " ".join(vector) == "group number norm nearest nearest_at_start moved start_norm"
