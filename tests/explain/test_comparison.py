@@ -27,7 +27,7 @@ def test_a_comparison_page(make_run: MakeRun) -> None:
     text = "".join(check_page(as_html(document)).text)
     for run in comparison.runs:
         assert run.name in text
-        for piece in prompt_pieces(run.saved.prompt):
+        for piece in prompt_pieces(run.result.prompt):
             assert piece.text in text
     assert "Settings that differ" in text
     assert "The runs differ in: words" in text
@@ -51,10 +51,10 @@ def test_compared_runs(pocket: Backbone, make_run: MakeRun, six_scenes: Path) ->
     assert dict(comparison.same)["learner"] == "coop"
     for run in comparison.runs:
         assert run.test is not None
-        assert run.accuracy() == pytest.approx(run.saved.results["held_out_accuracy"])
+        assert run.accuracy() == pytest.approx(run.result.results["held_out_accuracy"])
     for word, places in comparison.shared:
-        assert [bool(p) for p in places] == [word in run.saved.words for run in comparison.runs]
-    first = comparison.runs[0].saved.words[0]  # lambda has no say in the first word
+        assert [bool(p) for p in places] == [word in run.result.words for run in comparison.runs]
+    first = comparison.runs[0].result.words[0]  # lambda has no say in the first word
     assert (first, (1, 0, 1)) in comparison.shared
     assert comparison.runs[0].name != comparison.runs[2].name
     order = [(-sum(map(bool, p)), min(filter(None, p)), word) for word, p in comparison.shared]

@@ -26,7 +26,7 @@ def test_other_images_are_noticed(
     pocket: Backbone, make_run: MakeRun, tmp_path: Path, pool_file: Path
 ) -> None:
     run = make_run("coop", 2)
-    for name in load_run(run, pocket).saved.classes:
+    for name in load_run(run, pocket).result.classes:
         (tmp_path / "data" / name).mkdir(parents=True)
         for index in range(60, 66):
             draw(name, index).save(tmp_path / "data" / name / f"{index}.png")
@@ -102,7 +102,7 @@ def test_a_damaged_selection_is_told(pocket: Backbone, make_run: MakeRun, tmp_pa
 
 
 def test_nothing_held_out_is_told(pocket: Backbone, make_run: MakeRun, tmp_path: Path) -> None:
-    for name in load_run(make_run("coop", 0), pocket).saved.classes:
+    for name in load_run(make_run("coop", 0), pocket).result.classes:
         (tmp_path / name).mkdir()
         draw(name, 0).save(tmp_path / name / "0.png")
     with pytest.raises(DataError, match="no readable image that training did not see"):

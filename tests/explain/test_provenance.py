@@ -7,95 +7,83 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from ipl.backbone.clip import Backbone
 from ipl.classifier import PromptClassifier
+from ipl.config import FitConfig, settings
 from ipl.datasets.dataset import Dataset
 from ipl.display.markdown import as_markdown
 from ipl.explain.provenance import fit_command
 from ipl.explain.report import ReportSettings, analyse_run, report_document
-from ipl.saving.format import SavedPrompt
+from ipl.training.result import FitResult
 from ipl.words.pool import Pool
+from ipl.words.template import DEFAULT_TEMPLATE
 
-CHOICE = {
-    "lambda_": 0.5,
-    "preset": "reference",
-    "word_embedding": "token",
-    "search": "screen",
-    "template": "a {cls}; {words}",
-}
-
-
-def _saved() -> SavedPrompt:
-    return SavedPrompt(
-        learner="coop",
-        prompt="[V V] *sand* [V V] {cls}.",
-        words=("sand",),
-        placeholder="token",
-        backbone={"name": "pocket", "weights_sha256": "0"},
-        preprocessing={},
-        classes=("a", "b"),
-        training={
-            "data": "my data",
-            "epochs": 100,
-            "interval": 10,
-            "batch": 32,
-            "lr": 0.002,
-            "m": 2,
-            "depth": 1,
-            "shots": 16,
-            "views": 8,
-            "seed": 3,
-        },
-        results={"words_tried": [{}]},
-        selection={"lambda_": 0.1, "preset": "paper", "word_embedding": "text", "search": "exact"},
-        ipl_version="0",
-    )
+VALUES: dict[str, Any] = {
+    "learner": "coop",
+    "prompt": "[V V] *sand* [V V] {cls}.",
+    "words": ["sand"],
+    "placeholder": "token",
+    "backbone": {"name": "pocket", "weights_sha256": "0"},
+    "preprocessing": {},
+    "classes": ["a", "b"],
+    "training": {
+        "data": "my data", "images": 2, "epochs": 100, "interval": 10, "batch": 32, "lr": 0.002,
+        "m": 2, "depth": 1, "shots": 16, "views": 8, "seed": 3,
+    },
+    "results": {"train_accuracy": 1.0, "held_out_accuracy": None, "held_out_images": 0},
+    "selection": {
+        "steps": [], "loss_without_words": 1.0, "template": DEFAULT_TEMPLATE, "lambda_": 0.1,
+        "preset": "paper", "word_embedding": "text", "search": "exact", "pool_size": 1,
+        "pool_sha256": "0",
+    },
+    "ipl_version": "0.1.0",
+}  # fmt: skip
 
 
-def test_defaults_are_not_said() -> None:
-    command, unsaid = fit_command(_saved(), Pool.bundled(), "my images")
-    assert command == "ipl fit 'my images' --learner coop --words 1 --seed 3"
+@pytest.fixture
+def result() -> FitResult:
+    """Returns a run as version 0.1.0 saved it, with settings that are all defaults but the seed."""
+    return FitResult.from_dict(VALUES, {})
+
+
+def test_defaults_are_left_out(result: FitResult) -> None:
+    command, unsaid = fit_command(result, Pool.bundled(), "my images")
+    assert command == "ipl fit 'my images' --words 1 --seed 3"
     assert unsaid == ()
 
 
-def test_everything_else_is() -> None:
-    saved = _saved()
-    training = {**saved.training, "epochs": 7, "lr": 0.1, "shots": 4, "views": "fresh"}
-    backbone = {"name": "o/clip", "weights_sha256": "0", "precision": "bf16"}
-    saved = replace(
-        saved, training=training, backbone=backbone, selection=CHOICE, placeholder="zero"
-    )
-    command, unsaid = fit_command(saved, None, None)
-    said = shlex.split(command)
-    for option, value in {
-        "--epochs": "7",
-        "--lr": "0.1",
-        "--shots": "4",
-        "--views": "fresh",
-        "--backbone": "o/clip",
-        "--precision": "bf16",
-        "--placeholder": "zero",
-        "--lambda": "0.5",
-        "--preset": "reference",
-        "--word-embedding": "token",
-        "--search": "screen",
-        "--template": "a {cls}; {words}",
-    }.items():
-        assert said[said.index(option) + 1] == value
-    told = " ".join(unsaid)
-    assert "shortlist" in told
-    assert "--words-file" in told
-    assert "'my data', with the 2 classes of the run and no others." in told
+def test_everything_else_is_named(result: FitResult) -> None:
+    config = FitConfig(
+        backbone="o/clip", words=1, epochs=12, lr=0.1, shots=4, views="fresh", precision="bf16",
+        placeholder="zero", lambda_=0.5, preset="reference", word_embedding="token",
+        search="screen", shortlist=50, template="a {cls}; {words}", device="cpu", cache=False,
+    )  # fmt: skip
+    command, unsaid = fit_command(replace(result, config=config), None, None)
+    options = shlex.split(command)
+    for setting in settings():
+        value = getattr(config, setting.name)
+        if setting.changes_result and value != setting.default:
+            assert options[options.index(str(setting.flag)) + 1] == str(value)
+    assert "--device" not in options
+    assert "--no-cache" not in options
+    text = " ".join(unsaid)
+    assert "--words-file" in text
+    assert "'my data', with the 2 classes of the run and no others." in text
 
 
 def test_auto_and_pools() -> None:
-    saved = replace(_saved(), results={"words_tried": [{}, {}]})
-    command, _ = fit_command(saved, Pool.bundled().without_names(), "d")
+    trial = {"words": 1, "accuracy": 1.0, "loss": 0.1}
+    results = {**VALUES["results"], "words_tried": [trial, trial]}
+    result = FitResult.from_dict({**VALUES, "results": results}, {})
+    command, _ = fit_command(result, Pool.bundled().without_names(), "d")
     assert "--words auto" in command
     assert "--no-names" in command
     own = Pool.from_words(("sand",), "the word list mine.txt")
-    command, unsaid = fit_command(saved, own, "d", "my words.txt")
+    command, unsaid = fit_command(result, own, "d", "my words.txt")
     assert "--words-file 'my words.txt'" in command
     assert "--no-names" not in command
     assert unsaid == ()
@@ -131,7 +119,7 @@ def test_data_in_another_order_draws_other_shots(
     PromptClassifier(pocket, **quick).fit(two).save_pretrained(tmp_path / "run")
     made = analyse_run(
         tmp_path / "run", tmp_path / "data", ReportSettings(0), pocket, cache=False
-    ).made
+    ).provenance
     assert made.command is not None
     assert made.unsaid == (
         "This data has the classes in another order than the run: other shots are drawn.",

@@ -30,7 +30,7 @@ def test_the_images_are_those_of_training(analysis: Analysis) -> None:
     assert analysis.run_images.notes == ()
     assert len(analysis.run_images.shots.items) == 16
     assert len(analysis.run_images.test.items) == 16
-    saved = analysis.run.saved.results["held_out_accuracy"]
+    saved = analysis.run.result.results["held_out_accuracy"]
     assert analysis.test is not None
     assert analysis.test.accuracy == pytest.approx(saved)
 

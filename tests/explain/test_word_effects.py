@@ -21,7 +21,7 @@ def test_an_effect_is_the_score_without_the_word(analysis: Analysis) -> None:
         predictions = reduced.log_probabilities(analysis.run_images.features)
         assert effect.without == score(predictions, labels)
         for one in (*effect.classes_helped, *effect.classes_hurt):
-            rows = labels == analysis.run.saved.classes.index(one.name)
+            rows = labels == analysis.run.result.classes.index(one.name)
             assert one.loss_without == score(predictions[rows], labels[rows]).loss
         assert all(i.probability > i.probability_without for i in effect.images_helped)
         assert all(i.probability < i.probability_without for i in effect.images_hurt)
@@ -43,7 +43,7 @@ def test_the_median_word_has_the_median_gain(analysis: Analysis, pool: Pool) -> 
         )
         texts = [
             template.replace("{cls}", name).replace("{words}", ", ".join(words))
-            for name in run.saved.classes
+            for name in run.result.classes
         ]
         logits = backbone.logits(images, backbone.encode_texts(texts).double())
         return float(torch.nn.functional.cross_entropy(logits, labels))
