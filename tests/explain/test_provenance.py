@@ -129,10 +129,10 @@ def test_data_in_another_order_draws_other_shots(
         shutil.copy(item.path, copy)
     quick = {"words": 0, "epochs": 1, "shots": 2, "views": 0, "cache": False}
     PromptClassifier(pocket, **quick).fit(two).save_pretrained(tmp_path / "run")
-    made = analyse_run(
+    analysis = analyse_run(
         tmp_path / "run", tmp_path / "data", ReportSettings(0), pocket, cache=False
-    ).made
-    assert made.command is not None
-    assert made.unsaid == (
+    )
+    assert analysis.provenance.command is not None
+    assert analysis.provenance.unsaid == (
         "This data has the classes in another order than the run: other shots are drawn.",
     )
