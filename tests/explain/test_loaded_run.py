@@ -105,7 +105,7 @@ def test_nothing_held_out_is_told(pocket: Backbone, make_run: MakeRun, tmp_path:
     for name in load_run(make_run("coop", 0), pocket).result.classes:
         (tmp_path / name).mkdir()
         draw(name, 0).save(tmp_path / name / "0.png")
-    with pytest.raises(DataError, match="no readable image that training did not see"):
+    with pytest.raises(DataError, match="no readable image that was not used in training"):
         analyse_run(make_run("coop", 0), tmp_path, backbone=pocket, cache=False)
 
 
