@@ -108,7 +108,7 @@ def test_a_run_that_was_trained_again(
     assert fit("data", "--seed", 2, "--out", run, "--overwrite").code == 0
     assert "is a study of other runs" in rate().error
     beside = ipl(*report).json
-    assert "does not hold the run run as it is now" in beside["missing"][-1]["why"]
+    assert "does not contain the run run as it is now" in beside["missing"][-1]["why"]
     assert "does not hold the run" in ipl("report", "run", "--ratings", "run-ratings", *CPU).error
 
 
