@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.datasets.dataset import Dataset
 from ipl.learners.batch import Batch

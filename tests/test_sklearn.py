@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from ipl import Dataset, Pool, PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.support.errors import ConfigError, DataError, NotFittedError
 from ipl.support.progress import Reporter
 

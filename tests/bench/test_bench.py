@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.run import Run

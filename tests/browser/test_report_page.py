@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from seeing import PHONE, broken_images, contrasts, overflow
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.display.html import as_html
 from ipl.explain.analysis import ReportSettings, analyse_run
 from ipl.explain.comparison import compare_runs

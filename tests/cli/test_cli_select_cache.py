@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.progress import Reporter
 from ipl.words.pool import Pool

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from page_check import check_page
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
 from ipl.explain.analysis import ReportSettings, analyse_run

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl.display.markdown import as_markdown
 from ipl.explain.analysis import ReportSettings, analyse_run

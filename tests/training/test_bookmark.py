@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
 from ipl.learners.learner import Learner

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.dataset import Item
 from ipl.learners.recipe import Recipe

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
 from ipl.explain.chosen_words import WordFacts, word_facts
 from ipl.explain.loaded_run import LoadedRun, RunImages, load_run, read_run_images

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.explain.loaded_run import LoadedRun, load_run, read_run_images
 from ipl.explain.outcomes import zero_shot
 from ipl.explain.vectors import describe_vectors

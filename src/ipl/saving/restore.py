@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ipl._version import __version__
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.datasets.dataset import check_class_names, read_alike
 from ipl.learners.learner import CLASS_TEMPLATE, Learner

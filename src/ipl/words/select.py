@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import MEMORY

@@ -13,7 +13,7 @@ from serving_helpers import to_bytes
 from ipl import Pool, PromptClassifier
 from ipl.apps.limits import Limits
 from ipl.apps.serve.app import create_app
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl_scenes import draw
 

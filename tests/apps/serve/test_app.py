@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from serving_helpers import as_json, sentence, to_bytes, upload
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl_scenes import draw
 
 

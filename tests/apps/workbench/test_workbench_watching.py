@@ -15,7 +15,7 @@ from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.settings import WorkbenchSettings
 from ipl.apps.workbench.watcher import Cancelled, FitWatcher
 from ipl.apps.workbench.workbench import Workbench
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.support.errors import ConfigError
 from ipl.training.history import EpochRecord
 
