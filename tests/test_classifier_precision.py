@@ -41,9 +41,9 @@ def test_fp16_that_breaks_is_trained_again_in_fp32(small: Dataset, overflowing: 
     reporter = Reporter(quiet=True)
     ours = PromptClassifier("pocket", precision="fp16", reporter=reporter, **HOW).fit(small)
     assert overflowing == ["fp16", "fp32", "fp32"]
-    (warning,) = reporter.warned
+    (warning,) = reporter.warnings
     assert "inf in epoch 1, batch 1" in warning
-    assert "starts again in fp32" in warning
+    assert "Starting again in fp32" in warning
     wide = PromptClassifier("pocket", precision="fp32", **HOW).fit(small)
     assert torch.equal(ours._fitted().soft, wide._fitted().soft)
     assert ours.config()["backbone"]["precision"] == "fp32"

@@ -86,7 +86,7 @@ def select(
     if as_json:
         asked: dict[str, Any] = {"data": str(data), "backbone": backbone}
         asked |= {"shots": shots, "seed": seed}
-        asked["notes"] = reporter.warned
+        asked["notes"] = reporter.warnings
         asked["classes"] = list(dataset.class_names)
         print_json({**asked, **found.as_dict()})
     else:

@@ -155,7 +155,7 @@ class Session:
                 with self._lock:
                     assert self.fit is not None
                     self.classifier = made
-                    self.learnt = SessionPrompt(image_classes, tuple(self.fit.watcher.warned))
+                    self.learnt = SessionPrompt(image_classes, tuple(self.fit.watcher.warnings))
 
             self.fit = FitThread(classifier, dataset, bench.turns, done)
             return self.fit
