@@ -1,4 +1,4 @@
-"""`ipl data`: the published datasets, what of them is on a disk, and unpacking archives."""
+"""`ipl data`: list the published datasets, check which are on disk, unpack archives."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ from ipl.cli.options import JSON, QUIET, out, print_json, stopping
 
 if TYPE_CHECKING:
     from ipl.datasets.benchmarks import Benchmark, DomainSet
-    from ipl.datasets.check import SetState
+    from ipl.datasets.check import DatasetState
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 
 app = typer.Typer(
-    help="The published datasets: what is known, what is on a disk, and unpacking archives.",
+    help="List the published datasets, check which are on disk, unpack archives.",
     no_args_is_help=True,
 )
 
 
 @app.command("list")
 def list_(as_json: bool = JSON) -> None:
-    """List the datasets that are known by name, with their sizes, templates and folders."""
+    """List the datasets that have a name, with their sizes, templates and folders."""
     from dataclasses import asdict
 
     from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS
 
-    sets, groups = list(BENCHMARKS.values()), list(DOMAIN_SETS.values())
+    benchmarks, groups = list(BENCHMARKS.values()), list(DOMAIN_SETS.values())
     if as_json:
-        shown = [{**asdict(b), "teacher_template": b.teacher_template} for b in sets]
-        print_json({"datasets": shown, "domains": [asdict(group) for group in groups]})
+        datasets = [{**asdict(b), "teacher_template": b.teacher_template} for b in benchmarks]
+        print_json({"datasets": datasets, "domains": [asdict(group) for group in groups]})
     else:
-        out().print(_list_table(sets, groups))
+        out().print(_list_table(benchmarks, groups))
 
 
 @app.command()
 def check(
-    root: Path = typer.Argument(metavar="ROOT", help="The folder with the datasets' folders."),
+    root: Path = typer.Argument(
+        metavar="ROOT", help="The folder that contains the datasets' folders."
+    ),
     names: list[str] | None = typer.Argument(
-        None, metavar="NAME", help="Look for these alone (default: all that are known)."
+        None, metavar="NAME", help="Check only these (default: all known datasets)."
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Tell which datasets are there, and what is missing of them; no image is opened.
+    """Check which datasets are on disk and what is missing of them; no image is opened.
 
-    Exit code 0 if all that were named are complete; without names, if some are there and those
-    that are there are complete. Else 1.
+    The exit code is 0 if all named datasets are complete or, without names, if at least one
+    dataset exists and all that exist are complete; otherwise 1.
     """
     from ipl.datasets.check import check_root
 
     states = check_root(root, names or ())
-    asked = states if names else [s for s in states if s.state != "missing"]
-    complete = bool(asked) and all(s.state == "found" for s in asked)
+    required = states if names else [s for s in states if s.state != "missing"]
+    complete = bool(required) and all(s.state == "found" for s in required)
     if as_json:
-        shown = [state.as_dict() for state in states]
-        print_json({"root": str(root), "complete": complete, "datasets": shown})
+        datasets = [state.as_dict() for state in states]
+        print_json({"root": str(root), "complete": complete, "datasets": datasets})
     else:
         out().print(_check_table(states))
     if not complete:
@@ -73,16 +75,16 @@ def unpack(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Unpack a downloaded archive, whole or not at all; nothing that is there is overwritten."""
+    """Unpack a downloaded archive, as a whole or not at all; existing files are kept."""
     from ipl.datasets.archive import unpack as unpack_archive
     from ipl.support.progress import Reporter
 
-    with stopping(lambda: f"nothing was unpacked, and {folder} is as it was."):
-        made = unpack_archive(archive, folder, Reporter(quiet=quiet))
+    with stopping(lambda: f"nothing was unpacked, and {folder} is unchanged."):
+        paths = unpack_archive(archive, folder, Reporter(quiet=quiet))
     if as_json:
-        print_json({"archive": str(archive), "made": [str(path) for path in made]})
+        print_json({"archive": str(archive), "made": [str(path) for path in paths]})
     else:
-        lines = "\n".join(str(path) for path in made)
+        lines = "\n".join(str(path) for path in paths)
         out().print(f"Unpacked {archive}:\n{lines}", markup=False, soft_wrap=True)
 
 
@@ -91,28 +93,28 @@ def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) ->
 
     table = _table("name", "classes", "test images", "template", "folder and split file")
     for b in benchmarks:
-        where = b.folder + (f"/{b.split_file}" if b.split_file else "")
-        table.add_row(b.name, f"{b.classes:,}", f"{b.test_images:,}", b.template, where)
+        files = b.folder + (f"/{b.split_file}" if b.split_file else "")
+        table.add_row(b.name, f"{b.classes:,}", f"{b.test_images:,}", b.template, files)
     for group in groups:
         for domain, images in group.images.items():
             name = f"{group.name}/{domain}"
             table.add_row(name, f"{group.classes}", f"{images:,}", template_of(name), name)
-    table.add_row("scenes", "20", "480", template_of("scenes"), "(drawn when asked for)")
+    table.add_row("scenes", "20", "480", template_of("scenes"), "(drawn when needed)")
     return table
 
 
-def _check_table(states: Sequence[SetState]) -> Table:
+def _check_table(states: Sequence[DatasetState]) -> Table:
     table = _table("name", "classes", "test images", "state", "what is missing")
     for state in states:
-        what = "; ".join(state.problems)
+        problems = "; ".join(state.problems)
         if state.state != "found":
-            what += f"; to be had from {state.home}"
+            problems += f"; available from {state.home}"
         table.add_row(
             state.name,
-            _of(state.classes, state.classes_published),
-            _of(state.test_images, state.test_images_published),
+            _count(state.classes, state.classes_published),
+            _count(state.test_images, state.test_images_published),
             Text(state.state, style=STYLES[state.state]),
-            Text(what),
+            Text(problems),
         )
     return table
 
@@ -125,7 +127,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _of(found: int | None, published: int) -> str:
-    if found is None:
+def _count(count: int | None, published: int) -> str:
+    if count is None:
         return ""
-    return f"{found:,}" if found == published else f"{found:,} of {published:,}"
+    return f"{count:,}" if count == published else f"{count:,} of {published:,}"
