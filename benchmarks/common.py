@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
 
 VIT_B16 = 224  # pixels along an edge
@@ -30,7 +31,7 @@ def build(model: str, device: str, precision: str = "fp32") -> Backbone:
     clip = CLIPModel(CLIPConfig(text_config={"vocab_size": 49408, **ids}, vision_config=vision))
     clip.logit_scale.data.fill_(np.log(100.0))
     seen = replace(pocket.preprocessing, resize=VIT_B16, crop=VIT_B16)
-    return Backbone(model, clip, pocket.tokenizer, seen, device, precision)
+    return ClipBackbone(model, clip, pocket.tokenizer, seen, device, precision)
 
 
 def class_names(words: Sequence[str], classes: int) -> list[str]:

@@ -29,7 +29,8 @@ from common import build, class_names, process_peak, synchronise, timed
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.words.modes import Search, SearchStep
 from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer
@@ -76,8 +77,8 @@ def plain_loop(
     """Returns the losses of as many words as the seconds allow, and the seconds per word."""
     device = backbone.device
     if half:
-        clip = copy.deepcopy(backbone.clip)
-        backbone = Backbone("half", clip, backbone.tokenizer, None, device, "fp16")
+        clip = copy.deepcopy(backbone.model)
+        backbone = ClipBackbone("half", clip, backbone.tokenizer, None, device, "fp16")
     images = scorer.cross_entropy.images.to(backbone.dtype)
     losses: list[Tensor] = []
     started = time.perf_counter()
@@ -104,7 +105,7 @@ def plain_loop(
 def floor(backbone: Backbone, prefix: int, classes: int, words: int, half: bool) -> float:
     """Returns the seconds of the products that candidate and EOS rows cannot do without."""
     width, layers = backbone.text_width, len(backbone.text_layers)
-    wide = int(backbone.clip.config.text_config.intermediate_size)
+    wide = int(backbone.model.config.text_config.intermediate_size)
     mixing = 2 * 2 * width * (prefix + 2)  # attention of one row: scores and mixture
     row = 2 * (4 * width * width + 2 * width * wide) + mixing
     last = 2 * (6 * width * width + 2 * width * wide) + mixing  # two keys and values, one EOS row

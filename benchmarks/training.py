@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone import chunks
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import to_device
 from ipl.learners.batch import Batch
 from ipl.learners.learner import Learner

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset

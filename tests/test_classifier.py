@@ -13,7 +13,8 @@ from PIL import Image
 
 import ipl
 from ipl import Dataset, Pool, PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.datasets.dataset import Item
 from ipl.support.errors import BackboneError, ConfigError, DataError
 
@@ -182,10 +183,10 @@ def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Da
 def test_another_backbone_is_refused(saved: Path, tmp_path: Path, pocket: Backbone) -> None:
     import copy
 
-    clip = copy.deepcopy(pocket.clip)
+    clip = copy.deepcopy(pocket.model)
     with torch.no_grad():
         clip.text_projection.weight.mul_(1.01)
-    other = Backbone("pocket", clip, pocket.tokenizer, pocket.preprocessing)
+    other = ClipBackbone("pocket", clip, pocket.tokenizer, pocket.preprocessing)
     with pytest.raises(BackboneError, match="made for the backbone 'pocket' with weights"):
         PromptClassifier.from_pretrained(saved, other)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import ImageSource, open_image

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ipl import Pool, PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl.support.errors import ConfigError
 
@@ -28,9 +28,9 @@ def three(scenes: Dataset) -> Dataset:
 def test_fit_predict_save_and_load(
     learner: str, words: int, pocket: Backbone, three: Dataset, tmp_path: Path
 ) -> None:
-    before = {name: value.clone() for name, value in pocket.clip.state_dict().items()}
+    before = {name: value.clone() for name, value in pocket.model.state_dict().items()}
     classifier = PromptClassifier(pocket, learner, words, views=2, **FAST).fit(three)
-    for name, value in pocket.clip.state_dict().items():
+    for name, value in pocket.model.state_dict().items():
         assert torch.equal(value, before[name]), name  # only prompts train
     assert len(classifier.words_) == words
     assert [e.word for e in classifier.result_.history.epochs] == [*classifier.words_, None, None][

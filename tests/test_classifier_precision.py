@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.datasets.dataset import Dataset
 from ipl.learners.batch import Batch
@@ -41,9 +41,9 @@ def test_fp16_that_breaks_is_trained_again_in_fp32(small: Dataset, overflowing: 
     reporter = Reporter(quiet=True)
     ours = PromptClassifier("pocket", precision="fp16", reporter=reporter, **HOW).fit(small)
     assert overflowing == ["fp16", "fp32", "fp32"]
-    (warning,) = reporter.warned
+    (warning,) = reporter.warnings
     assert "inf in epoch 1, batch 1" in warning
-    assert "starts again in fp32" in warning
+    assert "Starting again in fp32" in warning
     wide = PromptClassifier("pocket", precision="fp32", **HOW).fit(small)
     assert torch.equal(ours.learner_.soft, wide.learner_.soft)
     assert ours.as_dict()["backbone"]["precision"] == "fp32"

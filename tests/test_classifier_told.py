@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.support.progress import Reporter
@@ -28,12 +28,12 @@ class Watcher(Reporter):
         self.words: list[tuple[str, ...]] = []
         self.epochs: list[EpochRecord] = []
 
-    def tell(self, news: object) -> None:
-        if isinstance(news, Selection):
-            self.words.append(news.words)
-        if isinstance(news, EpochRecord):
-            self.epochs.append(news)
-            if news.epoch == self.stop_at:
+    def record_event(self, event: object) -> None:
+        if isinstance(event, Selection):
+            self.words.append(event.words)
+        if isinstance(event, EpochRecord):
+            self.epochs.append(event)
+            if event.epoch == self.stop_at:
                 raise Stop
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ipl import Dataset, Pool, PromptClassifier, select_words
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Item
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.errors import ConfigError

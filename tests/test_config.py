@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ipl.backbone.clip import PRECISIONS
+from ipl.backbone.backbone import PRECISIONS
 from ipl.classifier import PromptClassifier, select_words
 from ipl.cli.config_options import config_options
 from ipl.config import FitConfig, field_name, names, settings, takes_settings

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from ipl import Dataset, Pool, PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.support.errors import ConfigError, DataError, NotFittedError
 from ipl.support.progress import Reporter
 
@@ -123,13 +123,13 @@ def test_names_come_back_as_they_were_given(
 @pytest.mark.parametrize(
     ("images", "names", "says"),
     [
-        (["a.png", "b.png"], ["x"], "X has 2 images and y has 1 names"),
+        (["a.png", "b.png"], ["x"], "X has 2 images but y has 1 names"),
         (["a.png", "b.png"], [0, 1], r"y\[0\] is 0; a prompt needs the class's name"),
         ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes; it must be a path or an image"),
         ("a.png", ["x"], "X is a single str"),
         (["a.png"], "x", "y is a single str"),
         ([], [], "X and y are empty"),
-        (["a.png"], ["x"], "one class only"),
+        (["a.png"], ["x"], "only one class"),
     ],
 )
 def test_pairs_that_cannot_be(images: Any, names: Any, says: str, pocket: Backbone) -> None:
@@ -143,7 +143,7 @@ def test_images_without_names_are_told(
     fitted = PromptClassifier(pocket, **FAST).fit(*pairs)
     for images in (pairs[0], tuple(pairs[0]), np.array([str(path) for path in pairs[0]])):
         for use in (PromptClassifier(pocket, **FAST).fit, fitted.score):
-            with pytest.raises(DataError, match="y is missing; with a list of images give the c"):
+            with pytest.raises(DataError, match="y is missing; with a list of images, give the"):
                 use(images)
     again = fitted.with_classes(fitted.classes_)  # an array, after fit(X, y)
     assert again.predict(pairs[0]) == fitted.predict(pairs[0])

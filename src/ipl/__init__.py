@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ipl._version import __version__
 
 if TYPE_CHECKING:
-    from ipl.backbone.clip import Backbone
+    from ipl.backbone.backbone import Backbone
     from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier, select_words
     from ipl.datasets.benchmark_readers import read_benchmark
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Imported on first use: `ipl --help` should not wait for torch.
 _MODULES = {
-    "Backbone": "ipl.backbone.clip",
+    "Backbone": "ipl.backbone.backbone",
     "Dataset": "ipl.datasets.dataset",
     "IplError": "ipl.support.errors",
     "Pool": "ipl.words.pool",

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import ImageFeatures, Source
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.loading import load_backbone, load_wider

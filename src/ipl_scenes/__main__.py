@@ -13,11 +13,11 @@ def main() -> None:
     """Writes the contact sheet to the path on the command line."""
     parser = argparse.ArgumentParser(prog="python -m ipl_scenes", description=__doc__)
     parser.add_argument("path", help="PNG to write")
-    parser.add_argument("--style", choices=STYLES, help="one style only (default: all four)")
+    parser.add_argument("--style", choices=STYLES, help="draw only this style (default: all four)")
     parser.add_argument("--columns", type=int, default=8, help="images per class (default: 8)")
-    parser.add_argument("--classes", help="a,b,c: these classes only (default: all twenty)")
+    parser.add_argument("--classes", help="draw only these classes: a,b,c (default: all twenty)")
     parser.add_argument(
-        "--colours", type=int, default=256, help="palette of the PNG (default: 256)"
+        "--colours", type=int, default=256, help="colours in the palette of the PNG (default: 256)"
     )
     options = parser.parse_args()
     names = options.classes.split(",") if options.classes else CLASSES

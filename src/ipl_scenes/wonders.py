@@ -68,7 +68,7 @@ def waterfall(c: Canvas) -> None:
 
 
 def _cliff_marks(c: Canvas, line: list[Point], foot: float, stone: Colour) -> None:
-    """Draws the cracks and ledges of a rock face."""
+    """Paint the cracks and ledges of a rock face."""
     rng = c.rng
     for _ in range(16):
         x, top = rng.choice(line)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ipl.backbone import loading
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone, load_tokenizer, pick_device
 from ipl.support.errors import BackboneError, ConfigError
 
@@ -41,8 +41,8 @@ def test_a_tokenizer_needs_no_weights(folder: Path) -> None:
     [
         ("pockett", "Did you mean 'pocket'"),
         ("clip-vit-base-patch16", "openai/clip-vit-base-patch16"),
-        ("./not/there", "No backbone or folder"),
-        ("", "No backbone or folder"),
+        ("./not/there", "There is no backbone or folder"),
+        ("", "There is no backbone or folder"),
     ],
 )
 def test_unknown_names_get_the_closest(name: str, says: str) -> None:

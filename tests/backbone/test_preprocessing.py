@@ -10,7 +10,7 @@ import torch
 import transformers
 from PIL import Image
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.preprocessing import random_crop_box
 
 Processor = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor

@@ -18,7 +18,8 @@ from transformers import utils as transformers_utils
 from transformers.models.auto import tokenization_auto
 
 from ipl.backbone import loading
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone, load_tokenizer
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.learners.coop import CoOp
@@ -26,6 +27,8 @@ from ipl.learners.recipe import Recipe
 from ipl.support.errors import BackboneError, DataError
 from ipl.training.loop import train
 from ipl.training.views import BankedViews
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 POCKET = Path(loading.__file__).parent / "pocket"
 POSITIONS, WIDTH, SIZE = 20, 32, 32
@@ -140,7 +143,7 @@ def test_a_saved_siglip_loads(siglip: Backbone, folder: Path) -> None:
     )
     assert siglip.logit_scale == pytest.approx(torch.tensor(3.0).exp().item())
     assert load_tokenizer(str(folder))("cat")["input_ids"][-1] == siglip.eos
-    assert not any(parameter.requires_grad for parameter in siglip.clip.parameters())
+    assert not any(parameter.requires_grad for parameter in siglip.model.parameters())
 
 
 @torch.no_grad()
@@ -293,7 +296,7 @@ def test_a_clip_that_looks_both_ways(pocket: Backbone) -> None:
     """A text config may say so; padding must then be hidden, and nothing shared."""
     clip = CLIPModel.from_pretrained(POCKET, attn_implementation="sdpa")
     clip.config.text_config.is_causal = False
-    both = Backbone("both ways", clip, pocket.tokenizer, pocket.preprocessing)
+    both = ClipBackbone("both ways", clip, pocket.tokenizer, pocket.preprocessing)
     assert pocket.causal
     assert not both.causal
     alone = torch.cat([both.encode_texts([text]) for text in TEXTS])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ipl.bench.runner
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.bench.plan import Plan
 from ipl.bench.run import Run, expand
 from ipl.bench.runner import RunEnvironment

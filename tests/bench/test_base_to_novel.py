@@ -7,7 +7,7 @@ import statistics
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.base_to_novel import BaseToNovel, Method, base_to_novel, mean_and_spread

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.run import Run
@@ -184,7 +184,7 @@ def test_out_of_memory_is_a_failure_with_a_name(
 
 
 def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, runs: Runs) -> None:
-    with pytest.raises(BackboneError, match="No backbone or folder"):
+    with pytest.raises(BackboneError, match="There is no backbone or folder"):
         Runner(RunEnvironment(str(root), device="cpu")).record(runs(words=0, backbone="nothing")[0])
     run = runs(words=0, precision="bf16")[0]
     with pytest.raises(BackboneError, match="device is 'cuda:77'"):

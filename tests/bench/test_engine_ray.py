@@ -14,7 +14,7 @@ import pytest
 from torch import Tensor
 
 import ipl.bench.engines.ray_engine as ray_engine
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.bench.engines import make_engine
 from ipl.bench.engines.engine import Finished, Queue, Tell
 from ipl.bench.engines.ray_engine import RayEngine

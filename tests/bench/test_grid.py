@@ -108,7 +108,7 @@ def test_a_damaged_record_is_done_again(grid: tuple[Run, ...], tmp_path: Path) -
     quiet = Reporter(quiet=True, console=Console(file=StringIO()))
     result = run_grid(grid, tmp_path, StandIn(), reporter=quiet)
     assert sorted(result.done) == sorted(run.id for run in grid[:2])
-    assert len(quiet.warned) == 2
+    assert len(quiet.warnings) == 2
     assert not read_records(tmp_path).notes
 
 

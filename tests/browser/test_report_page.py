@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.display.page import as_html
 from ipl.explain.comparison import compare_runs, comparison_document
 from ipl.explain.report import ReportSettings, analyse_run, report_document

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.words.pool import Pool
 from ipl_scenes import draw
 

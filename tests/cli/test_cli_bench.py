@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ipl.bench.runner
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl_scenes import draw
 

@@ -102,7 +102,7 @@ def test_a_damaged_selection_is_listed_without_facts(ipl: Call, filled: Cache) -
     entry.path.write_bytes(entry.path.read_bytes()[:90])
     result = ipl("cache")
     assert result.code == 0
-    assert "words not told" in result.out
+    assert "words unknown" in result.out
     assert ipl("cache", "--json").json["selections"][0]["facts"] == {}
     assert entry.path.exists()  # looking removes nothing
 

@@ -96,7 +96,7 @@ def test_a_stop_says_that_nothing_was_unpacked(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.datasets.unpack", stop)
+    monkeypatch.setattr("ipl.datasets.archive.unpack", stop)
     stopped = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path)
     assert stopped.code == 130
     assert "nothing was unpacked" in stopped.err

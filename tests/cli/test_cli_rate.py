@@ -14,7 +14,7 @@ import pytest
 
 import ipl as ipl_package
 from ipl.apps.server import listen
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.bench.claims import Claims
 from ipl.explain.ratings.raters import Raters
 from ipl.explain.ratings.study import read_study

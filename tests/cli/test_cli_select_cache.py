@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import select_words
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.progress import Reporter

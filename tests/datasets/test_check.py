@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS
-from ipl.datasets.check import SetState, check_root
+from ipl.datasets.check import DatasetState, check_files, check_root, missing_files
+from ipl.datasets.dataset import Item
 from ipl.support.errors import ConfigError, DataError
 from tests.helpers.split_files import imagenet, pets, touch, write_split
 
@@ -24,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DOMAIN_SETS, "pacs", group)
 
 
-def _one(root: Path, name: str) -> SetState:
+def _one(root: Path, name: str) -> DatasetState:
     (state,) = check_root(root, [name])
     return state
 
@@ -52,8 +54,8 @@ def test_published_numbers_are_compared(tmp_path: Path) -> None:
     state = _one(pets(tmp_path), "oxford_pets")
     assert state.state == "incomplete"
     assert state.problems == (
-        "2 classes, published are 37",
-        "4 test images, published are 3,669",
+        "2 classes instead of 37",
+        "4 test images instead of 3,669",
     )
     assert (state.classes_published, state.test_images_published) == (37, 3_669)
 
@@ -79,7 +81,9 @@ def test_missing_images_are_counted_and_the_first_named(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     split = pets(tmp_path) / "oxford_pets/split_zhou_OxfordPets.json"
     split.write_text("no JSON")
-    assert "split_zhou_OxfordPets.json is not JSON" in _one(tmp_path, "oxford_pets").problems[0]
+    assert (
+        "split_zhou_OxfordPets.json is not valid JSON" in _one(tmp_path, "oxford_pets").problems[0]
+    )
     split.rename(tmp_path / "elsewhere")
     state = _one(tmp_path, "oxford_pets")
     assert state.state == "incomplete"
@@ -93,22 +97,22 @@ def test_imagenet_and_a_variant(tmp_path: Path) -> None:
     touch(root / "imagenet-adversarial/imagenet-a", "n01/a.jpg", "n03/a.jpg")
     first, second = check_root(root, ["imagenet", "imagenet_a"])
     assert first.state == "found"
-    assert second.problems == ("2 test images, published are 3",)
+    assert second.problems == ("2 test images instead of 3",)
 
 
 @pytest.mark.usefixtures("small")
 def test_domains(tmp_path: Path) -> None:
     touch(tmp_path / "pacs", *(f"photo/{c}/1.png" for c in "ab"))
     assert _one(tmp_path, "pacs").problems == (
-        f"pacs/sketch: no folder {tmp_path / 'pacs/sketch'}; the domains there are photo",
+        f"pacs/sketch: no folder {tmp_path / 'pacs/sketch'}; available domains: photo",
     )
     touch(tmp_path / "pacs", *(f"sketch/{c}/{n}.png" for c in "ac" for n in (1, 2)))
     assert (
-        "pacs/sketch has the class 'c', which pacs/photo has not"
+        "pacs/sketch has the class 'c', which pacs/photo does not have"
         in (_one(tmp_path, "pacs").problems[0])
     )
     (tmp_path / "pacs/sketch/c").rename(tmp_path / "pacs/sketch/b")
-    assert _one(tmp_path, "pacs").problems == ("4 images of sketch, published are 3",)
+    assert _one(tmp_path, "pacs").problems == ("4 images of sketch instead of 3",)
     (tmp_path / "pacs/sketch/b/1.png").rename(tmp_path / "elsewhere.png")
     state = _one(tmp_path, "pacs")
     assert (state.state, state.classes, state.test_images) == ("found", 2, 5)
@@ -138,3 +142,22 @@ def test_names_and_roots_that_are_not_there(tmp_path: Path) -> None:
         check_root(tmp_path, ["dtd", "dtdd"])
     with pytest.raises(DataError, match="No such folder: .*nowhere"):
         check_root(tmp_path / "nowhere")
+
+
+def test_reading_needs_no_image_and_missing_ones_are_named(tmp_path: Path) -> None:
+    dataset = read_benchmark("oxford_pets", pets(tmp_path))
+    assert missing_files(dataset.train) == []
+    check_files("oxford_pets", dataset.train)
+    gone = [dataset.train[1].path, dataset.train[4].path]
+    for path in gone:
+        path.rename(path.with_name("elsewhere.jpg"))
+    assert read_benchmark("oxford_pets", tmp_path) == dataset
+    assert missing_files(dataset.train) == gone
+    message = f"oxford_pets: 2 of 6 images are missing, first: {gone[0]}"
+    with pytest.raises(DataError, match=message):
+        check_files("oxford_pets", dataset.train)
+
+
+def test_a_folder_that_is_missing_lacks_all_its_images(tmp_path: Path) -> None:
+    items = [Item(tmp_path / "no/1.jpg", 0), Item(tmp_path / "no/2.jpg", 1)]
+    assert missing_files(items) == [item.path for item in items]

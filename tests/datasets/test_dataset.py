@@ -57,7 +57,7 @@ def test_names_that_only_look_alike_are_fine() -> None:
 
 
 def test_one_class_is_refused_with_its_name() -> None:
-    with pytest.raises(DataError, match="pets has one class only .'cat'"):
+    with pytest.raises(DataError, match="pets has only one class .'cat'"):
         Dataset("pets", ("cat",), _items(0))
 
 
@@ -84,5 +84,5 @@ def test_only_relabels_in_the_given_order() -> None:
 
 
 def test_only_one_class_is_refused() -> None:
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         Dataset("pets", ("a", "b"), _items(0, 1)).only([1], "one")

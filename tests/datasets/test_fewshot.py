@@ -45,8 +45,9 @@ def _published(items: list[Item], shots: int, seed: int) -> list[Item]:
 
 
 @pytest.mark.usefixtures("_global_random")
-@pytest.mark.parametrize("seed", [1, 2, 3, 12345])
-@pytest.mark.parametrize("shots", [1, 2, 4, 8, 16, 100])
+@pytest.mark.parametrize(
+    ("shots", "seed"), [(1, 1), (4, 2), (16, 1), (16, 2), (16, 12345), (100, 3)]
+)
 def test_the_published_sample(shots: int, seed: int) -> None:
     items = _split(seed)
     assert list(sample_shots(items, shots, seed)) == _published(items, shots, seed)

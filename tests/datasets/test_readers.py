@@ -61,7 +61,7 @@ def test_a_class_called_train_is_a_class(tmp_path: Path) -> None:
 
 def test_a_test_class_without_training_is_refused(tmp_path: Path) -> None:
     root = _touch(tmp_path, "train/a/1.png", "train/b/1.png", "test/c/1.png")
-    with pytest.raises(DataError, match="test/c has no counterpart"):
+    with pytest.raises(DataError, match="test/c is not a class folder"):
         read_folder(root)
 
 
@@ -105,8 +105,8 @@ def test_a_class_folder_may_be_a_link(tmp_path: Path) -> None:
     ("names", "said"),
     [
         (["1.png"], "no sub-folders"),
-        (["a/1.png", "b/note.txt"], "class folder .*/b is empty"),
-        (["a/1.png"], "one class only"),
+        (["a/1.png", "b/note.txt"], "class folder .*/b contains no image"),
+        (["a/1.png"], "only one class"),
         (["a/1.png", "A/1.png"], "same name"),
         (["a/1.png", "__/1.png"], "empty name"),
         (["a/1.png", "ä/1.png"], "not ASCII"),
@@ -205,7 +205,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
         ("path,label\n1.png,a\n,b\n", "line 3: no path"),
         ("path,label,split\n1.png,a,dev\n", "line 2: split is 'dev'"),
         ("path,label,split\n1.png,a,\n2.png,b,test\n", "class 'b' has no training row"),
-        ("path,label\n1.png,a\n2.png,a\n", "one class only"),
+        ("path,label\n1.png,a\n2.png,a\n", "only one class"),
         ("path,label\n1.png,Cat\n2.png,cat\n", "'Cat' and 'cat'"),
         ("path,label\n1.png,a\n2.png,___\n", "empty name"),
         ("path,label\n1.png,a\n2.png,é\n", "not ASCII"),
@@ -225,13 +225,13 @@ def test_a_table_in_another_encoding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 2: not JSON"),
+        ("{", "line 2: not valid JSON"),
         ("[1]", "line 2: not an object"),
         ("{}", "line 2: no path"),
         ('{"path": "a.png", "label": null}', "line 2: no label"),
         ('{"path": "a.png", "label": ["x"]}', "line 2: .*label"),
         ('{"path": {"x": 1}, "label": "x"}', "line 2: .*path"),
-        ("[" * 200_000, "line 2: not JSON"),
+        ("[" * 200_000, "line 2: not valid JSON"),
     ],
 )
 def test_lines_that_cannot_be(line: str, said: str, tmp_path: Path) -> None:

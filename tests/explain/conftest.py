@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.explain.report import Analysis, ReportSettings, analyse_run
 
 

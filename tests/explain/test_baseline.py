@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.explain.outcomes import BASELINE
 from ipl.explain.report import Analysis, ReportSettings, analyse_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.classifier import PromptClassifier

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.config import FitConfig, settings
 from ipl.datasets.dataset import Dataset

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
 from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_document, report_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.fewshot import sample_shots
 from ipl.explain.report import Analysis, ReportSettings, analyse_run
 from ipl.words.pool import Pool

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.config import FitConfig
 from ipl.explain.vectors import describe_vectors, nearest, untrained
 from ipl.learners.registry import learner_class

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners.promptsrc import PromptSRC
 
 NAMES = ["cat", "starry_night", "pirate ship"]

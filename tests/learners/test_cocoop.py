@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners import cocoop
 from ipl.learners.batch import Batch
 from ipl.learners.cocoop import CoCoOp

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
 from ipl.learners.learner import Learner
@@ -70,7 +70,7 @@ def test_every_vector_matters_and_no_other_tensor_learns(pocket: Backbone, few: 
     learner.loss(few).backward()
     assert learner.soft.grad is not None
     assert (learner.soft.grad.abs().sum(1) > 0).all()
-    assert all(p.grad is None for p in pocket.clip.parameters())
+    assert all(p.grad is None for p in pocket.model.parameters())
 
 
 def test_the_loss_is_cross_entropy(pocket: Backbone, few: Batch) -> None:
@@ -158,7 +158,7 @@ def test_training_moves_every_prompt_tensor_and_no_other(
     for word in WORDS[:words]:
         learner.place_word(word)
     before = {key: value.clone() for key, value in learner.state_dict().items()}
-    frozen = {key: value.clone() for key, value in pocket.clip.state_dict().items()}
+    frozen = {key: value.clone() for key, value in pocket.model.state_dict().items()}
     tokens, rows = pocket._token_rows.clone(), learner.prompts.embeddings.clone()
     recipe = learner.recipe(words).override(epochs=2, interval=1, batch=3, lr=0.1)
     train(learner, Still(batch), 3, [], recipe)
@@ -166,9 +166,9 @@ def test_training_moves_every_prompt_tensor_and_no_other(
     for key, value in learner.state_dict().items():
         assert value.isfinite().all()
         assert not torch.equal(value, before[key]), key
-    for key, value in pocket.clip.state_dict().items():
+    for key, value in pocket.model.state_dict().items():
         assert torch.equal(value, frozen[key]), key
-    assert all(p.grad is None and not p.requires_grad for p in pocket.clip.parameters())
+    assert all(p.grad is None and not p.requires_grad for p in pocket.model.parameters())
     assert torch.equal(pocket._token_rows, tokens)
     assert torch.equal(learner.prompts.embeddings, rows)
 

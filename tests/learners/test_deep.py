@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners.deep_prompts import replace_rows
 
 

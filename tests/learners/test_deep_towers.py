@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.learners.learner import Learner
 from ipl.learners.maple import MaPLe
@@ -39,7 +40,7 @@ def random_rows(*shape: int, seed: int = 0) -> Tensor:
 def text_by_hand(learner: Any) -> Tensor:
     """Returns normalised features: every prompt alone and in full, rows written in a plain loop."""
     backbone, features = learner.backbone, []
-    text, m = backbone.clip.text_model, learner.layout.groups[-1].size
+    text, m = backbone.model.text_model, learner.layout.groups[-1].size
     for name in NAMES:
         pieces = [backbone.embed([backbone.sos])]
         groups = iter(learner.soft.split(m))
@@ -57,7 +58,7 @@ def text_by_hand(learner: Any) -> Tensor:
                 new = learner.deep[number - 1][None]
                 hidden = torch.cat([hidden[:, :first], new, hidden[:, first + m :]], dim=1)
             hidden = layer(hidden, mask)
-        features.append(backbone.clip.text_projection(text.final_layer_norm(hidden[0, -1])))
+        features.append(backbone.model.text_projection(text.final_layer_norm(hidden[0, -1])))
     return normalize(torch.stack(features), dim=-1)
 
 
@@ -74,7 +75,7 @@ def image_prompts(learner: Any) -> list[Tensor]:
 
 
 def image_by_hand(learner: Any, pixels: Tensor) -> Tensor:
-    vision, clip = learner.backbone.clip.vision_model, learner.backbone.clip
+    vision, clip = learner.backbone.model.vision_model, learner.backbone.model
     prompts = image_prompts(learner)
     rows = vision.embeddings(pixels)  # patches and CLS, positions added
     patches = rows.shape[1]
@@ -139,7 +140,7 @@ def check_rows(into: list[Tensor], out: list[Tensor], rows: Sequence[int], new: 
 @pytest.mark.parametrize("words", [0, 2])
 def test_image_rows_between_layers(pocket: Backbone, kind: type[Learner], words: int) -> None:
     learner = make(kind, pocket, words, depth=4)
-    m, vision = learner.group_size, pocket.clip.vision_model
+    m, vision = learner.group_size, pocket.model.vision_model
     pixels = random_rows(2, 3, 64, 64)
     before: list[Tensor] = []
     handle = vision.pre_layrnorm.register_forward_pre_hook(lambda _, args: before.append(args[0]))
@@ -158,7 +159,7 @@ def test_image_rows_between_layers(pocket: Backbone, kind: type[Learner], words:
         torch.testing.assert_close(ours, by_hand)
     check_rows(into, out, range(65, 65 + m), exact)
     # the feature is the CLS row's: what the last layer made of the others does not matter
-    cls = pocket.clip.visual_projection(vision.post_layernorm(out[-1][:, 0]))
+    cls = pocket.model.visual_projection(vision.post_layernorm(out[-1][:, 0]))
     torch.testing.assert_close(learner.image_features(pixels), normalize(cls, dim=-1))
 
 
@@ -179,7 +180,7 @@ def test_text_rows_between_layers(
         into[0][:, first : first + m],
         (
             learner.soft[-m:]
-            + pocket.clip.text_model.embeddings.position_embedding.weight[first : first + m]
+            + pocket.model.text_model.embeddings.position_embedding.weight[first : first + m]
         ).expand(3, -1, -1),
     )
     check_rows(into, out, range(first, first + m), [None, *learner.deep])
@@ -236,7 +237,7 @@ def tiny(pocket: Backbone, text_layers: int, image_layers: int, siglip: bool = F
         return SiglipBackbone("tiny", model.eval(), pocket.tokenizer, pocket.preprocessing)
     config = CLIPConfig(**parts, projection_dim=16)
     model = CLIPModel._from_config(config, attn_implementation="sdpa").eval()
-    return Backbone("tiny", model, pocket.tokenizer, pocket.preprocessing)
+    return ClipBackbone("tiny", model, pocket.tokenizer, pocket.preprocessing)
 
 
 @pytest.mark.parametrize(("text", "image"), [(2, 4), (4, 2), (1, 3), (3, 1)])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl.learners import registry
 from ipl.learners.registry import learner_class

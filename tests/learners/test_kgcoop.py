@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
 from ipl.learners.kgcoop import KgCoOp

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import encode_files
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.dataset import Dataset

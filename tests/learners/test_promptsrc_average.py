@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
 from ipl.learners.learner import Learner
@@ -73,7 +73,7 @@ def test_the_average_by_hand(
     pocket: Backbone, batch: Batch, protocol: str, mean: int, std: int, words: int
 ) -> None:
     recipe = PromptSRC.recipe(words, protocol).override(lr=0.05)
-    before = {name: value.clone() for name, value in pocket.clip.state_dict().items()}
+    before = {name: value.clone() for name, value in pocket.model.state_dict().items()}
     learner, ends = run(pocket, batch, recipe, words)
     assert len(ends) == 20
     density = [math.exp(-((e - mean) ** 2) / (2 * std**2)) for e in range(1, 21)]
@@ -86,7 +86,7 @@ def test_the_average_by_hand(
         assert (value - ends[-1][name]).abs().max() > 1e-4  # not the last epoch
         assert (value - ends[14][name]).abs().max() > 1e-5  # nor epoch 15 alone
     assert learner.words == tuple(WORDS[:words])
-    for name, value in pocket.clip.state_dict().items():  # prompts only
+    for name, value in pocket.model.state_dict().items():  # prompts only
         assert torch.equal(value, before[name]), name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.prompts.bound_prompts import bind, initial_soft
 from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
 from ipl.support.errors import ConfigError, DataError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.saving.format import read_run
 from ipl.saving.schema import FIELDS, OrNull
 from ipl.support.errors import SavedRunError

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.saving.sharing import find_run
 from ipl.support import hub
 from ipl.support.errors import ConfigError, SavedRunError

@@ -8,7 +8,7 @@ import pytest
 import torch
 from ipl.training.history import TrainingHistory
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
 from ipl.learners.learner import Learner

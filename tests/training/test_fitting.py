@@ -11,7 +11,7 @@ import pytest
 import torch
 from ipl.training.fitting import Fitted, Trial, check_words, fit_learner, most_words, numbers_to_try
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.dataset import Item
 from ipl.learners.recipe import Recipe

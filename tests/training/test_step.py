@@ -10,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import encode_files
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.dataset import Dataset, Item
@@ -91,9 +91,9 @@ def test_the_same_seed_gives_the_same_bits(pocket: Backbone, few_images: Images)
 
 
 def test_only_the_prompt_changes(pocket: Backbone, few_images: Images) -> None:
-    before = {name: value.clone() for name, value in pocket.clip.state_dict().items()}
+    before = {name: value.clone() for name, value in pocket.model.state_dict().items()}
     learner = run(pocket, few_images)
-    after = pocket.clip.state_dict()
+    after = pocket.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert not torch.equal(learner.soft, fresh(pocket).soft)
 

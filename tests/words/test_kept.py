@@ -18,7 +18,8 @@ import torch
 from rich.console import Console
 
 from ipl.backbone import prefix_cache as prefix
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
 from ipl.support.cache import Cache
 from ipl.support.progress import Reporter
@@ -52,7 +53,7 @@ def no_tower(patch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the tower was run")
 
-    patch.setattr(prefix._Run, "__init__", fail)
+    patch.setattr(prefix._CandidatePass, "__init__", fail)
     patch.setattr(prefix.PrefixCache, "__init__", fail)
     patch.setattr(Backbone, "encode_text", fail)
 
@@ -121,9 +122,9 @@ def test_more_words_continue_and_equal_a_fresh_run(
 
 
 def other_weights(pocket: Backbone) -> Backbone:
-    clip = copy.deepcopy(pocket.clip)
+    clip = copy.deepcopy(pocket.model)
     clip.text_model.final_layer_norm.bias[0] += 1e-3
-    return Backbone("pocket", clip, pocket.tokenizer, pocket.preprocessing)
+    return ClipBackbone("pocket", clip, pocket.tokenizer, pocket.preprocessing)
 
 
 Question = dict[str, Any]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.words import loss
 from ipl.words.loss import CrossEntropy, Tangents
 from ipl.words.pool import Pool

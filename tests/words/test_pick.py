@@ -10,7 +10,7 @@ from rich.console import Console
 from torch.nn.functional import cross_entropy, normalize
 from transformers import SiglipConfig, SiglipModel
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.classifier import PromptClassifier, select_words
 from ipl.datasets.dataset import Dataset
@@ -141,7 +141,7 @@ def library_features(siglip: Backbone, texts: list[str]) -> torch.Tensor:
     for text in texts:
         ids = [*siglip.tokenizer(text, add_special_tokens=False)["input_ids"]]
         ids += [siglip.eos] * (POSITIONS - len(ids))
-        output = siglip.clip.get_text_features(input_ids=torch.tensor([ids]))
+        output = siglip.model.get_text_features(input_ids=torch.tensor([ids]))
         found.append(getattr(output, "pooler_output", output)[0])
     return normalize(torch.stack(found), dim=-1)
 

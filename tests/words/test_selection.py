@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone import prefix_cache as prefix
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
@@ -267,9 +267,11 @@ def test_other_shots_reuse_candidate_features(
 ) -> None:
     """With a store, a second seed runs the tower only where its words differ."""
     runs: list[int] = []
-    run = prefix._Run.features
+    run = prefix._CandidatePass.features
     monkeypatch.setattr(
-        prefix._Run, "features", lambda self, ids: (runs.append(len(ids)), run(self, ids))[1]
+        prefix._CandidatePass,
+        "features",
+        lambda self, ids: (runs.append(len(ids)), run(self, ids))[1],
     )
     store = FeatureStore(pocket)
     first = CandidateScorer(pocket, NAMES, *few_images, store=store)

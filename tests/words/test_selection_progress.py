@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.prefix_cache import PrefixCache
 from ipl.support.progress import Advance, Reporter
 from ipl.words.greedy import greedy_search

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.words.greedy import _rising, greedy_search
 from ipl.words.modes import Search
 from ipl.words.objective import Objective

@@ -1,1 +1,1 @@
-"""One frozen CLIP: tokens, features, the places where prompts enter, and the prefix cache."""
+"""One frozen CLIP or SigLIP behind one interface: tokens, features, and where prompts enter."""

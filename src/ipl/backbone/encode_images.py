@@ -1,4 +1,4 @@
-"""Image files to image features, in batches, with unreadable files set aside."""
+"""Turns image files into image features, in batches; unreadable files are set aside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
 
 Source = Path | ImageSource | Image.Image
@@ -28,11 +28,11 @@ THREADS = 4
 
 @dataclass(frozen=True)
 class ImageFeatures:
-    """Normalised features of the readable images, and what became of the others."""
+    """Normalised features of the readable images, and why the others could not be read."""
 
     features: Tensor  # (readable, dim)
-    kept: tuple[int, ...]  # index into the sources of each feature
-    unreadable: tuple[str, ...]  # a reason each
+    indices: tuple[int, ...]  # of the image that each feature belongs to, among those given
+    unreadable: tuple[str, ...]  # a reason for each image that is not among the indices
 
 
 Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to features (batch, dim)
@@ -41,10 +41,10 @@ Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to fea
 def crop(
     backbone: Backbone, source: Source, stream: random.Random | None = None
 ) -> np.ndarray[Any, Any]:
-    """Returns an image's bytes (height, width, 3): its centre, or a random crop from a stream."""
+    """Returns bytes (height, width, 3): an image's centre or, with a stream, a random crop."""
     if isinstance(source, Image.Image):
-        held = source
-        source = ImageSource("image", lambda: held)
+        given = source
+        source = ImageSource("image", lambda: given)
     image = open_image(source)
     if stream is None:
         return backbone.preprocessing.evaluate(image)
@@ -56,41 +56,59 @@ def encode_files(
     sources: Sequence[Source],
     advance: Callable[..., None] | None = None,
     augment: Callable[[int], random.Random] | None = None,
-    least: int = 1,
+    smallest_batch: int = 1,
     encode: Encode | None = None,
 ) -> ImageFeatures:
-    """Returns the features of images seen once; `augment(index)` gives a random crop's stream.
+    """Encode images, each once.
 
-    A batch of fewer than `least` images is filled up, at the cost of as many: small products
-    take other paths through a processor, and the last bits of a feature would tell. `encode` takes
-    the place of the frozen image tower.
+    Parameters
+    ----------
+    backbone : Backbone
+        The model whose image tower runs.
+    sources : sequence of Path, ImageSource or PIL.Image.Image
+        The images.
+    advance : callable, optional
+        Called with the number of images after each batch.
+    augment : callable, optional
+        `augment(index)` returns the random stream of an image's crop; without it, the centre is
+        encoded.
+    smallest_batch : int, default=1
+        A smaller batch is filled up to this number of images: matrix products of a few rows take
+        other paths through a processor, which changes the last bits of a feature.
+    encode : callable, optional
+        Takes the place of the frozen image tower.
+
+    Returns
+    -------
+    ImageFeatures
+        Normalised features of the readable images, in the order given.
     """
 
-    def look(numbered: tuple[int, Source]) -> np.ndarray[Any, Any] | UnreadableImageError:
-        index, source = numbered
+    def load(indexed: tuple[int, Source]) -> np.ndarray[Any, Any] | UnreadableImageError:
+        index, source = indexed
         try:
             return crop(backbone, source, augment(index) if augment else None)
         except UnreadableImageError as error:
             return error
 
-    features, kept, unreadable = [], [], []
+    features, indices, unreadable = [], [], []
     with quiet_threads() as threads:
         for batch in _batches(enumerate(sources)):
             pixels = []
-            for (index, _), seen in zip(batch, threads.map(look, batch), strict=True):
-                if isinstance(seen, UnreadableImageError):
-                    unreadable.append(str(seen))
+            for (index, _), result in zip(batch, threads.map(load, batch), strict=True):
+                if isinstance(result, UnreadableImageError):
+                    unreadable.append(str(result))
                 else:
-                    pixels.append(seen)
-                    kept.append(index)
+                    pixels.append(result)
+                    indices.append(index)
             if pixels:
-                filled = pixels + pixels[-1:] * (least - len(pixels))
-                found = encode_pixels(backbone, np.stack(filled), encode)
-                features.append(found[: len(pixels)])
+                filled = pixels + pixels[-1:] * (smallest_batch - len(pixels))
+                batch_features = encode_pixels(backbone, np.stack(filled), encode)
+                features.append(batch_features[: len(pixels)])
             if advance is not None:
                 advance(len(batch))
-    together = torch.cat([backbone.no_features(), *features])
-    return ImageFeatures(together, tuple(kept), tuple(unreadable))
+    all_features = torch.cat([backbone.no_features(), *features])
+    return ImageFeatures(all_features, tuple(indices), tuple(unreadable))
 
 
 @torch.no_grad()
@@ -109,12 +127,12 @@ def to_device(backbone: Backbone, pixels: Tensor) -> Tensor:
 
 @contextmanager
 def quiet_threads() -> Iterator[ThreadPoolExecutor]:
-    """Yields threads to open images with; Pillow's remarks on odd metadata are not the user's."""
+    """Yields threads that open images without Pillow's warnings about odd metadata."""
     with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
         warnings.simplefilter("ignore")
         yield threads
 
 
-def _batches(numbered: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:
-    while batch := list(islice(numbered, BATCH)):
+def _batches(indexed: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:
+    while batch := list(islice(indexed, BATCH)):
         yield batch

@@ -1,4 +1,4 @@
-"""Features kept in memory, so that fits which share images or prompts run the towers once."""
+"""Features in memory and on disk, so that fits which share images or prompts run towers once."""
 
 from __future__ import annotations
 
@@ -14,31 +14,38 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import BATCH, THREADS, ImageFeatures, encode_files
 from ipl.datasets.images import ImageSource, open_image
 from ipl.support.cache import Cache, key_of
 from ipl.support.progress import SILENT, Reporter
 
-TEXT_BYTES = 1 << 30  # what text features may take; the least recently used go first
-STEP = 16 * BATCH  # images after which features are kept, should the rest be interrupted
-FILLED = 16  # images in the smallest batch; in larger ones their bits were seen not to change
-Held = Path | ImageSource  # what stays where it is until it is asked for
-WAY = 1  # how a file becomes a feature; another number when that changes
+TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dropped first
+STEP = 16 * BATCH  # images between two writes to the cache, in case the rest is interrupted
+SMALLEST_BATCH = 16  # images; in larger batches the bits of a feature do not change
+StoredImage = Path | ImageSource  # an image that can be opened again, and is a key
+FEATURE_VERSION = 1  # part of every cache key: raise it when files become other features
 
 
 @dataclass(frozen=True)
-class _Hashed:
-    """An image file as it was when it was hashed."""
+class _HashedFile:
+    """The cache key of an image file, and the file's state when it was hashed."""
 
     key: str
     stamp: tuple[int, ...]
 
 
 class FeatureStore:
-    """Image features by path and text features by what was asked, for one backbone.
+    """Image and text features of one backbone, each computed once.
 
-    With a cache, image features are also kept on disk, by the content of the files.
+    Parameters
+    ----------
+    backbone : Backbone
+        The model that computes the features.
+    cache : Cache, optional
+        Keeps image features on disk too, under hashes of the files' content.
+    text_bytes : int, default=2**30
+        Memory for text features; the least recently used are dropped first.
     """
 
     def __init__(
@@ -47,12 +54,25 @@ class FeatureStore:
         self.backbone = backbone
         self.cache = cache
         self.text_bytes = text_bytes
-        self._images: dict[Held, Tensor | str] = {}
-        self._by_key: dict[str, Tensor] = {}  # computed here and kept on disk
+        self._images: dict[StoredImage, Tensor | str] = {}  # a feature, or why there is none
+        self._by_key: dict[str, Tensor] = {}  # features computed and written by this store
         self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()
 
-    def encode(self, paths: Sequence[Held], reporter: Reporter = SILENT) -> ImageFeatures:
-        """Returns the features of image files, computing those not seen before."""
+    def encode(self, paths: Sequence[StoredImage], reporter: Reporter = SILENT) -> ImageFeatures:
+        """Encode images, computing only the features that are not stored yet.
+
+        Parameters
+        ----------
+        paths : sequence of Path or ImageSource
+            The images; one may be given more than once.
+        reporter : Reporter, optional
+            Shows progress.
+
+        Returns
+        -------
+        ImageFeatures
+            Normalised features of the readable images, in the order given.
+        """
         new = [path for path in dict.fromkeys(paths) if path not in self._images]
         hashed = self._look_up(new)
         missing = [path for path in new if path not in self._images]
@@ -60,18 +80,31 @@ class FeatureStore:
             with reporter.task("Encoding images", len(missing)) as advance:
                 for start in range(0, len(missing), STEP):
                     self._compute(missing[start : start + STEP], hashed, advance)
-        kept, features, unreadable = [], [self.backbone.no_features()], []
+        indices, features, unreadable = [], [self.backbone.no_features()], []
         for index, path in enumerate(paths):
-            known = self._images[path]
-            if isinstance(known, str):
-                unreadable.append(known)
+            stored = self._images[path]
+            if isinstance(stored, str):
+                unreadable.append(stored)
             else:
-                kept.append(index)
-                features.append(known[None])
-        return ImageFeatures(torch.cat(features), tuple(kept), tuple(unreadable))
+                indices.append(index)
+                features.append(stored[None])
+        return ImageFeatures(torch.cat(features), tuple(indices), tuple(unreadable))
 
     def texts(self, key: Hashable, run: Callable[[], Iterable[Tensor]]) -> Iterator[Tensor]:
-        """Yields the chunks of text features that `run` yields, or those kept under `key`."""
+        """Compute text features chunk by chunk, or take them from memory.
+
+        Parameters
+        ----------
+        key : hashable
+            Everything that decides the features.
+        run : callable
+            Returns the chunks; called only if `key` is not stored.
+
+        Yields
+        ------
+        Tensor
+            The chunks of features.
+        """
         if key in self._texts:
             self._texts.move_to_end(key)
             yield from self._texts[key]
@@ -84,24 +117,24 @@ class FeatureStore:
             yield chunk
         if size <= self.text_bytes:
             self._texts[key] = chunks
-        while sum(c.nbytes for kept in self._texts.values() for c in kept) > self.text_bytes:
+        while sum(c.nbytes for stored in self._texts.values() for c in stored) > self.text_bytes:
             self._texts.popitem(last=False)
 
-    def _look_up(self, paths: Sequence[Held]) -> dict[Held, _Hashed]:
-        """Takes what the cache has of these images; returns the hashes of the other files."""
+    def _look_up(self, paths: Sequence[StoredImage]) -> dict[StoredImage, _HashedFile]:
+        """Stores what the cache has of these images; returns the keys of the others."""
         cache = self.cache
         if cache is None or not paths:
             return {}
         backbone = self.backbone
         shape = (backbone.feature_dim,)
         parts = {
-            "way": WAY,
+            "way": FEATURE_VERSION,
             "backbone": backbone.fingerprint,
             "device": backbone.device.type,
             "arithmetic": str(backbone.dtype),
         }
 
-        def look(path: Held) -> _Hashed | Tensor | None:
+        def look_up(path: StoredImage) -> _HashedFile | Tensor | None:
             try:
                 stamp, digest = _stamp(path), _sha256(path)
             except (OSError, ValueError):  # encode_files will say why
@@ -110,31 +143,34 @@ class FeatureStore:
             entry = cache.get("images", key)
             feature = None if entry is None else entry.arrays.get("feature")
             if feature is None or feature.shape != shape or feature.dtype != "float32":
-                return _Hashed(key, stamp)
+                return _HashedFile(key, stamp)
             return torch.from_numpy(feature).to(backbone.device)
 
         hashed = {}
         with ThreadPoolExecutor(THREADS) as threads:
-            for path, seen in zip(paths, threads.map(look, paths), strict=True):
-                if isinstance(seen, Tensor):
-                    self._images[path] = seen
-                elif seen is not None:
-                    hashed[path] = seen
+            for path, result in zip(paths, threads.map(look_up, paths), strict=True):
+                if isinstance(result, Tensor):
+                    self._images[path] = result
+                elif result is not None:
+                    hashed[path] = result
         return hashed
 
     def _compute(
-        self, paths: Sequence[Held], hashed: dict[Held, _Hashed], advance: Callable[..., None]
+        self,
+        paths: Sequence[StoredImage],
+        hashed: dict[StoredImage, _HashedFile],
+        advance: Callable[..., None],
     ) -> None:
-        """Runs the image tower and keeps its features, or why there are none."""
+        """Runs the image tower and stores its features, or why there are none."""
         # A feature must not depend on how many images happened to be missing.
-        fresh = encode_files(self.backbone, paths, advance, least=FILLED)
-        reasons = iter(fresh.unreadable)
-        good = dict(zip(fresh.kept, fresh.features, strict=True))
+        images = encode_files(self.backbone, paths, advance, smallest_batch=SMALLEST_BATCH)
+        reasons = iter(images.unreadable)
+        features = dict(zip(images.indices, images.features, strict=True))
         for index, path in enumerate(paths):
-            if index not in good:
+            if index not in features:
                 self._images[path] = next(reasons)
                 continue
-            feature = good[index]
+            feature = features[index]
             if self.cache is not None and _unchanged(path, hashed.get(path)):
                 key = hashed[path].key
                 if key not in self._by_key:
@@ -144,19 +180,19 @@ class FeatureStore:
             self._images[path] = feature
 
 
-def _stamp(path: Held) -> tuple[int, ...]:
-    """Returns what changes when a file is written; raises ValueError if it is no plain file."""
+def _stamp(path: StoredImage) -> tuple[int, ...]:
+    """Returns what changes when a file is written; raises ValueError if it is not a regular one."""
     if isinstance(path, ImageSource):
         return ()
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):  # a device may have no end
-        raise ValueError(f"{path} is no plain file")
+        raise ValueError(f"{path} is not a regular file")
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _sha256(path: Held) -> str:
+def _sha256(path: StoredImage) -> str:
     digest = hashlib.sha256()
-    if isinstance(path, ImageSource):  # it has no file of its own, so its pixels tell it
+    if isinstance(path, ImageSource):  # no file of its own, so its pixels are hashed
         image = open_image(path)
         digest.update(f"pixels {image.size}".encode() + image.tobytes())
         return digest.hexdigest()
@@ -166,8 +202,8 @@ def _sha256(path: Held) -> str:
     return digest.hexdigest()
 
 
-def _unchanged(path: Held, hashed: _Hashed | None) -> bool:
-    # A file written anew between hashing and encoding must not lend its feature to the old hash.
+def _unchanged(path: StoredImage, hashed: _HashedFile | None) -> bool:
+    # The feature of a file rewritten between hashing and encoding must not get the old hash.
     try:
         return hashed is not None and _stamp(path) == hashed.stamp
     except (OSError, ValueError):

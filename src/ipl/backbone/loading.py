@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from ipl.backbone.clip import Backbone, check_precision
+from ipl.backbone.backbone import Backbone, check_precision
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.support.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
@@ -32,18 +33,18 @@ BACKBONES = (
 
 @dataclass(frozen=True)
 class Family:
-    """How models of one type are loaded, and what their preprocessor says unless it is written."""
+    """How models of one type are loaded, and the defaults of their image preprocessor."""
 
     backbone: type[Backbone]
-    model: str  # the class in transformers
-    crops: bool  # resizes the short side and crops, or squashes the whole image
+    model: str  # name of the class in transformers
+    crops: bool  # resizes the short side and crops; otherwise squashes the whole image
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
 
 FAMILIES = {
     "clip": Family(
-        Backbone,
+        ClipBackbone,
         "CLIPModel",
         crops=True,
         mean=(0.48145466, 0.4578275, 0.40821073),
@@ -57,17 +58,41 @@ FAMILIES = {
 
 
 def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "fp32") -> Backbone:
-    """Returns a frozen CLIP or SigLIP: `pocket`, a Hugging Face folder, or a name on its hub."""
+    """Load a frozen CLIP or SigLIP.
+
+    Parameters
+    ----------
+    name : str, default="pocket"
+        `pocket` for the small CLIP that comes with ipl, the folder of a Hugging Face model, or a
+        name on the Hugging Face hub such as `openai/clip-vit-base-patch16`.
+    device : str, default="auto"
+        `auto` for the first NVIDIA GPU or else the CPU, or a device that torch knows: `cpu`,
+        `cuda`, `cuda:1` or `mps`.
+    precision : {"fp32", "bf16", "fp16"}, default="fp32"
+        Precision of the weights.
+
+    Returns
+    -------
+    Backbone
+        The model with its tokenizer and image transform.
+
+    Raises
+    ------
+    BackboneError
+        If there is no such model, it is of another family, or its files are damaged.
+    ConfigError
+        If the device does not exist or the precision is unknown.
+    """
     check_precision(precision)  # before anything large is fetched
-    chosen = pick_device(device)
+    torch_device = pick_device(device)
     family, model, tokenizer, preprocessing = _load(_source(name), name)
-    return family.backbone(name, model, tokenizer, preprocessing, chosen, precision)
+    return family.backbone(name, model, tokenizer, preprocessing, torch_device, precision)
 
 
 def load_wider(backbone: Backbone, error: IplError, reporter: Reporter) -> Backbone:
-    """Returns the backbone in the next wider precision: half precision overflows where it does not.
+    """Loads the backbone again in the next wider precision, after half precision overflowed.
 
-    Raises `error` if there is none, or if what was loaded cannot be loaded again.
+    Raises `error` if there is no wider one, or if the same weights cannot be loaded again.
     """
     if backbone.precision == "fp32":
         raise error
@@ -79,7 +104,7 @@ def load_wider(backbone: Backbone, error: IplError, reporter: Reporter) -> Backb
         raise error from None
     if wider.weights_sha256 != backbone.weights_sha256:
         raise error
-    reporter.warn(f"{error} It starts again in {precision}.")
+    reporter.warn(f"{error} Starting again in {precision}.")
     return wider
 
 
@@ -92,12 +117,8 @@ def load_tokenizer(name: str = "pocket") -> Any:
             return _tokenizer(source, name, local or not _hub_reachable())
     except BackboneError:
         raise
-    except Exception as error:  # transformers and hub raise many kinds
-        raise BackboneError(_why_not(error, source if local else None, name)) from error
-
-
-def _devices() -> str:
-    return "auto, cpu or cuda" if torch.cuda.is_available() else "auto or cpu"
+    except Exception as error:  # transformers and the hub raise many kinds
+        raise BackboneError(_explain_failure(error, source if local else None, name)) from error
 
 
 def _source(name: str) -> str:
@@ -107,32 +128,34 @@ def _source(name: str) -> str:
     if name and is_folder(Path(name)):
         if not (Path(name) / "config.json").is_file():
             raise BackboneError(
-                f"The folder {name} holds no CLIP: config.json is missing. A Hugging Face model "
+                f"The folder {name} contains no CLIP: config.json is missing. A Hugging Face model "
                 "folder has config.json, model.safetensors, tokenizer and preprocessor files."
             )
         return name
-    # owner/name; more slashes, or a leading dot or slash, mean a folder that is not there
+    # More slashes than owner/name has, or a leading dot or slash, mean a missing folder.
     owner, _, model = name.partition("/")
     if owner and model and "/" not in model and owner[0] not in "./~":
         return name
-    raise BackboneError(f"No backbone or folder is called {name!r}.{did_you_mean(name, BACKBONES)}")
+    raise BackboneError(f"There is no backbone or folder {name!r}.{did_you_mean(name, BACKBONES)}")
 
 
 def pick_device(device: str) -> torch.device:
-    """Returns the device meant by auto, cpu, cuda, cuda:1 or mps."""
+    """Returns the torch device that auto, cpu, cuda, cuda:1 or mps stands for."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        chosen = torch.device(device)
-        torch.empty(1, device=chosen).item()
+        torch_device = torch.device(device)
+        torch.empty(1, device=torch_device).item()
     except (RuntimeError, AssertionError, NotImplementedError):
+        devices = "auto, cpu or cuda" if torch.cuda.is_available() else "auto or cpu"
         raise ConfigError(
-            f"device is {device!r}, which this machine does not have; try {_devices()}."
+            f"device is {device!r}, which this machine does not have; try {devices}."
         ) from None
-    return chosen
+    return torch_device
 
 
 def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
+    """Returns the family, model, tokenizer and image transform of a folder or hub name."""
     import transformers
 
     local = Path(source).is_dir()
@@ -159,10 +182,10 @@ def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
     except BackboneError:
         raise
     except Exception as error:  # transformers, hub and safetensors raise many kinds
-        raise BackboneError(_why_not(error, source if local else None, name)) from error
-    lost = sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]])
-    if lost:
-        raise BackboneError(f"The weights of {name} are incomplete: no usable {lost[0]}.")
+        raise BackboneError(_explain_failure(error, source if local else None, name)) from error
+    unusable = sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]])
+    if unusable:
+        raise BackboneError(f"The weights of {name} are incomplete: no usable {unusable[0]}.")
     image_size = model.config.vision_config.image_size
     return family, model, tokenizer, _read_preprocessing(values, image_size, family)
 
@@ -174,9 +197,12 @@ def _tokenizer(source: str, name: str, offline: bool) -> Any:
     try:
         return AutoTokenizer.from_pretrained(source, local_files_only=offline)
     except Exception:
-        # What SigLIP's tokenizer needs and ipl does not; how transformers says so varies.
-        found = {"sentencepiece": is_sentencepiece_available(), "protobuf": is_protobuf_available()}
-        missing = " ".join(package for package, there in found.items() if not there)
+        # SigLIP's tokenizer needs two packages that ipl does not require; errors about it vary.
+        packages = {
+            "sentencepiece": is_sentencepiece_available(),
+            "protobuf": is_protobuf_available(),
+        }
+        missing = " ".join(package for package, installed in packages.items() if not installed)
         config = AutoConfig.from_pretrained(source, local_files_only=offline)
         if config.model_type != "siglip" or not missing:
             raise
@@ -186,21 +212,22 @@ def _tokenizer(source: str, name: str, offline: bool) -> Any:
         ) from None
 
 
-def _why_not(error: Exception, folder: str | None, name: str) -> str:
+def _explain_failure(error: Exception, folder: str | None, name: str) -> str:
+    """Returns the message for a model that could not be loaded, from a folder or the hub."""
     if folder is None:
         return (
             f"Cannot load {name} from the Hugging Face hub or its local cache "
             f"({type(error).__name__}). Without network, fetch it on another machine with "
-            f"`hf download {name} --local-dir DIR`, copy DIR here and name it as the backbone."
+            f"`hf download {name} --local-dir DIR`, copy DIR over and name it as the backbone."
             + (closest(name, BACKBONES) if name not in BACKBONES else "")
         )
     if not list(Path(folder).glob("*.safetensors")):
         return (
-            f"The folder {name} has no model.safetensors, and ipl never unpickles. Convert other "
-            "weights once with transformers: AutoModel.from_pretrained(DIR).save_pretrained(DIR)."
+            f"The folder {name} has no model.safetensors, and ipl never unpickles weights. Convert "
+            "them once with transformers: AutoModel.from_pretrained(DIR).save_pretrained(DIR)."
         )
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"The folder {name} holds no usable CLIP: {lines[0].rstrip('.')}."
+    return f"The folder {name} contains no usable CLIP: {lines[0].rstrip('.')}."
 
 
 def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
@@ -241,7 +268,7 @@ def _edge(size: Any, default: int) -> int:
 
 @contextmanager
 def quiet_transformers(local: bool) -> Iterator[None]:
-    """Keeps the library's notices, and for a folder its bars, off the terminal; errors raise."""
+    """Silences the library's notices and, for a local folder, its progress bars."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

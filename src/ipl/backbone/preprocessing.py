@@ -1,4 +1,4 @@
-"""From an image to the pixels a backbone sees: one look for testing, many for training."""
+"""From an image to a backbone's pixels: the centre crop for testing, random crops for training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_RATIO = 8
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Sizes and statistics of a backbone's image transform, as its own files state them."""
+    """Sizes and statistics of a backbone's image transform, as the model's files state them."""
 
     resize: int  # short side
     crop: int
@@ -29,7 +29,7 @@ class Preprocessing:
         """Returns the fields as plain values for JSON."""
         values = {**asdict(self), "resample": int(self.resample)}
         values.update(mean=list(self.mean), std=list(self.std))
-        if not self.squash:  # as runs saved before there was a choice have it
+        if not self.squash:  # runs saved before SigLIP was supported have no such field
             del values["squash"]
         return values
 
@@ -38,7 +38,7 @@ class Preprocessing:
         if self.squash:
             whole = image.resize((self.crop, self.crop), Image.Resampling(self.resample))
             return np.asarray(whole)
-        image = _without_far_ends(image)
+        image = _crop_long_ends(image)
         width, height = image.size
         short = min(width, height)
         # Rounded down as transformers and torchvision do, and never below the crop.
@@ -65,11 +65,11 @@ class Preprocessing:
         return ((pixels.float() / 255.0 - mean) / std).permute(0, 3, 1, 2)
 
 
-def _without_far_ends(image: Image.Image) -> Image.Image:
-    # A strip of 1 x 65,000 px would be enlarged whole for the sake of its middle.
+def _crop_long_ends(image: Image.Image) -> Image.Image:
+    # A strip of 1 x 65,000 px would otherwise be enlarged as a whole for the sake of its middle.
     width, height = image.size
-    most = LONGEST_RATIO * min(width, height)
-    left, top = max(0, (width - most) // 2), max(0, (height - most) // 2)
+    longest = LONGEST_RATIO * min(width, height)
+    left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
     if not left and not top:
         return image
     return image.crop((left, top, width - left, height - top))

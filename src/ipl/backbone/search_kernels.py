@@ -1,6 +1,6 @@
-"""Two Triton kernels for the sweep on an NVIDIA GPU, where pointwise passes cost half the time.
+"""Two Triton kernels for the word search on an NVIDIA GPU, half of whose time is pointwise work.
 
-Triton comes with torch where it exists; the tower's own functions do the same everywhere else.
+Triton comes with torch on the systems that it supports; elsewhere torch does the same.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS = 4  # of a norm, in one program
-MANY, FEW = 64, 16  # candidates of the attention, in one program
+ROWS = 4  # of a norm, per program
+MANY, FEW = 64, 16  # candidates of the attention, per program
 
 
 @triton.jit(do_not_specialize=["total"])
@@ -29,7 +29,7 @@ def _norm(hidden, offset, out, total, width, eps, ROWS: tl.constexpr, BLOCK: tl.
     tl.store(out + at, (x * deviation[:, None]).to(out.dtype.element_ty), live)
 
 
-# Lengths and counts are plain numbers: a kernel for each would be compiled at every step.
+# Lengths and counts are not specialised on: every step would compile a kernel of its own.
 @triton.jit(do_not_specialize=["count", "prompts", "prefix"])
 def _attend(
     queries, keys, values, prefix_keys, prefix_values, lengths, out, count, prompts, prefix, width,
@@ -88,7 +88,7 @@ def attend(
     lengths: Tensor,  # (prompts,)
     heads: int,
 ) -> Tensor:
-    """Returns what the asking rows take from the prefix and from their own rows."""
+    """Returns the attention of the asking rows to the prefix and to their own rows."""
     count, asking, prompts, width = query.shape
     out = torch.empty_like(query)
     prefix = prefix_key.shape[1]

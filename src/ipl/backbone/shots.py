@@ -1,4 +1,4 @@
-"""The images a fit looks at: shots drawn for training, the rest held out, broken files named."""
+"""The images of a fit with their features: shots drawn for training, and any list of items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ipl.support.progress import SILENT, Reporter
 
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """Readable images with their features, and a sentence on those that were not."""
+    """Readable images with their features, and notes on the unreadable ones."""
 
     items: tuple[Item, ...]
     features: Tensor  # (items, dim), normalised
@@ -36,10 +36,13 @@ def encode_items(
     strict: bool = False,
     reporter: Reporter = SILENT,
 ) -> LabelledFeatures:
-    """Returns the readable images among `items`; with `strict` an unreadable one is an error."""
-    seen = store.encode([item.path for item in items], reporter)
-    notes = _note_unreadable(seen.unreadable, what, strict)
-    return LabelledFeatures(tuple(items[index] for index in seen.kept), seen.features, notes)
+    """Returns the readable images among `items`; with `strict`, an unreadable one is an error.
+
+    `what` names the images in notes: "test", "novel".
+    """
+    images = store.encode([item.path for item in items], reporter)
+    notes = _note_unreadable(images.unreadable, what, strict)
+    return LabelledFeatures(tuple(items[i] for i in images.indices), images.features, notes)
 
 
 def draw_shots(
@@ -50,15 +53,43 @@ def draw_shots(
     strict: bool = False,
     reporter: Reporter = SILENT,
 ) -> tuple[LabelledFeatures, tuple[Item, ...]]:
-    """Returns the shots and the training images left over, as if no file were broken."""
+    """Draw shots for training, as if the unreadable images were not in the dataset.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Where the training images come from.
+    shots : int
+        Images per class; of a class that has fewer, all are taken.
+    seed : int
+        Seed of the draw.
+    store : FeatureStore
+        Encodes the images.
+    strict : bool, default=False
+        Whether an unreadable image is an error.
+    reporter : Reporter, optional
+        Shows progress.
+
+    Returns
+    -------
+    shots : LabelledFeatures
+        The images drawn.
+    rest : tuple of Item
+        The training images that were not drawn.
+
+    Raises
+    ------
+    DataError
+        If a class has no readable training image or, with `strict`, if any image is unreadable.
+    """
     pool, unreadable = dataset.train, list[str]()
     while True:
         drawn = sample_shots(pool, shots, seed)
-        seen = store.encode([item.path for item in drawn], reporter)
-        if not seen.unreadable:
+        images = store.encode([item.path for item in drawn], reporter)
+        if not images.unreadable:
             break
-        unreadable += seen.unreadable
-        broken = set(drawn) - {drawn[index] for index in seen.kept}
+        unreadable += images.unreadable
+        broken = set(drawn) - {drawn[index] for index in images.indices}
         pool = tuple(item for item in pool if item not in broken)
     notes = _note_unreadable(unreadable, "training", strict)
     counts = [0] * len(dataset.class_names)
@@ -66,24 +97,25 @@ def draw_shots(
         counts[item.label] += 1
     if 0 in counts:
         name = dataset.class_names[counts.index(0)]
-        why = f": {notes[0]}" if notes else "."
-        raise DataError(f"Class {name!r} has no readable training image{why}")
-    few = [n for n, count in zip(dataset.class_names, counts, strict=True) if count < shots]
-    if few:
-        named = ", ".join(few[:5]) + (", ..." if len(few) > 5 else "")
+        reason = f": {notes[0]}" if notes else "."
+        raise DataError(f"Class {name!r} has no readable training image{reason}")
+    small = [n for n, count in zip(dataset.class_names, counts, strict=True) if count < shots]
+    if small:
+        names = ", ".join(small[:5]) + (", ..." if len(small) > 5 else "")
         notes += (
-            f"{len(few)} class(es) have fewer than {shots} training images; all they have are "
-            f"used: {named}.",
+            f"{len(small)} class(es) have fewer than {shots} training images, all of which are "
+            f"used: {names}.",
         )
-    chosen = set(drawn)
-    rest = tuple(item for item in pool if item not in chosen)
-    return LabelledFeatures(drawn, seen.features, notes), rest
+    drawn_items = set(drawn)
+    rest = tuple(item for item in pool if item not in drawn_items)
+    return LabelledFeatures(drawn, images.features, notes), rest
 
 
 def _note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[str, ...]:
+    """Returns a sentence on unreadable images; with `strict`, raises DataError for the first."""
     if not reasons:
         return ()
     if strict:
         raise DataError(f"Unreadable image: {reasons[0]}.")
-    named = "; ".join(reasons[:3]) + ("; ..." if len(reasons) > 3 else "")
-    return (f"{len(reasons)} {what} image(s) were skipped: {named}.",)
+    examples = "; ".join(reasons[:3]) + ("; ..." if len(reasons) > 3 else "")
+    return (f"{len(reasons)} {what} image(s) were skipped: {examples}.",)

@@ -1,8 +1,8 @@
-"""A frozen SigLIP: a text tower that looks both ways, and image rows pooled by attention.
+"""A frozen SigLIP from `transformers`, run layer by layer so that prompts can enter anywhere.
 
-Three things differ from CLIP. No token opens a text. A text always fills all positions, and its
-feature is read at the last of them, padding or not. The image feature is pooled from all rows
-instead of read at one.
+Three things differ from CLIP. No token opens a text. A text always fills all positions, every row
+sees every other, and the feature is read at the last one, padding or not. The image feature is
+pooled from all rows by attention instead of read at one.
 """
 
 from __future__ import annotations
@@ -13,56 +13,56 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ipl.backbone.clip import Backbone, Enter, run_layers
+from ipl.backbone.backbone import Backbone, Enter, run_layers
 
 
 class SiglipBackbone(Backbone):
-    """Both towers of one SigLIP, frozen, with its tokenizer and image transform."""
+    """Both towers of one SigLIP, with a text tower that attends in both directions.
 
-    # Logits stay scale * cosine: SigLIP's bias is one number for all classes and cancels in their
-    # softmax.
+    The parameters are those of `Backbone`; `model` is a `transformers.SiglipModel`. Logits stay
+    scaled cosines: SigLIP's bias is one number for all classes and cancels in their softmax.
+    """
+
     causal = False
-    # A tokenizer may know such a token (SigLIP 2's does), but SigLIP never sees it.
-    sos = None  # type: ignore[assignment]
-    opening = ()
 
     @property
     def feature_dim(self) -> int:
-        """Returns the dimension of the shared space."""
-        return int(self.clip.text_model.head.out_features)
+        """Returns the dimension of the space that both towers share."""
+        return int(self.model.text_model.head.out_features)
+
+    @property
+    def opening(self) -> tuple[int, ...]:
+        """Returns no token: SigLIP never sees SOS, even if its tokenizer has one."""
+        return ()
 
     @cached_property
     def pad(self) -> int:
         """Returns the id of the token that fills a text up to all positions."""
         return int(self.tokenizer.pad_token_id)
 
-    def _encode_text(
+    def _encode_prompts(
         self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
     ) -> Tensor:
-        """Returns features (prompts, dim) of token embeddings (prompts, tokens, width).
+        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`.
 
         Rows after each prompt's EOS become the pad token's, up to all positions, and every row
-        sees them, as in SigLIP's training: no beginning can be run once for all.
+        sees them, as in SigLIP's training: a shared beginning cannot be run once for all.
         """
         del shared, groups
         room = max(0, self.positions - embeddings.shape[1])
         rows = functional.pad(embeddings, (0, 0, 0, room))
-        after = torch.arange(rows.shape[1], device=self.device) > eos[:, None]
-        hidden = self._with_positions(torch.where(after[..., None], self.embed([self.pad]), rows))
-        hidden = run_layers(self.text_layers, hidden, enter)
-        text = self.clip.text_model
+        after_eos = torch.arange(rows.shape[1], device=self.device) > eos[:, None]
+        rows = torch.where(after_eos[..., None], self.embed([self.pad]), rows)
+        hidden = run_layers(self.text_layers, self._with_positions(rows), enter)
+        text = self.model.text_model
         features: Tensor = text.head(text.final_layer_norm(hidden[:, -1]))
         return features.float()
 
     def encode_image(
         self, pixels: Tensor, prompts: Tensor | None = None, enter: Enter | None = None
     ) -> Tensor:
-        """Returns features (batch, dim) of normalised pixels (batch, 3, height, width).
-
-        `prompts` (rows, width) or (batch, rows, width) are appended after the patch rows, after
-        the position embedding, and pooled with them; `enter` may rewrite rows before any layer.
-        """
-        vision = self.clip.vision_model
+        """Encode images, as described in `Backbone`; prompts are pooled like patch rows."""
+        vision = self.model.vision_model
         hidden = run_layers(self.image_layers, self._patch_rows(pixels, prompts), enter)
         features: Tensor = vision.head(vision.post_layernorm(hidden))
         return features.float()

@@ -1,9 +1,9 @@
-"""A causal text tower as plain matrices, made to run many short endings of the same prompts.
+"""A causal text tower as plain matrices, to run many short endings of the same prompts.
 
 Three rewritings save passes over memory and change nothing but rounding. The scale and shift of a
-layer norm go into the matrix behind it. x * sigmoid(1.702 x) is silu(1.702 x) / 1.702, and both
-factors go into the matrices around it. Biases that are added to the residual stream are known
-beforehand: they are left out of it and added up where it is read, in the norms (`offsets`).
+layer norm are folded into the matrix after it. x * sigmoid(1.702 x) is silu(1.702 x) / 1.702, and
+both factors are folded into the matrices around it. Biases that are added to the residual stream
+are known beforehand: they are left out of it and added in the norms that read it (`offsets`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Layer:
 
 
 class TextTower:
-    """The layers between embeddings and features of a causal CLIP text tower, in one precision."""
+    """The layers of a causal CLIP text tower, from embeddings to features, in one precision."""
 
     def __init__(self, clip: Any, dtype: torch.dtype) -> None:  # transformers.CLIPModel
         text = clip.text_model
@@ -60,7 +60,7 @@ class TextTower:
             self.activation = _silu_in_place
         offset = torch.zeros(self.positions.shape[1], device=self.positions.device)
         layers, offsets, self.biases = [], [offset], []
-        self._mixing: dict[int, Linear] = {}
+        self._qkv: dict[int, Linear] = {}
         for layer in text.encoder.layers:
             attention, mlp = layer.self_attn, layer.mlp
             layers.append(
@@ -82,58 +82,58 @@ class TextTower:
         # (2 * layers + 1, width): what belongs to the residual stream before each norm
         self.offsets = torch.stack(offsets).to(dtype)
 
-    def norm(self, rows: Tensor, number: int) -> Tensor:
-        """Returns the stream (..., width) as the `number`-th norm of the tower lets it through."""
-        return layer_norm(rows + self.offsets[number], rows.shape[-1:], eps=self.eps)
+    def norm(self, rows: Tensor, index: int) -> Tensor:
+        """Returns the residual stream (..., width) after the norm of this index in the tower."""
+        return layer_norm(rows + self.offsets[index], rows.shape[-1:], eps=self.eps)
 
     @torch.no_grad()
     def keys_and_values(self, embeddings: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Returns each layer's keys and values (prompts, tokens, width) of whole prompts."""
         hidden = embeddings.to(self.dtype) + self.positions[: embeddings.shape[1]]
         keys, values = [], []
-        for number, layer in enumerate(self.layers):
-            seen = self.norm(hidden, 2 * number)
-            keys.append(layer.key(seen))
-            values.append(layer.value(seen))
-            if number + 1 == len(self.layers):
+        for index, layer in enumerate(self.layers):
+            normed = self.norm(hidden, 2 * index)
+            keys.append(layer.key(normed))
+            values.append(layer.value(normed))
+            if index + 1 == len(self.layers):
                 break
-            query, key, value = map(self._heads, (layer.query(seen), keys[-1], values[-1]))
+            query, key, value = map(self._heads, (layer.query(normed), keys[-1], values[-1]))
             mixed = scaled_dot_product_attention(query, key, value, is_causal=True, scale=1.0)
             hidden = self.add(hidden, mixed.transpose(1, 2).flatten(2), layer.out)
-            hidden = self.mlp(hidden, self.norm(hidden, 2 * number + 1), number)
+            hidden = self.mlp(hidden, self.norm(hidden, 2 * index + 1), index)
         return keys, values
 
     def add(self, hidden: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-        """Returns the stream with rows @ weight added in place; the bias waits in `offsets`."""
+        """Returns the stream with rows @ weight added in place; the bias is in `offsets`."""
         flat = rows.reshape(-1, rows.shape[-1])
         hidden.view(-1, hidden.shape[-1]).addmm_(flat, weight)
         return hidden
 
-    def mlp(self, hidden: Tensor, seen: Tensor, number: int) -> Tensor:
-        """Returns the stream behind a layer's MLP, which sees it normalised."""
-        layer = self.layers[number]
-        return self.add(hidden, self.activation(layer.up(seen)), layer.down)
+    def mlp(self, hidden: Tensor, normed: Tensor, index: int) -> Tensor:
+        """Returns the stream after a layer's MLP; `normed` is the stream after the second norm."""
+        layer = self.layers[index]
+        return self.add(hidden, self.activation(layer.up(normed)), layer.down)
 
     # -- the same layers for training, where gradients flow and nothing is done in place -----------
 
-    def mixing(self, rows: Tensor, number: int) -> Tensor:
+    def project_qkv(self, rows: Tensor, index: int) -> Tensor:
         """Returns queries, keys and values (rows, 3 * width) of a layer, side by side."""
-        if number not in self._mixing:
-            layer = self.layers[number]
+        if index not in self._qkv:
+            layer = self.layers[index]
             parts = (layer.query, layer.key, layer.value)
-            self._mixing[number] = Linear(
+            self._qkv[index] = Linear(
                 torch.cat([part.weight for part in parts], dim=1),
                 torch.cat([part.bias for part in parts]),
             )
-        return self._mixing[number](layer_norm(rows, rows.shape[-1:], eps=self.eps))
+        return self._qkv[index](layer_norm(rows, rows.shape[-1:], eps=self.eps))
 
-    def behind(self, rows: Tensor, mixed: Tensor, number: int) -> Tensor:
-        """Returns the stream (rows, width) behind a layer whose attention took `mixed`."""
-        layer, (out_bias, down_bias) = self.layers[number], self.biases[number]
+    def finish_layer(self, rows: Tensor, mixed: Tensor, index: int) -> Tensor:
+        """Returns the stream (rows, width) after a layer whose attention returned `mixed`."""
+        layer, (out_bias, down_bias) = self.layers[index], self.biases[index]
         rows = rows + Linear(layer.out, out_bias)(mixed)
         up = layer.up(layer_norm(rows, rows.shape[-1:], eps=self.eps))
-        raised = silu(up) if self.activation is _silu_in_place else self.activation(up)
-        return rows + Linear(layer.down, down_bias)(raised)
+        active = silu(up) if self.activation is _silu_in_place else self.activation(up)
+        return rows + Linear(layer.down, down_bias)(active)
 
     def _heads(self, rows: Tensor) -> Tensor:
         """Returns (prompts, rows, width) as (prompts, heads, rows, head width)."""
@@ -148,7 +148,7 @@ def _silu_in_place(rows: Tensor) -> Tensor:
 def _fold(
     linear: Any, norm: Any, factor: float = 1.0, dtype: torch.dtype = torch.float32
 ) -> Linear:
-    """Returns factor * linear(norm(x)) as a Linear of the plainly normalised x."""
+    """Returns factor * linear(norm(x)) as a Linear of x normalised without scale and shift."""
     weight = linear.weight.detach().float() * factor
     bias = weight @ norm.bias.detach().float()
     if linear.bias is not None:

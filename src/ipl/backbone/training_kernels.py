@@ -1,8 +1,8 @@
-"""Attention of prompts that begin alike on an NVIDIA GPU: one Triton kernel forth, one back.
+"""Attention of prompts with a shared beginning on an NVIDIA GPU: a forward and a backward kernel.
 
-A step has many prompts of a few rows each: a general attention spends its time on launches and on
-copies of the common keys. Here a program takes the rows of one prompt, or the common rows of a
-group, in one head, straight out of the matrix of queries, keys and values.
+A training step has many prompts of a few rows each, so that a general attention spends its time on
+launches and on copies of the shared keys. Here a Triton program takes the rows of one prompt, or
+the shared rows of a group, in one head, straight from the matrix of queries, keys and values.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ipl.backbone.shared_prefix import Shape
+from ipl.backbone.shared_prefix import SharedShape
 
-LEAST = 16  # rows of a block, for the matrix units
+LEAST = 16  # rows of a block, which the matrix units need
 
 
 @triton.jit
@@ -46,7 +46,7 @@ def _scores(query, key, common_key, count, seen_before, BLOCK: tl.constexpr, COM
 
 
 @triton.jit
-def _forth(
+def _forward(
     qkv, out, lse, groups, shared, each, own, heads,
     HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr,
 ):  # fmt: skip
@@ -73,11 +73,11 @@ def _forth(
 
 
 @triton.jit
-def _back(
+def _backward(
     qkv, out, lse, grad, grad_qkv, wanted, groups, shared, each, own, heads,
     HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """LAST is for the common rows, when `wanted` holds what all prompts want of them."""
+    """LAST is the pass over the common rows; `wanted` then holds the prompts' sum of gradients."""
     program, head = tl.program_id(0), tl.program_id(1)
     width = heads * HEAD
     columns = head * HEAD + tl.arange(0, HEAD)
@@ -123,13 +123,13 @@ def _back(
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, shape: Shape) -> Tensor:
+    def forward(ctx: Any, qkv: Tensor, shape: SharedShape) -> Tensor:
         rows, width = qkv.shape[0], qkv.shape[1] // 3
         out = qkv.new_empty(rows, width)
         lse = qkv.new_empty(rows, shape.heads, dtype=torch.float32)
         programs = shape.groups + shape.groups * shape.each
         sizes = _sizes(shape, width, max(shape.own, shape.shared))
-        _forth[(programs, shape.heads)](qkv, out, lse, *shape, **sizes)
+        _forward[(programs, shape.heads)](qkv, out, lse, *shape, **sizes)
         ctx.save_for_backward(qkv, out, lse)
         ctx.shape = shape
         return out
@@ -137,26 +137,26 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         qkv, out, lse = ctx.saved_tensors
-        shape: Shape = ctx.shape
+        shape: SharedShape = ctx.shape
         groups, shared, each, own, heads = shape
         width = out.shape[1]
         grad_qkv = torch.empty_like(qkv)
         known = (qkv, out, lse, grad.contiguous(), grad_qkv)
         wanted = qkv.new_empty(groups, each, shared, 2 * width, dtype=torch.float32)
         sizes = _sizes(shape, width, own)
-        _back[(groups * each, heads)](*known, wanted, *shape, **sizes, LAST=False)
+        _backward[(groups * each, heads)](*known, wanted, *shape, **sizes, LAST=False)
         sizes = _sizes(shape, width, shared)
-        _back[(groups, heads)](*known, wanted.sum(1), *shape, **sizes, LAST=True)
+        _backward[(groups, heads)](*known, wanted.sum(1), *shape, **sizes, LAST=True)
         return grad_qkv, None
 
 
-def _sizes(shape: Shape, width: int, rows: int) -> dict[str, int]:
-    """Returns the sizes of blocks for programs of so many rows."""
+def _sizes(shape: SharedShape, width: int, rows: int) -> dict[str, int]:
+    """Returns the block sizes of programs with this number of rows."""
     block, common = (triton.next_power_of_2(max(LEAST, n)) for n in (rows, shape.shared))
     return {"HEAD": width // shape.heads, "BLOCK": block, "COMMON": common}
 
 
-def attend(qkv: Tensor, shape: Shape) -> Tensor:
-    """Returns what rows take (rows, width) by queries, keys and values (rows, 3 * width)."""
-    taken: Tensor = _Attend.apply(qkv.contiguous(), shape)
-    return taken
+def attend(qkv: Tensor, shape: SharedShape) -> Tensor:
+    """Returns the attention (rows, width) of queries, keys and values (rows, 3 * width)."""
+    mixed: Tensor = _Attend.apply(qkv.contiguous(), shape)
+    return mixed

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.check import missing_files
 from ipl.datasets.dataset import Dataset, Item
-from ipl.datasets.presence import missing_files
 from ipl.support.cache import cache_folder
 
 

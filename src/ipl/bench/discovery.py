@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ipl.bench.plan import BASE_TO_NOVEL, DOMAIN, Plan
-from ipl.datasets.benchmark_readers import check_name, read_benchmark
+from ipl.datasets.benchmark_readers import (
+    check_benchmark_name,
+    list_domains,
+    read_benchmark,
+)
 from ipl.datasets.benchmarks import BENCHMARKS
+from ipl.datasets.check import check_files
 from ipl.datasets.dataset import Dataset
-from ipl.datasets.domains import domains_in
 from ipl.datasets.fewshot import sample_shots
-from ipl.datasets.presence import check_files
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import is_folder
 
@@ -35,7 +38,7 @@ def find_datasets(plan: Plan, root: Path) -> Discovery:
         raise ConfigError(f"data is {str(root)!r}; there is no such folder.")
     named = [name for name in plan.datasets if name != ALL]
     for name in (*named, *filter(None, [plan.source])):
-        check_name(name)
+        check_benchmark_name(name)
     notes = []
     if plan.source in BENCHMARKS and not is_folder(root / BENCHMARKS[plan.source].folder):
         folder = BENCHMARKS[plan.source].folder
@@ -60,7 +63,7 @@ def _candidates(plan: Plan, root: Path) -> list[str]:
     """Returns the names that `all` may stand for in this protocol."""
     if plan.protocol == DOMAIN and plan.source is not None and "/" in plan.source:
         group = plan.source.partition("/")[0]
-        there = domains_in(root / group) if is_folder(root / group) else []
+        there = list_domains(root / group) if is_folder(root / group) else []
         names = [f"{group}/{domain}" for domain in there]
     else:
         variants = plan.protocol == DOMAIN

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ipl.backbone.clip import check_precision
+from ipl.backbone.backbone import check_precision
 from ipl.config import AUTO
 from ipl.datasets.fewshot import check_draw
 from ipl.learners.registry import learner_class

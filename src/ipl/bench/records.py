@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ipl._version import __version__
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.bench.run import Run
 from ipl.support.errors import DataError, IplError
 from ipl.support.files import is_folder, write_json

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import MEMORY
@@ -198,15 +198,15 @@ class _Test:
 
     def __init__(self, dataset: Dataset, store: FeatureStore) -> None:
         seen = store.encode([item.path for item in dataset.test])
-        self.dataset = replace(dataset, test=tuple(dataset.test[index] for index in seen.kept))
-        self.readable, self.unreadable = len(seen.kept), len(seen.unreadable)
+        self.dataset = replace(dataset, test=tuple(dataset.test[index] for index in seen.indices))
+        self.readable, self.unreadable = len(seen.indices), len(seen.unreadable)
         self.notes: tuple[str, ...] = ()
         if seen.unreadable:
             self.notes = (
                 f"{dataset.name}: {len(seen.unreadable):,} of {len(dataset.test):,} test images "
                 f"cannot be read, first: {seen.unreadable[0]}; accuracies are over the rest.",
             )
-        if not seen.kept:
+        if not seen.indices:
             raise DataError(f"{dataset.name}: none of its test images can be read.")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ipl.bench.plan import DOMAIN
+from ipl.datasets.benchmark_readers import check_same_classes
 from ipl.datasets.dataset import Dataset
-from ipl.datasets.domains import check_same_classes
 from ipl.datasets.fewshot import sample_shots, split_base_novel
 from ipl.support.errors import DataError
 

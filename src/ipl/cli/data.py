@@ -13,7 +13,7 @@ from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:
     from ipl.datasets.benchmarks import Benchmark, DomainSet
-    from ipl.datasets.check import SetState
+    from ipl.datasets.check import DatasetState
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 NUMBERS = ("classes", "test images")
@@ -97,17 +97,17 @@ def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) ->
         for domain, images in group.images.items():
             name = f"{group.name}/{domain}"
             rows.append([name, f"{group.classes}", f"{images:,}", template_of(name), name])
-    rows.append(["scenes", "20", "480", template_of("scenes"), "(drawn when asked for)"])
+    rows.append(["scenes", "20", "480", template_of("scenes"), "(drawn when needed)"])
     columns = ["name", *NUMBERS, "template", "folder and split file"]
     return Table(columns, rows, numbers=NUMBERS)
 
 
-def _check_table(states: Sequence[SetState]) -> Table:
+def _check_table(states: Sequence[DatasetState]) -> Table:
     rows = []
     for state in states:
         problems = "; ".join(state.problems)
         if state.state != "found":
-            problems += f"; to be had from {state.home}"
+            problems += f"; available from {state.home}"
         rows.append(
             [
                 state.name,

@@ -118,9 +118,9 @@ def read_class_names(text: str) -> list[str]:
 
 def check_new(path: Path, overwrite: bool) -> None:
     """Raises IplError if no file can be written at `path`, or one would be lost by it."""
-    from ipl.support.files import check_file, path_exists
+    from ipl.support.files import check_file_writable, path_exists
 
-    check_file(path)
+    check_file_writable(path)
     if path_exists(path) and not overwrite:
         raise ConfigError(
             f"{path} is there already; choose another file with --out, or replace it with "

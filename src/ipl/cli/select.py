@@ -64,7 +64,7 @@ def select(
         )
     if as_json:
         asked: dict[str, Any] = {"data": str(data), "backbone": config.backbone}
-        asked |= {"shots": config.shots, "seed": config.seed, "notes": reporter.warned}
+        asked |= {"shots": config.shots, "seed": config.seed, "notes": reporter.warnings}
         print_json({**asked, "classes": list(dataset.class_names), **selection.as_dict()})
     else:
         out().print(selection_report(selection))

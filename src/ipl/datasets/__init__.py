@@ -1,1 +1,1 @@
-"""Where images come from: class names and lists of (path, label), and nothing about models."""
+"""Where images come from: class names and lists of (path, label), nothing about models."""

@@ -1,4 +1,4 @@
-"""Unpacking a downloaded archive without letting it write outside its folder."""
+"""Unpacks a downloaded archive, which can write nowhere but into its folder."""
 
 from __future__ import annotations
 
@@ -12,27 +12,45 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
 
 from ipl.support.errors import DataError, IplError
 from ipl.support.files import is_folder, path_exists
-from ipl.support.progress import SILENT, Reporter
+from ipl.support.progress import SILENT, Advance, Reporter
 
 KINDS = "zip, tar, tar.gz or tgz (or another compressed tar)"
 PIECE = 1 << 20
 DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError)
 COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
-Advance = Callable[..., None]
 
 
 def unpack(archive: str | Path, folder: str | Path, reporter: Reporter = SILENT) -> list[Path]:
-    """Returns what stands in `folder` now, having unpacked an archive whole or not at all.
+    """Unpack an archive as a whole or not at all; existing files are never overwritten.
 
-    Nothing that is there is overwritten. Refused are absolute paths, paths and links that leave
-    the folder, devices, and more than the disk has room for.
+    Parameters
+    ----------
+    archive : str or Path
+        A zip file, or a tar file that may be compressed.
+    folder : str or Path
+        The folder to unpack into; it is created if necessary.
+    reporter : Reporter, optional
+        Shows progress.
+
+    Returns
+    -------
+    list of Path
+        The files and folders that were created in `folder`.
+
+    Raises
+    ------
+    DataError
+        If the archive is damaged, would overwrite something, contains an absolute path, a path or
+        link that leaves the folder, or a device, or does not fit on the disk.
+    IplError
+        If the folder cannot be written.
     """
     archive, folder = Path(archive), Path(folder)
     kind = _kind(archive)
@@ -46,7 +64,7 @@ def unpack(archive: str | Path, folder: str | Path, reporter: Reporter = SILENT)
         except (RuntimeError, NotImplementedError) as error:  # a password, an unknown compression
             raise DataError(f"{archive} cannot be unpacked: {error}.") from None
         except OSError as error:
-            if error.errno is None:  # a decompressor's word, not the system's
+            if error.errno is None:  # from a decompressor, not from the system
                 raise DataError(f"{archive} is damaged: {error}.") from None
             raise IplError(f"Cannot unpack into {folder}: {error.strerror}.") from None
         out.link()
@@ -54,16 +72,16 @@ def unpack(archive: str | Path, folder: str | Path, reporter: Reporter = SILENT)
 
 
 class _Target:
-    """The folder that an archive is unpacked into; every path goes through here."""
+    """The folder that an archive is unpacked into; it checks every path."""
 
     def __init__(self, archive: Path, work: Path, folder: Path, room: int) -> None:
         self.archive, self.work, self.folder, self.room = archive, work, folder, room
-        self.tops: set[str] = set()  # what will stand in the folder
+        self.tops: set[str] = set()  # names that will be created in the folder
         self.links: dict[Path, str] = {}
         self.files: set[Path] = set()
 
     def path(self, name: str) -> Path | None:
-        """Returns where a member goes; None for the folder itself."""
+        """Returns the path of a member; None for the folder itself."""
         pure = PurePosixPath(name.replace("\\", "/"))
         outside = pure.is_absolute() or PureWindowsPath(name).drive or ".." in pure.parts
         if outside or "\0" in name:
@@ -77,7 +95,7 @@ class _Target:
         return path if pure.parts else None
 
     def make_folder(self, name: str) -> None:
-        """Makes a folder, if it is not there yet."""
+        """Creates a folder, if it does not exist yet."""
         if path := self.path(name):
             self._make(path, name)
 
@@ -85,65 +103,67 @@ class _Target:
         """Writes a file of exactly the stated size."""
         path = self.path(name)
         if path is None or source is None:
-            raise DataError(f"{self.archive} is damaged: {name!r} is no file.")
+            raise DataError(f"{self.archive} is damaged: {name!r} is not a file.")
         self.take_room(size)
         self._make(path.parent, name)
         if os.path.lexists(path):
-            raise DataError(f"{self.archive} is refused: it holds {name!r} twice.")
+            raise DataError(f"{self.archive} is refused: it contains {name!r} twice.")
         with open(path, "xb") as file:
-            left = size
+            remaining = size
             while piece := source.read(PIECE):
-                left -= len(piece)
-                if left < 0:
+                remaining -= len(piece)
+                if remaining < 0:
                     raise DataError(f"{self.archive} is refused: {name!r} is larger than stated.")
                 file.write(piece)
                 advance(len(piece))
-        if left:
-            raise DataError(f"{self.archive} is damaged: {name!r} is cut short.")
+        if remaining:
+            raise DataError(f"{self.archive} is damaged: {name!r} is truncated.")
         self.files.add(path)
 
     def take_room(self, size: int) -> None:
-        """Raises DataError if so many bytes more do not fit on the disk."""
+        """Reserves disk space; raises DataError if there is not enough."""
         self.room -= size
         if self.room < 0:
-            raise DataError(f"{self.archive} is refused: it needs more room than the disk has.")
+            raise DataError(f"{self.archive} is refused: there is not enough disk space for it.")
 
     def hard_link(self, name: str, target: str) -> None:
         """Gives a file that was unpacked before a second name."""
         path, source = self.path(name), self.path(target)
         if path is None or source not in self.files or os.path.lexists(path):
-            raise DataError(f"{self.archive} is refused: the link {name!r} leads to no file in it.")
+            raise DataError(
+                f"{self.archive} is refused: the link {name!r} points to no file in it."
+            )
         self._make(path.parent, name)
         os.link(source, path)
         self.files.add(path)
 
     def link_later(self, name: str, target: str) -> None:
-        """Notes a symbolic link; links are made last, so that nothing is written through one."""
+        """Notes a symbolic link; links are created last, so that nothing is written through one."""
         if path := self.path(name):
             self._make(path.parent, name)
             self.links[path] = target
 
     def link(self) -> None:
-        """Makes the links, having checked that each leads to something inside the folder."""
+        """Creates the links; raises DataError if one does not point to something in the folder."""
         for path, target in self.links.items():
             if os.path.lexists(path):
-                raise DataError(f"{self.archive} is refused: it holds {path.name!r} twice.")
+                raise DataError(f"{self.archive} is refused: it contains {path.name!r} twice.")
             os.symlink(target, path)
         inside = self.work.resolve()
         for path, target in self.links.items():
             try:
                 end = path.resolve(strict=True)
-            except (OSError, RuntimeError):  # leads nowhere, or round in a circle
+            except (OSError, RuntimeError):  # points to nothing, or to itself
                 end = Path(os.sep)
             if os.path.isabs(target) or not end.is_relative_to(inside):
-                where = f"{path.name!r} -> {target!r}"
-                raise DataError(f"{self.archive} is refused: the link {where} leaves the folder.")
+                link = f"{path.name!r} -> {target!r}"
+                raise DataError(f"{self.archive} is refused: the link {link} leaves the folder.")
 
     def _make(self, path: Path, name: str) -> None:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
-            raise DataError(f"{self.archive} is refused: {name!r} lies below a file.") from None
+            raise DataError(f"{self.archive} is refused: {name!r} is below a file.") from None
 
 
 def _unpack_zip(archive: Path, out: _Target, reporter: Reporter) -> None:
@@ -151,7 +171,7 @@ def _unpack_zip(archive: Path, out: _Target, reporter: Reporter) -> None:
         members = zipped.infolist()
         total = sum(member.file_size for member in members)
         if total > out.room:
-            raise DataError(f"{archive} is refused: it needs more room than the disk has.")
+            raise DataError(f"{archive} is refused: there is not enough disk space for it.")
         with reporter.task(f"Unpacking {archive.name}", total) as advance:
             for member in members:
                 mode = stat.S_IFMT(member.external_attr >> 16)
@@ -168,7 +188,7 @@ def _unpack_zip(archive: Path, out: _Target, reporter: Reporter) -> None:
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose header must be whole; tarfile takes a broken one for the end."""
+    """A member whose header must be intact; tarfile takes a damaged one for the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> _Member:
@@ -180,7 +200,7 @@ class _Member(tarfile.TarInfo):
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
-    """Returns the tar inside a file; unlike tarfile's, these streams check their sums."""
+    """Returns the tar inside a file; unlike tarfile's own, these streams verify checksums."""
     start = raw.read(8)
     raw.seek(0)
     kind = next((kind for mark, kind in COMPRESSED.items() if start.startswith(mark)), None)
@@ -194,12 +214,12 @@ def _unpack_tar(archive: Path, out: _Target, reporter: Reporter) -> None:
         _decompressed(raw) as stream,
         tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as tarred,
     ):
-        told = 0
+        reported = 0
 
-        def read(_: int) -> None:  # progress is measured in what is read of the archive
-            nonlocal told
-            advance(raw.tell() - told)
-            told = raw.tell()
+        def report(_: int) -> None:  # progress is the part of the archive that has been read
+            nonlocal reported
+            advance(raw.tell() - reported)
+            reported = raw.tell()
 
         for member in tarred:
             if member.isdir():
@@ -209,10 +229,10 @@ def _unpack_tar(archive: Path, out: _Target, reporter: Reporter) -> None:
             elif member.islnk():
                 out.hard_link(member.name, member.linkname)
             elif member.isreg():
-                out.write(member.name, tarred.extractfile(member), member.size, read)
+                out.write(member.name, tarred.extractfile(member), member.size, report)
             else:
                 raise DataError(f"{archive} is refused: {member.name!r} is a device.")
-        while stream.read(PIECE):  # to the end, where its sum is checked
+        while stream.read(PIECE):  # to the end, where its checksum is verified
             pass
 
 
@@ -231,13 +251,12 @@ def _kind(archive: Path) -> str:
     except (*DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise DataError(f"Cannot read {archive}: {error.strerror}.") from None
-        what = "is damaged, or no archive that is known here"
-        raise DataError(f"{archive} {what}: {KINDS}.") from None
+        raise DataError(f"{archive} is damaged or not an archive ({KINDS}).") from None
 
 
 @contextmanager
 def _work_folder(folder: Path) -> Iterator[Path]:
-    """Yields a hidden folder on the same disk, which is gone afterwards whatever happens."""
+    """Yields a hidden folder on the same disk, which is removed afterwards in any case."""
     if path_exists(folder) and not is_folder(folder):
         raise DataError(f"{folder} is a file, not a folder to unpack into.")
     parent = folder.resolve()
@@ -255,11 +274,11 @@ def _work_folder(folder: Path) -> Iterator[Path]:
 
 def _check_free(path: Path) -> None:
     if os.path.lexists(path):
-        raise DataError(f"{path} is there already; nothing is overwritten.")
+        raise DataError(f"{path} already exists; nothing is overwritten.")
 
 
 def _move(work: Path, folder: Path) -> list[Path]:
-    """Moves everything from one folder to another that has none of it, or moves nothing."""
+    """Moves everything from one folder to another where none of it exists, or nothing."""
     names = sorted(os.listdir(work))
     if not names:
         raise DataError("The archive is empty.")

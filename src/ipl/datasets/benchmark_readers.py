@@ -1,32 +1,52 @@
-"""The one entrance to the published datasets, by name."""
+"""Readers of the published datasets by name; ImageNet and its variants are in `imagenet.py`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from ipl.datasets.aircraft import read_aircraft
 from ipl.datasets.benchmarks import BENCHMARKS, Benchmark
-from ipl.datasets.dataset import Dataset
-from ipl.datasets.domains import read_domain
+from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.imagenet import read_imagenet, read_variant
-from ipl.datasets.scenes import kept_scenes
-from ipl.datasets.split_file import read_split_set
+from ipl.datasets.readers import read_folder
+from ipl.datasets.scenes import cached_scenes
+from ipl.datasets.split_file import prompt_name, read_split, read_split_set
 from ipl.support.errors import ConfigError, DataError, did_you_mean
-from ipl.support.files import is_folder
+from ipl.support.files import is_folder, read_lines
+
+AIRCRAFT_VARIANTS = "variants.txt"
+AIRCRAFT_LISTS = {"train": "images_variant_train.txt", "test": "images_variant_test.txt"}
 
 
 def read_benchmark(name: str, root: str | Path) -> Dataset:
-    """Returns a published dataset below `root`, in CoOp's layout; looks at no image.
+    """Read a published dataset in the folder layout of CoOp; no image is opened.
 
-    A domain is named like `pacs/photo`. `scenes` are the drawn scenes, which lie in the
-    folder of the cache and are drawn there if they are not yet.
+    Parameters
+    ----------
+    name : str
+        The name of a dataset such as `dtd`, a domain such as `pacs/photo`, or `scenes` for the
+        drawn scenes, which are in the cache's folder and are drawn there when they are missing.
+    root : str or Path
+        The folder that contains the folders of the datasets.
+
+    Returns
+    -------
+    Dataset
+        The dataset with its published training and test parts.
+
+    Raises
+    ------
+    ConfigError
+        If no dataset has this name.
+    DataError
+        If the dataset's files are missing or damaged.
     """
-    check_name(name)
+    check_benchmark_name(name)
     root = Path(root)
     if name == "scenes":
-        return kept_scenes()
+        return cached_scenes()
     if not is_folder(root):
-        raise DataError(f"No such folder: {root}; it should hold the folders of the datasets.")
+        raise DataError(f"No such folder: {root}; it should contain the folders of the datasets.")
     try:
         return _read(BENCHMARKS[name], root) if name in BENCHMARKS else read_domain(root, name)
     except PermissionError as error:
@@ -37,7 +57,7 @@ def _read(benchmark: Benchmark, root: Path) -> Dataset:
     folder = root / benchmark.folder
     if not is_folder(folder):
         raise DataError(
-            f"{benchmark.name}: no folder {folder}; the data is to be had from {benchmark.home}."
+            f"{benchmark.name}: no folder {folder}; the data is available from {benchmark.home}."
         )
     if benchmark.layout == "aircraft":
         return read_aircraft(benchmark, folder)
@@ -48,13 +68,82 @@ def _read(benchmark: Benchmark, root: Path) -> Dataset:
     return read_split_set(benchmark, folder)
 
 
-def check_name(name: str) -> None:
-    """Raises ConfigError unless this is a dataset's name, or that of a domain: `pacs/photo`."""
+def check_benchmark_name(name: str) -> None:
+    """Raises ConfigError unless this is the name of a dataset, or of a domain: `pacs/photo`."""
     if name in BENCHMARKS or name == "scenes":
         return
     group, slash, domain = name.partition("/")
     if not slash:
-        known = did_you_mean(name, [*BENCHMARKS, "scenes"])
-        raise ConfigError(f"There is no dataset {name!r}; a domain is named pacs/photo.{known}")
+        hint = did_you_mean(name, [*BENCHMARKS, "scenes"])
+        raise ConfigError(f"There is no dataset {name!r}; a domain is named pacs/photo.{hint}")
     if any(part in ("", ".", "..") or {*part} & {*"/\\"} for part in (group, domain)):
-        raise ConfigError(f"{name!r} is no dataset; a domain is named like pacs/photo.")
+        raise ConfigError(f"{name!r} is not a dataset; a domain is named like pacs/photo.")
+
+
+# -- FGVCAircraft: variants.txt and images_variant_{train,val,test}.txt ---------------------------
+
+
+def read_aircraft(benchmark: Benchmark, folder: Path) -> Dataset:
+    """Returns the dataset of the published lists; classes are in the order of variants.txt."""
+    variants = [line for _, line in read_lines(folder / AIRCRAFT_VARIANTS)]
+    if not variants:
+        raise DataError(
+            f"{folder / AIRCRAFT_VARIANTS} is empty; each line must be a variant of aircraft."
+        )
+    label_of = {name: label for label, name in enumerate(variants)}
+    image_folder, images = folder / benchmark.images, set[str]()
+
+    def read_list(part: str) -> tuple[Item, ...]:
+        file, items = folder / AIRCRAFT_LISTS[part], list[Item]()
+        for number, line in read_lines(file):
+            image, _, variant = line.partition(" ")
+            if variant.strip() not in label_of:
+                raise DataError(
+                    f"{file}, line {number}: {variant!r} is not in {AIRCRAFT_VARIANTS}; each line "
+                    "must be an image and a variant."
+                )
+            if image in images:
+                raise DataError(f"{file}, line {number}: {image} is listed twice.")
+            images.add(image)
+            items.append(Item(image_folder / f"{image}.jpg", label_of[variant.strip()]))
+        return tuple(items)
+
+    names = tuple(prompt_name(variant) for variant in variants)
+    return Dataset(benchmark.name, names, read_list("train"), read_list("test"))
+
+
+# -- domain sets such as PACS: the same classes in several domains, folder/domain/class/image -----
+
+
+def read_domain(root: Path, name: str) -> Dataset:
+    """Returns the dataset of one domain, named like `pacs/photo`.
+
+    If there is a file `pacs/split_pacs.json`, it says which images are for training and which for
+    testing; otherwise all images are for training, and those that are not drawn are held out.
+    """
+    group, _, domain = name.partition("/")
+    folder = root / group
+    if not is_folder(folder):
+        raise DataError(f"{name}: no folder {folder}.")
+    split = folder / f"split_{group}.json"
+    if split.is_file():
+        return read_split(split, folder, name, domain)
+    if not is_folder(folder / domain):
+        domains = ", ".join(list_domains(folder)) or "none"
+        raise DataError(f"{name}: no folder {folder / domain}; available domains: {domains}.")
+    return replace(read_folder(folder / domain), name=name)
+
+
+def list_domains(folder: Path) -> list[str]:
+    """Returns the names of the domains in a folder, sorted."""
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def check_same_classes(source: Dataset, target: Dataset) -> None:
+    """Raises DataError with the first class of the target that the source does not have."""
+    unknown = [name for name in target.class_names if name not in source.class_names]
+    if unknown:
+        raise DataError(
+            f"{target.name} has the class {unknown[0]!r}, which {source.name} does not have; they "
+            "are not domains of the same classes."
+        )

@@ -1,4 +1,4 @@
-"""The published datasets: where their files lie, how many there are, and what prompts they get."""
+"""The published datasets: their folders, sizes and hand-written prompts."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ class Benchmark:
     images: str  # below `folder`; "" is the folder itself
     classes: int
     test_images: int
-    home: str  # where the images are to be had
-    template: str = PHOTO  # the hand-made prompt
+    home: str  # where the images can be downloaded
+    template: str = PHOTO  # the hand-written prompt
     split_file: str | None = None  # below `folder`
-    layout: str = "split"  # split, aircraft, imagenet, or a variant: by name or by number
-    teacher: str | None = None  # the hand-made prompt of KgCoOp's teacher, where it is another
+    layout: str = "split"  # split, aircraft, imagenet, by-wnid or by-number
+    teacher: str | None = None  # the prompt of KgCoOp's teacher, if it is another
 
     @property
     def teacher_template(self) -> str:
-        """Returns the hand-made prompt that a learner stays near."""
+        """Returns the hand-written prompt that a learner is kept close to."""
         return self.teacher or self.template
 
     @property
     def has_lists(self) -> bool:
-        """Returns whether files list the images; else they are those in the class folders."""
+        """Returns whether files list the images; otherwise class folders contain them."""
         return self.layout in ("split", "aircraft")
 
     @property
     def is_variant(self) -> bool:
-        """Returns whether this is ImageNet in another guise, with test images alone."""
+        """Returns whether this is a variant of ImageNet, with test images only."""
         return self.layout in ("by-wnid", "by-number")
 
 
 @dataclass(frozen=True)
 class DomainSet:
-    """A published set of the same classes in several domains: folder/domain/class/image."""
+    """A published dataset of the same classes in several domains: folder/domain/class/image."""
 
     name: str
     title: str
@@ -231,10 +231,10 @@ DOMAIN_SETS: dict[str, DomainSet] = {
 
 
 def template_of(name: str) -> str:
-    """Returns a dataset's hand-made prompt with {} for the class; a plain one if none is known."""
+    """Returns a dataset's hand-written prompt with {} for the class, "a photo of a {}." if none."""
     return BENCHMARKS[name].template if name in BENCHMARKS else PHOTO
 
 
 def teacher_template_of(name: str) -> str:
-    """Returns the hand-made prompt that a learner stays near on this dataset."""
+    """Returns the hand-written prompt that a learner is kept close to on this dataset."""
     return BENCHMARKS[name].teacher_template if name in BENCHMARKS else PHOTO

@@ -1,32 +1,31 @@
-"""What of the published datasets is on a disk, and what is missing, by name and number."""
+"""Whether published datasets are complete on disk, and what is missing of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.benchmark_readers import check_same_classes, read_benchmark, read_domain
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS, DomainSet
-from ipl.datasets.dataset import Dataset
-from ipl.datasets.domains import check_same_classes, read_domain
-from ipl.datasets.presence import missing_files
+from ipl.datasets.dataset import Dataset, Item
 from ipl.support.errors import ConfigError, DataError, did_you_mean
 from ipl.support.files import is_folder
 
 FOUND, INCOMPLETE, MISSING = "found", "incomplete", "missing"
-SHOWN = 3  # missing images that are named
+EXAMPLES = 3  # missing images that are named
 
 
 @dataclass(frozen=True)
-class SetState:
-    """One dataset as it is found below a root, beside what was published."""
+class DatasetState:
+    """The state of one dataset on disk, next to what was published."""
 
     name: str
     folder: str
     state: str  # found, incomplete or missing
-    problems: tuple[str, ...]  # a clause each
+    problems: tuple[str, ...]  # one clause each
     classes: int | None
     classes_published: int
     test_images: int | None
@@ -36,27 +35,46 @@ class SetState:
     home: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns everything as plain values for JSON."""
+        """Returns all fields as JSON values."""
         return {**asdict(self), "problems": list(self.problems)}
 
 
-def check_root(root: str | Path, names: Sequence[str] = ()) -> list[SetState]:
-    """Returns the state of these datasets below a root, or of all that are known.
+def check_root(root: str | Path, names: Sequence[str] = ()) -> list[DatasetState]:
+    """Check which datasets are complete below a folder.
 
-    Folders are listed and split files read; no image is opened. Validation images are not
-    used, so they are not looked for.
+    Folders are listed and split files read; no image is opened. Validation images are never used,
+    so they are not required.
+
+    Parameters
+    ----------
+    root : str or Path
+        The folder that contains the folders of the datasets.
+    names : sequence of str, default=()
+        Names of datasets or domains; by default all that are known.
+
+    Returns
+    -------
+    list of DatasetState
+        One state per dataset.
+
+    Raises
+    ------
+    ConfigError
+        If a name is unknown.
+    DataError
+        If there is no such folder.
     """
     known = [*BENCHMARKS, *DOMAIN_SETS]
-    names = [name.partition("/")[0] if "/" in name else name for name in names]  # of a domain
+    names = [name.partition("/")[0] for name in names]  # a domain stands for its dataset
     for name in names:
         if name not in known:
             raise ConfigError(f"There is no dataset {name!r}.{did_you_mean(name, known)}")
     if not is_folder(Path(root)):
-        raise DataError(f"No such folder: {root}; it should hold the folders of the datasets.")
+        raise DataError(f"No such folder: {root}; it should contain the folders of the datasets.")
     return [_check(Path(root), name) for name in dict.fromkeys(names or known)]
 
 
-def _check(root: Path, name: str) -> SetState:
+def _check(root: Path, name: str) -> DatasetState:
     group = DOMAIN_SETS.get(name)
     folder = root / (name if group else BENCHMARKS[name].folder)
     if not is_folder(folder):
@@ -72,14 +90,14 @@ def _check(root: Path, name: str) -> SetState:
         ("classes", len(dataset.class_names), benchmark.classes),
         ("test images", len(dataset.test), benchmark.test_images),
     ]
-    problems = [f"{n:,} {what}, published are {p:,}" for what, n, p in counts if n != p]
+    problems = [f"{n:,} {what} instead of {p:,}" for what, n, p in counts if n != p]
     missing = {"train": 0, "test": 0}
-    if benchmark.has_lists:  # else the images are those that were found
-        missing = _missing(folder, dataset, problems)
+    if benchmark.has_lists:  # otherwise the dataset is whatever the folders contain
+        missing = _count_missing(folder, dataset, problems)
     return _state(name, folder, INCOMPLETE if problems else FOUND, problems, [dataset], missing)
 
 
-def _check_domains(root: Path, folder: Path, group: DomainSet) -> SetState:
+def _check_domains(root: Path, folder: Path, group: DomainSet) -> DatasetState:
     problems: list[str] = []
     domains: list[Dataset] = []
     missing = {"train": 0, "test": 0}
@@ -94,26 +112,61 @@ def _check_domains(root: Path, folder: Path, group: DomainSet) -> SetState:
         domains.append(dataset)
         count = len(dataset.train) + len(dataset.test)
         if count != published:
-            problems.append(f"{count:,} images of {domain}, published are {published:,}")
-        for part, number in _missing(folder, dataset, problems).items():
+            problems.append(f"{count:,} images of {domain} instead of {published:,}")
+        for part, number in _count_missing(folder, dataset, problems).items():
             missing[part] += number
     if domains and len(domains[0].class_names) != group.classes:
-        problems.append(f"{len(domains[0].class_names)} classes, published are {group.classes}")
+        problems.append(f"{len(domains[0].class_names)} classes instead of {group.classes}")
     return _state(group.name, folder, INCOMPLETE if problems else FOUND, problems, domains, missing)
 
 
-def _missing(folder: Path, dataset: Dataset, problems: list[str]) -> dict[str, int]:
-    """Returns how many images of each part are missing, and adds a clause on each."""
-    found = {}
+def _count_missing(folder: Path, dataset: Dataset, problems: list[str]) -> dict[str, int]:
+    """Returns the number of missing images of each part, and appends to the problems."""
+    counts = {}
     for part, items in (("train", dataset.train), ("test", dataset.test)):
         missing = missing_files(items)
-        found[part] = len(missing)
+        counts[part] = len(missing)
         if missing:
-            named = [str(p.relative_to(folder) if p.is_relative_to(folder) else p) for p in missing]
-            first = ", ".join(named[:SHOWN]) + (", ..." if len(named) > SHOWN else "")
+            names = [str(p.relative_to(folder) if p.is_relative_to(folder) else p) for p in missing]
+            examples = ", ".join(names[:EXAMPLES]) + (", ..." if len(names) > EXAMPLES else "")
             what = {"train": "training", "test": "test"}[part]
-            problems.append(f"{len(named):,} of {len(items):,} {what} images are missing: {first}")
-    return found
+            count = f"{len(names):,} of {len(items):,}"
+            problems.append(f"{count} {what} images are missing: {examples}")
+    return counts
+
+
+def missing_files(items: Iterable[Item]) -> list[Path]:
+    """Returns the images that are not on disk, in the order of the items.
+
+    Each folder is listed once; no image is opened.
+    """
+    listings: dict[Path, frozenset[str]] = {}
+    missing = []
+    for path, _ in items:
+        if not isinstance(path, Path):  # inside another library's dataset
+            continue
+        folder = path.parent
+        if folder not in listings:
+            listings[folder] = _list_names(folder)
+        if path.name not in listings[folder]:
+            missing.append(path)
+    return missing
+
+
+def check_files(name: str, items: Sequence[Item]) -> None:
+    """Raises DataError with the number of missing images and the first of them."""
+    missing = missing_files(items)
+    if missing:
+        raise DataError(
+            f"{name}: {len(missing):,} of {len(items):,} images are missing, first: {missing[0]}."
+        )
+
+
+def _list_names(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
 
 
 def _state(
@@ -121,33 +174,33 @@ def _state(
     folder: Path,
     state: str,
     problems: Sequence[str],
-    read: Sequence[Dataset] = (),
+    datasets: Sequence[Dataset] = (),
     missing: dict[str, int] | None = None,
-) -> SetState:
+) -> DatasetState:
     if name in DOMAIN_SETS:
         group = DOMAIN_SETS[name]
-        classes, tested = group.classes, sum(group.images.values())
+        classes, test_images = group.classes, sum(group.images.values())
         home = group.home
     else:
-        classes, tested = BENCHMARKS[name].classes, BENCHMARKS[name].test_images
+        classes, test_images = BENCHMARKS[name].classes, BENCHMARKS[name].test_images
         home = BENCHMARKS[name].home
-    return SetState(
+    return DatasetState(
         name=name,
         folder=str(folder),
         state=state,
         problems=tuple(problems),
-        classes=len(read[0].class_names) if read else None,
+        classes=len(datasets[0].class_names) if datasets else None,
         classes_published=classes,
-        test_images=_tested(name, read),
-        test_images_published=tested,
-        train_images=sum(len(d.train) for d in read) if read else None,
+        test_images=_count_test_images(name, datasets),
+        test_images_published=test_images,
+        train_images=sum(len(d.train) for d in datasets) if datasets else None,
         missing_images=missing or {},
         home=home,
     )
 
 
-def _tested(name: str, read: Sequence[Dataset]) -> int | None:
-    if not read:
+def _count_test_images(name: str, datasets: Sequence[Dataset]) -> int | None:
+    if not datasets:
         return None
-    # Of domains all images count: which are for testing is not published.
-    return sum(len(d.test) + (len(d.train) if name in DOMAIN_SETS else 0) for d in read)
+    # All images of a domain count: there is no published test part.
+    return sum(len(d.test) + (len(d.train) if name in DOMAIN_SETS else 0) for d in datasets)

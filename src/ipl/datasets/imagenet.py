@@ -1,4 +1,4 @@
-"""ImageNet's folders and its four variants: one folder per class, named by its WordNet id."""
+"""Readers of ImageNet and its four variants: one folder per class, named by its WordNet id."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ipl.datasets.benchmarks import BENCHMARKS, SPLITS_HOME, Benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import EXTENSIONS
 from ipl.datasets.split_file import prompt_name
-from ipl.datasets.text_files import read_lines
 from ipl.support.errors import DataError
+from ipl.support.files import read_lines
 
 CLASSNAMES = "classnames.txt"
 
 
 def read_imagenet(benchmark: Benchmark, folder: Path) -> Dataset:
-    """Returns ImageNet with its validation part as test; folders and files in sorted order."""
+    """Returns ImageNet with its validation images as test part, in sorted order."""
     names = read_classnames(folder / CLASSNAMES)
     train, test = folder / benchmark.images / "train", folder / benchmark.images / "val"
     wnids = class_folders(train, names)
@@ -32,9 +32,9 @@ def read_imagenet(benchmark: Benchmark, folder: Path) -> Dataset:
 
 
 def read_variant(benchmark: Benchmark, folder: Path, root: Path) -> Dataset:
-    """Returns a variant of ImageNet; it has test images alone.
+    """Returns a variant of ImageNet, which has test images only.
 
-    Those with 1,000 classes must have ImageNet's, the others are over the classes they have.
+    A variant with 1,000 classes must have all of ImageNet's; the others have their own subset.
     """
     names = _variant_names(folder, root)
     images = folder / benchmark.images
@@ -63,24 +63,24 @@ def read_classnames(file: Path) -> dict[str, str]:
         if not name.strip():
             raise DataError(f"{file}, line {number}: {line!r} has no name after the WordNet id.")
         if wnid in names:
-            raise DataError(f"{file}, line {number}: {wnid} stands there twice.")
+            raise DataError(f"{file}, line {number}: {wnid} is listed twice.")
         names[wnid] = prompt_name(name)
     if not names:
-        raise DataError(f"{file} is empty; each line is a WordNet id and a name.")
+        raise DataError(f"{file} is empty; each line must be a WordNet id and a name.")
     return names
 
 
 def class_folders(folder: Path, names: dict[str, str]) -> list[str]:
-    """Returns the class folders in order, having checked that each has a name."""
-    found = sorted(_folders(folder))
-    for wnid in found:
+    """Returns the sorted class folders; raises DataError if one of them has no class name."""
+    wnids = sorted(_folders(folder))
+    for wnid in wnids:
         if wnid not in names:
             raise DataError(f"{folder / wnid} has no name in {CLASSNAMES}.")
-    return found
+    return wnids
 
 
 def _variant_names(folder: Path, root: Path) -> dict[str, str]:
-    """Returns ImageNet's class names, from its own folder or from a copy beside the variant."""
+    """Returns ImageNet's class names, from its own folder or from a copy in the variant's."""
     main, own = root / BENCHMARKS["imagenet"].folder / CLASSNAMES, folder / CLASSNAMES
     if not main.is_file():
         if own.is_file():
@@ -98,14 +98,16 @@ def _variant_names(folder: Path, root: Path) -> dict[str, str]:
     return names
 
 
-def _check_same(expected: Sequence[str], found: Sequence[str], source: Path, variant: Path) -> None:
-    """Raises DataError with the first class that one has and the other has not."""
-    if list(expected) == list(found):
+def _check_same(
+    expected: Sequence[str], folders: Sequence[str], source: Path, variant: Path
+) -> None:
+    """Raises DataError with the first class that only one of the two has."""
+    if list(expected) == list(folders):
         return
-    first = min({*expected} ^ {*found}, key=_as_number)
+    first = min({*expected} ^ {*folders}, key=_as_number)
     if first in expected:
-        raise DataError(f"{variant} has no folder {first}, a class of {source}.")
-    raise DataError(f"{variant / first} is no class of {source}.")
+        raise DataError(f"{variant} has no folder {first}, which is a class of {source}.")
+    raise DataError(f"{variant / first} is not a class of {source}.")
 
 
 def _as_number(name: str) -> tuple[int, str]:
@@ -115,20 +117,20 @@ def _as_number(name: str) -> tuple[int, str]:
 def _folders(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            seen = [entry for entry in entries if not entry.name.startswith(".")]
-            found = [entry.name for entry in seen if entry.is_dir()]
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+            folders = [entry.name for entry in visible if entry.is_dir()]
     except OSError as error:
         raise DataError(f"{folder} cannot be listed: {error.strerror}.") from None
-    if not found:
-        loose = f"; its {len(seen):,} files must be sorted into such folders" if seen else ""
-        raise DataError(f"{folder} has no class folders such as n01440764{loose}.")
-    return found
+    if not folders:
+        hint = f"; sort its {len(visible):,} files into such folders" if visible else ""
+        raise DataError(f"{folder} has no class folders such as n01440764{hint}.")
+    return folders
 
 
 def _items(folder: Path, folders: Sequence[str]) -> Iterator[Item]:
-    # Sorted, so that the same shots are drawn on every machine; no file is looked at.
+    # Sorted, so that the same shots are drawn on every machine.
     for label, name in enumerate(folders):
-        inner = folder / name
-        for file in sorted(os.listdir(inner)):
+        class_folder = folder / name
+        for file in sorted(os.listdir(class_folder)):
             if not file.startswith(".") and os.path.splitext(file)[1].lower() in EXTENSIONS:
-                yield Item(inner / file, label)
+                yield Item(class_folder / file, label)

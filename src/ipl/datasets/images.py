@@ -1,4 +1,4 @@
-"""Opening one image, or saying why it cannot be opened."""
+"""Opens images, or says why one cannot be opened; and finds image files in folders."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from ipl.support.errors import DataError
 EXTENSIONS = frozenset(
     {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 )
-# Only what the extensions promise: other decoders, some of which start programs, stay out of reach.
+# Only the formats of these extensions: some of Pillow's other decoders start programs.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-# Files that systems put into image folders; nobody means them as data.
 THUMBNAIL = 96  # pixels
-LITTER = frozenset({"thumbs.db", "desktop.ini"})
+LITTER = frozenset({"thumbs.db", "desktop.ini"})  # files that systems put into image folders
 
 
 class UnreadableImageError(DataError):
-    """A file that is missing, not an image, or cut short."""
+    """A file is missing, not an image, or truncated."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """An image inside another library's dataset, taken out when it is asked for."""
+    """An image inside another library's dataset, loaded when it is needed."""
 
     name: str
     take: Callable[[], Any] = field(repr=False)
@@ -40,10 +39,10 @@ class ImageSource:
 
 
 def open_image(path: Path | ImageSource) -> Image.Image:
-    """Returns the image in RGB, upright; raises UnreadableImageError with the reason."""
+    """Returns the image upright in RGB; raises UnreadableImageError with the reason."""
     try:
         if isinstance(path, ImageSource):
-            return _to_rgb(ImageOps.exif_transpose(_taken(path)))
+            return _to_rgb(ImageOps.exif_transpose(_load(path)))
         with Image.open(path, formats=FORMATS) as image:
             image.load()
             return _to_rgb(ImageOps.exif_transpose(image))
@@ -54,9 +53,9 @@ def open_image(path: Path | ImageSource) -> Image.Image:
     except UnidentifiedImageError:
         raise UnreadableImageError(f"{path}: not an image") from None
     except Image.DecompressionBombError:
-        raise UnreadableImageError(f"{path}: too many pixels to be a photograph") from None
+        raise UnreadableImageError(f"{path}: the image has too many pixels") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:  # what Pillow's decoders raise
-        if isinstance(error, OSError) and error.errno:  # the system's word, not a decoder's
+        if isinstance(error, OSError) and error.errno:  # from the system, not from a decoder
             raise UnreadableImageError(f"{path}: {(error.strerror or '').lower()}") from None
         truncated = "truncated" in str(error).lower() or isinstance(error, EOFError)
         reason = "the file is truncated" if truncated else "the image is damaged"
@@ -86,18 +85,18 @@ def short_name(path: Path | ImageSource) -> str:
     return "/".join(Path(str(path)).parts[-2:])
 
 
-def _taken(source: ImageSource) -> Image.Image:
+def _load(source: ImageSource) -> Image.Image:
     image = source.take()
     if not isinstance(image, Image.Image):
         raise UnreadableImageError(
-            f"{source}: a {type(image).__name__}, not an image; its dataset must give images, "
+            f"{source}: a {type(image).__name__}, not an image; the dataset must return images, "
             "without a transform or another format"
         )
     return image
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits a pixel, which convert() would cut off at white
+    if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip to white
         tones = np.asarray(image).astype(np.float64) / 257
         image = Image.fromarray(tones.round().clip(0, 255).astype(np.uint8))
     elif image.mode == "F":
@@ -108,17 +107,17 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def is_image_name(path: Path) -> bool:
-    """Returns whether the file's name says it is an image."""
+    """Returns whether a file's extension is that of an image."""
     return path.suffix.lower() in EXTENSIONS
 
 
 def is_litter(path: Path) -> bool:
-    """Returns whether a relative path is hidden, or a file that systems leave in folders."""
+    """Returns whether a relative path is hidden, or a file that systems put into folders."""
     return any(part.startswith(".") for part in path.parts) or path.name.lower() in LITTER
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yields the files in a folder and its sub-folders in order, without hidden ones and litter."""
+    """Yields the files below a folder in sorted order, without hidden ones and litter."""
     for file in sorted(folder.rglob("*")):
         if not is_litter(file.relative_to(folder)) and file.is_file():
             yield file

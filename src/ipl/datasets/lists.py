@@ -1,4 +1,4 @@
-"""Images and class names as plain lists, the way Python and scikit-learn hand them over."""
+"""Datasets from two lists, images and class names, as scikit-learn passes them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ipl.support.errors import DataError
 
 
 def read_data(data: Any, labels: Any = None, strict: bool = False) -> Dataset:
-    """Returns what `read_dataset` reads, or the dataset of two lists: images and class names."""
+    """Returns what `read_dataset` reads or, with labels, the dataset of images and class names."""
     if labels is not None:
-        return _pairs(data, labels)
+        return _read_pairs(data, labels)
     if isinstance(data, list | tuple | np.ndarray):
-        raise DataError("y is missing; with a list of images give the class name of each.")
+        raise DataError("y is missing; with a list of images, give the class name of each.")
     return read_dataset(data, strict)
 
 
-def _pairs(images: Iterable[Any], labels: Iterable[Any]) -> Dataset:
+def _read_pairs(images: Iterable[Any], labels: Iterable[Any]) -> Dataset:
     sources = read_sources(images, "X")
     names = read_labels(labels, len(sources))
     classes = sorted(set(names))
     if not classes:
         raise DataError("X and y are empty; give images and the class name of each.")
-    label = {name: position for position, name in enumerate(classes)}
-    items = tuple(Item(s, label[n]) for s, n in zip(sources, names, strict=True))
+    label_of = {name: label for label, name in enumerate(classes)}
+    items = tuple(Item(s, label_of[n]) for s, n in zip(sources, names, strict=True))
     return Dataset("images", tuple(classes), items)
 
 
@@ -40,30 +40,30 @@ def read_labels(labels: Iterable[Any], count: int) -> list[str]:
     """Returns class names as plain strings, one for each of `count` images."""
     names = read_names(labels, "y")
     if len(names) != count:
-        raise DataError(f"X has {count} images and y has {len(names)} names; they go in pairs.")
+        raise DataError(f"X has {count} images but y has {len(names)} names; give one per image.")
     return names
 
 
 def read_names(names: Iterable[Any], what: str) -> list[str]:
-    """Returns class names as plain strings; an array of them will do, a single text will not."""
-    listed = _listed(names, what, "names")
-    for number, name in enumerate(listed):
+    """Returns class names as strings, given a list or an array; a single string is an error."""
+    values = _to_list(names, what, "names")
+    for index, name in enumerate(values):
         if not isinstance(name, str):
             raise DataError(
-                f"{what}[{number}] is {name!r}; a prompt needs the class's name, as a string."
+                f"{what}[{index}] is {name!r}; a prompt needs the class's name, as a string."
             )
-    return [str(name) for name in listed]
+    return [str(name) for name in values]
 
 
 def read_sources(images: Iterable[Any], what: str) -> list[Path | ImageSource]:
-    """Returns where images come from, given a list of paths or of images themselves."""
-    listed = _listed(images, what, "paths or images (PIL.Image)")
-    return [_source(f"{what}[{number}]", image) for number, image in enumerate(listed)]
+    """Returns the images of a list of paths or of PIL images."""
+    values = _to_list(images, what, "paths or images (PIL.Image)")
+    return [_source(f"{what}[{index}]", image) for index, image in enumerate(values)]
 
 
-def _listed(values: Iterable[Any], what: str, of: str) -> list[Any]:
+def _to_list(values: Iterable[Any], what: str, kind: str) -> list[Any]:
     if isinstance(values, str | os.PathLike | Image.Image) or not isinstance(values, Iterable):
-        raise DataError(f"{what} is a single {type(values).__name__}; give a list of {of}.")
+        raise DataError(f"{what} is a single {type(values).__name__}; give a list of {kind}.")
     return list(values)
 
 

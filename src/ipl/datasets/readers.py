@@ -1,4 +1,4 @@
-"""Readers for what a user has: a folder with a sub-folder per class, or a CSV or JSONL list."""
+"""Readers of a user's data: a folder with a sub-folder per class, or a CSV or JSONL table."""
 
 from __future__ import annotations
 
@@ -13,20 +13,35 @@ from typing import Any
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
 from ipl.datasets.images import files_below, is_image_name
-from ipl.datasets.objects import read_object
+from ipl.datasets.other_libraries import read_object
 from ipl.datasets.split_file import read_split_set
-from ipl.datasets.text_files import read_text
 from ipl.support.errors import DataError
-from ipl.support.files import is_folder, path_exists
+from ipl.support.files import is_folder, path_exists, read_text
 
 LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
 
 
 def read_dataset(data: Any, strict: bool = False) -> Dataset:
-    """Returns the dataset in a folder, a CSV file or a JSONL file; opens no image.
+    """Read a dataset; no image is opened.
 
-    A folder with one of CoOp's split files is read by that. A dataset of Hugging Face or
-    torchvision will do as well, and a Dataset is returned as it is.
+    Parameters
+    ----------
+    data : str, Path, Dataset, or a dataset of Hugging Face or torchvision
+        A folder with one sub-folder per class, or with `train` and `test` (or `val`) folders that
+        have those; a folder with one of CoOp's split files; or a CSV or JSONL file with the
+        columns path, label and, optionally, split.
+    strict : bool, default=False
+        Whether a file that is not an image is an error instead of a note.
+
+    Returns
+    -------
+    Dataset
+        The dataset; a `Dataset` is returned as it is.
+
+    Raises
+    ------
+    DataError
+        If there is no such file or folder, or its content is not a dataset.
     """
     if isinstance(data, Dataset):
         return data
@@ -64,15 +79,15 @@ def read_folder(path: Path, strict: bool = False) -> Dataset:
     check_class_names(class_folders)  # as written, so that a message shows what to rename
     skipped: list[Path] = []
     train_items = list(_items(train, class_folders, skipped))
-    filled = {item.label for item in train_items}
+    labels = {item.label for item in train_items}
     for label, name in enumerate(class_folders):
-        if label not in filled:
-            raise DataError(f"The class folder {train / name} is empty: it holds no image.")
+        if label not in labels:
+            raise DataError(f"The class folder {train / name} contains no image.")
     test_items: list[Item] = []
     if test is not None:
         unknown = [f.name for f in _folders(test) if f.name not in class_folders]
         if unknown:
-            raise DataError(f"{test / unknown[0]} has no counterpart in {train}.")
+            raise DataError(f"{test / unknown[0]} is not a class folder of {train}.")
         test_items = list(_items(test, class_folders, skipped))
     return Dataset(
         name=_readable(path.resolve().name) or "data",
@@ -84,14 +99,14 @@ def read_folder(path: Path, strict: bool = False) -> Dataset:
 
 
 def read_table(path: Path) -> Dataset:
-    """Returns the dataset of a CSV or JSONL file with path, label and, if wanted, split.
+    """Returns the dataset of a CSV or JSONL file with path, label and, optionally, split.
 
-    Relative paths start at the file's own folder; splits are train, and test or val.
+    Relative paths start at the file's own folder; a split is train, test or val.
     """
     rows = list(_csv_rows(path) if path.suffix.lower() == ".csv" else _jsonl_rows(path))
     if not rows:
         raise DataError(f"{path} is empty: it needs rows with path,label.")
-    names: dict[str, str] = {}  # as written -> as a prompt says it
+    names: dict[str, str] = {}  # as written in the file to as a prompt says it
     parts: dict[str, list[tuple[Path, str]]] = {"train": [], "test": []}
     for line, row in rows:
         missing = [column for column in ("path", "label") if not row.get(column)]
@@ -108,11 +123,11 @@ def read_table(path: Path) -> Dataset:
         )
     written = sorted(names)
     check_class_names(written)  # as written, so that a message shows what to rename
-    label_of = {name: position for position, name in enumerate(written)}
+    label_of = {name: label for label, name in enumerate(written)}
     train = tuple(Item(image, label_of[label]) for image, label in parts["train"])
-    without = set(range(len(written))) - {item.label for item in train}
-    if without:
-        raise DataError(f"{path}: class {written[min(without)]!r} has no training row.")
+    empty = set(range(len(written))) - {item.label for item in train}
+    if empty:
+        raise DataError(f"{path}: class {written[min(empty)]!r} has no training row.")
     return Dataset(
         name=_readable(path.stem),
         class_names=tuple(names[name] for name in written),
@@ -122,7 +137,7 @@ def read_table(path: Path) -> Dataset:
 
 
 def _readable(name: str) -> str:
-    # A file name may hold bytes that are no text; what is saved must be text.
+    # A file name may contain bytes that are not UTF-8; what is saved must be.
     return name.encode("utf-8", "replace").decode()
 
 
@@ -144,8 +159,8 @@ def _note_skipped(skipped: list[Path], strict: bool) -> tuple[str, ...]:
         return ()
     if strict:
         raise DataError(f"{skipped[0]} is not an image ({len(skipped)} such files in all).")
-    named = ", ".join(str(file) for file in skipped[:3]) + (", ..." if len(skipped) > 3 else "")
-    return (f"{len(skipped)} file(s) that are not images were skipped: {named}.",)
+    examples = ", ".join(str(file) for file in skipped[:3]) + (", ..." if len(skipped) > 3 else "")
+    return (f"{len(skipped)} file(s) that are not images were skipped: {examples}.",)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
@@ -171,11 +186,11 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-            raise DataError(f"{path}, line {number}: not JSON ({why}).") from None
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+            raise DataError(f"{path}, line {number}: not valid JSON ({reason}).") from None
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not an object with path and label.")
         for key in ("path", "label", "split"):
             if not isinstance(row.get(key), str | int | float | type(None)):
-                raise DataError(f"{path}, line {number}: {key} must be a text or a number.")
+                raise DataError(f"{path}, line {number}: {key} must be a string or a number.")
         yield number, {key: str(value) for key, value in row.items() if value is not None}

@@ -21,20 +21,41 @@ def scenes_dataset(
     test: int = PER_CLASS,
     style: str = "painted",
     progress: Callable[[], None] | None = None,
-    anew: bool = True,
+    redraw: bool = True,
     classes: Sequence[str] = CLASSES,
 ) -> Dataset:
-    """Returns the drawn scenes, drawn into `root` as train/<class>/ and test/<class>/.
+    """Draw the scenes into a folder, as train/<class>/ and test/<class>/.
 
-    The order of classes is the dataset's own: landscapes are the base half, landmarks and skies
-    the novel half. Unless drawn `anew`, images that are there are left as they are.
+    The order of the classes makes landscapes the base half, landmarks and skies the novel half.
+
+    Parameters
+    ----------
+    root : Path
+        The folder to draw into; it is created if necessary.
+    train : int, default=24
+        Training images per class.
+    test : int, default=24
+        Test images per class.
+    style : {"painted", "sketch", "pixel art", "night"}, default="painted"
+        How the scenes are drawn.
+    progress : callable, optional
+        Called without arguments after each image.
+    redraw : bool, default=True
+        Whether to draw images again that already exist.
+    classes : sequence of str, default=ipl_scenes.CLASSES
+        The classes to draw, in the order of their labels.
+
+    Returns
+    -------
+    Dataset
+        The images that were drawn.
     """
     parts: dict[str, list[Item]] = {"train": [], "test": []}
     for label, name in enumerate(classes):
         for index in range(train + test):
             part = "train" if index < train else "test"
             path = root / part / name / f"{index:03d}.png"
-            if anew or not path.is_file():
+            if redraw or not path.is_file():
                 png = BytesIO()
                 draw(name, index, style).save(png, "PNG")
                 write_bytes(path, png.getvalue())
@@ -44,6 +65,6 @@ def scenes_dataset(
     return Dataset("drawn scenes", tuple(classes), tuple(parts["train"]), tuple(parts["test"]))
 
 
-def kept_scenes() -> Dataset:
-    """Returns the drawn scenes in the cache's folder; what is missing there is drawn first."""
-    return replace(scenes_dataset(cache_folder() / "scenes", anew=False), name="scenes")
+def cached_scenes() -> Dataset:
+    """Returns the drawn scenes in the cache's folder, where missing images are drawn first."""
+    return replace(scenes_dataset(cache_folder() / "scenes", redraw=False), name="scenes")

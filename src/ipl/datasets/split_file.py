@@ -1,4 +1,4 @@
-"""CoOp's split files: {"train", "val", "test"} -> [path, label, class name]."""
+"""Readers of CoOp's split files: {"train", "val", "test"} to lists of [path, label, class name]."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from ipl.datasets.benchmarks import SPLITS_HOME, Benchmark
 from ipl.datasets.dataset import Dataset, Item, clean_class_name
-from ipl.datasets.text_files import read_text
 from ipl.support.errors import DataError
+from ipl.support.files import read_text
 
 SHAPE = "expected an object with train and test, each a list of [path, label, class name]"
 Row = tuple[str, int, str]
-# Folder names that a split file may have kept, as prompts say them.
+# Folder names that a split file may have instead of class names.
 REPAIRS = {
     "eurosat": {
         "AnnualCrop": "Annual Crop Land",
@@ -49,22 +49,24 @@ def read_split(
     repairs: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Dataset:
-    """Returns the dataset of a split file; its paths start at `images`, none is looked at.
+    """Returns the dataset of a split file, whose paths start at `images`; no image is opened.
 
-    A file for several domains holds such an object for each. The validation part is not used.
-    `repairs` are class names that a prompt says in other words.
+    A file for several domains contains such an object for each. The validation part is not used.
+    `repairs` maps class names of the file to those of a prompt.
     """
     try:
         split = json.loads(read_text(file, hint))
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        why = f"{error.msg}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise DataError(f"{file} is not JSON ({why or 'nested too deeply'}): {SHAPE}.") from None
+        reason = "nested too deeply"
+        if isinstance(error, json.JSONDecodeError):
+            reason = f"{error.msg}, line {error.lineno}"
+        raise DataError(f"{file} is not valid JSON ({reason}): {SHAPE}.") from None
     if domain is not None:
         if not isinstance(split, dict) or domain not in split:
-            known = ", ".join(split) if isinstance(split, dict) else "none"
-            raise DataError(f"{file} has no domain {domain!r}; it has {known}.")
+            domains = ", ".join(split) if isinstance(split, dict) else "none"
+            raise DataError(f"{file} has no domain {domain!r}; it has {domains}.")
         split = split[domain]
     parts = {part: _rows(file, split, part) for part in ("train", "test")}
     _check_paths(file, parts)
@@ -82,7 +84,7 @@ def read_split(
 
 
 def prompt_name(raw: str, repairs: Mapping[str, str] | None = None) -> str:
-    """Returns a published class name as a prompt says it: with blanks, and in ASCII."""
+    """Returns a published class name as a prompt says it: with blanks and without accents."""
     name = unicodedata.normalize("NFKD", (repairs or {}).get(raw, raw))
     plain = "".join(c for c in name if not unicodedata.combining(c))
     return clean_class_name(plain)
@@ -91,12 +93,12 @@ def prompt_name(raw: str, repairs: Mapping[str, str] | None = None) -> str:
 def _rows(file: Path, split: Any, part: str) -> list[Row]:
     if not isinstance(split, dict) or not isinstance(split.get(part), list):
         what = f"no list {part!r}" if isinstance(split, dict) else "no object"
-        raise DataError(f"{file} holds {what}: {SHAPE}.")
-    for number, row in enumerate(split[part]):
+        raise DataError(f"{file} contains {what}: {SHAPE}.")
+    for index, row in enumerate(split[part]):
         if not _is_row(row):
-            shown = json.dumps(row)
-            shown = shown if len(shown) <= 80 else shown[:80] + "..."
-            raise DataError(f"{file}: {part}[{number}] is {shown}: {SHAPE}.")
+            text = json.dumps(row)
+            text = text if len(text) <= 80 else text[:80] + "..."
+            raise DataError(f"{file}: {part}[{index}] is {text}: {SHAPE}.")
     if not split[part]:
         raise DataError(f"{file}: {part} is empty: {SHAPE}.")
     return [(path, label, name) for path, label, name in split[part]]
@@ -110,23 +112,23 @@ def _is_row(row: Any) -> bool:
 
 
 def _check_paths(file: Path, parts: Mapping[str, list[Row]]) -> None:
-    seen: dict[str, str] = {}
+    part_of: dict[str, str] = {}
     for part, rows in parts.items():
         for path, _, _ in rows:
-            if path in seen:
-                where = part if seen[path] == part else f"{seen[path]} and {part}"
-                raise DataError(f"{file} names {path} twice ({where}); each image may stand once.")
-            seen[path] = part
+            if path in part_of:
+                both = part if part_of[path] == part else f"{part_of[path]} and {part}"
+                raise DataError(f"{file} lists {path} twice ({both}); each image may occur once.")
+            part_of[path] = part
 
 
 def _names(file: Path, rows: list[Row]) -> list[str]:
-    """Returns the class names in order of label, having checked that labels count up from 0."""
+    """Returns the class names in the order of their labels, which must count up from 0."""
     names: dict[int, str] = {}
     for path, label, name in rows:
         if names.setdefault(label, name) != name:
             raise DataError(
-                f"{file}: label {label} is {names[label]!r} and, for {path}, {name!r}; "
-                "a label has one name."
+                f"{file}: label {label} is {names[label]!r} but, for {path}, {name!r}; "
+                "a label must have one name."
             )
     labels = sorted(names)
     for expected, label in enumerate(labels):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ipl._version import __version__
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.display.document import (
     Block,
     Document,

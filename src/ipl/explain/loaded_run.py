@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.shots import LabelledFeatures, draw_shots, encode_items
 from ipl.datasets.dataset import Dataset, Item

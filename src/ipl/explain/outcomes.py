@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.shots import LabelledFeatures, encode_items
 from ipl.backbone.zero_shot import ZERO_SHOT_TEMPLATE
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section, make_table

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ipl._version import __version__
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name
 from ipl.display.document import Block, Document, Paragraph, Section

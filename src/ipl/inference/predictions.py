@@ -80,7 +80,7 @@ def _predict(
     ranking: Ranking,
 ) -> list[Prediction]:
     seen = classifier.encode_images(batch)
-    rows = dict(zip(seen.kept, classify(seen.features).softmax(1).cpu().numpy(), strict=True))
+    rows = dict(zip(seen.indices, classify(seen.features).softmax(1).cpu().numpy(), strict=True))
     reasons = iter(seen.unreadable)
     predictions = []
     for index, source in enumerate(batch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ipl.backbone.clip import Enter
+from ipl.backbone.backbone import Enter
 
 
 def replace_rows(start: int, deep: Tensor) -> Enter:

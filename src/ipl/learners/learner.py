@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.clip import Backbone, Enter
+from ipl.backbone.backbone import Backbone, Enter
 from ipl.backbone.encode_images import ImageFeatures, Source, encode_files
 from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.batch import Batch

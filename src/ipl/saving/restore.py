@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.datasets.dataset import check_class_names
 from ipl.learners.learner import Learner

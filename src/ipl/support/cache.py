@@ -1,8 +1,8 @@
-"""Answers that cost time, kept on disk under hashes of what they were computed from.
+"""The disk cache: results stored under hashes of everything that they were computed from.
 
-An entry is the file `FOLDER/KIND/first two hex/KEY`: one line `ipl-cache 1 SHA-256 of the rest`,
-then safetensors with the facts as JSON in its metadata. A damaged entry is as good as none, and a
-folder that cannot be written costs a warning, never the work.
+An entry is the file `FOLDER/KIND/first two hex digits/KEY`: one line `ipl-cache 1 SHA-256 of the
+rest`, then safetensors with the facts as JSON in its metadata. A damaged entry counts as missing,
+and a folder that cannot be written causes a warning, never an error.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ LONGEST_HEADER = 100
 KEY = re.compile(r"[0-9a-f]{64}")
 PART = re.compile(r"[0-9a-f]{2}")
 LEFTOVER = re.compile(r"\.[0-9a-f]{40}\.[a-z0-9_]{8}")  # the temporary names of files.write_bytes
-# What reading an entry raises if its content is not what we wrote.
+# Exceptions from reading an entry whose content is not what was written.
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError, SafetensorError)
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What was kept under one key."""
+    """What is stored under one key."""
 
     arrays: dict[str, np.ndarray[Any, Any]]
     facts: dict[str, Any]  # JSON values
 
 
 class CacheListing(NamedTuple):
-    """One entry as a listing shows it."""
+    """One entry of a listing, without its arrays."""
 
     key: str
     path: Path
@@ -56,11 +56,11 @@ class CacheListing(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Returns the folder for all that is kept: $IPL_CACHE, $XDG_CACHE_HOME/ipl or ~/.cache/ipl."""
-    if given := os.environ.get("IPL_CACHE"):
-        return Path(os.path.expanduser(given))
+    """Returns the folder of the cache: $IPL_CACHE, $XDG_CACHE_HOME/ipl or ~/.cache/ipl."""
+    if folder := os.environ.get("IPL_CACHE"):
+        return Path(os.path.expanduser(folder))
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # the XDG specification says to ignore those
+    if not os.path.isabs(base):  # the XDG specification says to ignore relative paths
         base = os.path.expanduser("~/.cache")
     if not os.path.isabs(base):  # a user without a home
         return Path(tempfile.gettempdir()) / "ipl-cache"
@@ -68,12 +68,38 @@ def cache_folder() -> Path:
 
 
 def key_of(**parts: Any) -> str:
-    """Returns the SHA-256 in hex of named plain values, the same in whatever order they stand."""
+    """Hash named values to the key of an entry.
+
+    Parameters
+    ----------
+    **parts : JSON values
+        Everything that decides the result. Their order does not matter.
+
+    Returns
+    -------
+    str
+        A SHA-256 in hex.
+
+    Raises
+    ------
+    TypeError
+        If a value is not None, a string, a finite number, or a list or dict of such values.
+    """
     return hashlib.sha256(_json(parts).encode("ascii")).hexdigest()
 
 
 class Cache:
-    """Entries in one folder; nothing in it has to be there, and nothing is made before a `put`."""
+    """A folder of entries, each stored under a kind and a key.
+
+    The folder need not exist; it is created by the first `put`.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        The cache's folder; by default `cache_folder()`.
+    reporter : Reporter, optional
+        Shows warnings about damaged entries and a folder that cannot be written.
+    """
 
     def __init__(self, folder: Path | None = None, reporter: Reporter = SILENT) -> None:
         # Absolute, so that a change of the working folder does not move the cache.
@@ -82,7 +108,21 @@ class Cache:
         self._writing = True
 
     def get(self, kind: str, key: str) -> CacheEntry | None:
-        """Returns what was put under a key; None if nothing was, or if it is damaged."""
+        """Read an entry.
+
+        Parameters
+        ----------
+        kind : {"images", "words", "selections", "trainings"}
+            The kind of entry.
+        key : str
+            The key, as `key_of` returns it.
+
+        Returns
+        -------
+        CacheEntry or None
+            None if there is no entry, or if it is damaged. A damaged entry is removed, with a
+            warning.
+        """
         path = self._path(kind, key)
         try:
             with open(path, "rb") as file:
@@ -96,13 +136,13 @@ class Cache:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            if not os.path.lexists(path):  # it is the folder that cannot be entered
+            if not os.path.lexists(path):  # the folder is not accessible
                 return None
             reason = (error.strerror or str(error)).lower()
         except DAMAGE:
             reason = "it is damaged"
         _remove(path)
-        self.reporter.warn(f"Cannot use the cache entry {path}: {reason}; it is computed anew.")
+        self.reporter.warn(f"Cannot use the cache entry {path}: {reason}; it is computed again.")
         return None
 
     def put(
@@ -112,13 +152,27 @@ class Cache:
         arrays: Mapping[str, np.ndarray[Any, Any]],
         facts: Mapping[str, Any],
     ) -> None:
-        """Keeps arrays and facts under a key, in place of what was there."""
+        """Store an entry, replacing an existing one.
+
+        A folder that cannot be written causes one warning, and nothing more is stored.
+
+        Parameters
+        ----------
+        kind : {"images", "words", "selections", "trainings"}
+            The kind of entry.
+        key : str
+            The key, as `key_of` returns it.
+        arrays : mapping of str to numpy.ndarray
+            Arrays by name.
+        facts : mapping of str to JSON values
+            Small values beside the arrays.
+        """
         path = Path(self._path(kind, key))
         if not self._writing:
             return
         # safetensors reads memory as if it were contiguous
-        together = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        data = save(together, {"facts": _json(dict(facts))})
+        contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        data = save(contiguous, {"facts": _json(dict(facts))})
         head = b"ipl-cache %b %b\n" % (VERSION, hashlib.sha256(data).hexdigest().encode())
         try:
             try:
@@ -126,26 +180,26 @@ class Cache:
             except IplError as error:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
-                write_bytes(path, head + data)  # a `clear` took the folder away under us
+                write_bytes(path, head + data)  # another process cleared the cache
         except IplError as error:
             self._writing = False
             reason = str(getattr(error.__cause__, "strerror", None) or error).lower()
             self.reporter.warn(
                 f"The cache {self.folder} cannot be written ({reason}); "
-                "the work goes on, and nothing new is kept."
+                "the work continues, but no new results are stored."
             )
 
     def drop(self, kind: str, key: str) -> None:
-        """Removes what was put under a key, if anything was."""
+        """Removes the entry of a key, if there is one."""
         _remove(self._path(kind, key))
 
     def usage(self) -> dict[str, tuple[int, int]]:
-        """Returns the number of entries and their bytes, per kind."""
-        found = {}
+        """Returns the number of entries and their bytes, by kind."""
+        usage = {}
         for kind in KINDS:
             sizes = [size for _, size in self._files(kind)]
-            found[kind] = len(sizes), sum(sizes)
-        return found
+            usage[kind] = len(sizes), sum(sizes)
+        return usage
 
     def entries(self, kind: str) -> Iterator[CacheListing]:
         """Yields the entries of a kind in the order of their keys, without reading the arrays."""
@@ -153,66 +207,84 @@ class Cache:
             facts: dict[str, Any] = {}
             with suppress(OSError, *DAMAGE), open(path, "rb") as file:
                 if _header(file) is not None:
-                    facts = _facts(_first_bytes(file, size))
-            if os.path.lexists(path):  # another process may have cleared it meanwhile
+                    facts = _facts(_read_metadata(file, size))
+            if os.path.lexists(path):  # another process may have cleared it in the meantime
                 yield CacheListing(os.path.basename(path), Path(path), size, facts)
 
     def clear(self, kind: str | None = None) -> tuple[int, int]:
-        """Removes the entries of a kind, or of all; returns how many there were and their bytes.
+        """Remove the entries of one kind or of all, and leftovers of interrupted writes.
 
-        Leftovers of writes that were interrupted go with them; whatever else lies there stays.
+        Other files in the folder stay.
+
+        Parameters
+        ----------
+        kind : {"images", "words", "selections", "trainings"}, optional
+            The kind to remove; by default all.
+
+        Returns
+        -------
+        count : int
+            The number of entries removed.
+        size : int
+            Their size in bytes.
+
+        Raises
+        ------
+        IplError
+            If an entry cannot be removed.
         """
-        count, size, failed = 0, 0, []
-        for one in KINDS if kind is None else (kind,):
-            for path, bytes_ in list(self._files(one)):
+        count, total_size, failures = 0, 0, []
+        for cleared in KINDS if kind is None else (kind,):
+            for path, size in list(self._files(cleared)):
                 try:
                     os.unlink(path)
-                    count, size = count + 1, size + bytes_
+                    count, total_size = count + 1, total_size + size
                 except FileNotFoundError:
                     pass
                 except OSError as error:
-                    failed.append(f"{path}: {error.strerror or error}")
-            self._sweep(one)
-        if failed:
+                    failures.append(f"{path}: {error.strerror or error}")
+            self._remove_leftovers(cleared)
+        if failures:
             raise IplError(
-                f"Removed {count} cache entries; {len(failed)} could not be, such as {failed[0]}."
+                f"Removed {count} cache entries, but {len(failures)} could not be removed, such "
+                f"as {failures[0]}."
             )
-        return count, size
+        return count, total_size
 
     def _path(self, kind: str, key: str) -> str:
         _check_kind(kind)
         if not KEY.fullmatch(key):
-            raise ValueError(f"key is {key!r}; a SHA-256 in hex is needed, as key_of makes it.")
+            raise ValueError(f"key is {key!r}; it must be a SHA-256 in hex, as key_of returns it.")
         return f"{self.folder}{os.sep}{kind}{os.sep}{key[:2]}{os.sep}{key}"
 
     def _parts(self, kind: str) -> Iterator[str]:
-        """Yields the folders of a kind that hold entries, by the first two digits."""
+        """Yields the folders of a kind that contain entries, by their first two digits."""
         _check_kind(kind)
-        for found in _scan(self.folder / kind):
-            if PART.fullmatch(found.name) and found.is_dir(follow_symlinks=False):
-                yield found.path
+        for entry in _scan(self.folder / kind):
+            if PART.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                yield entry.path
 
     def _files(self, kind: str) -> Iterator[tuple[str, int]]:
-        """Yields path and size of the files that are named and placed like entries."""
+        """Yields path and size of the files whose name and folder are those of an entry."""
         for part in self._parts(kind):
-            for found in _scan(part):
-                if not KEY.fullmatch(found.name) or found.name[:2] != os.path.basename(part):
+            for entry in _scan(part):
+                if not KEY.fullmatch(entry.name) or entry.name[:2] != os.path.basename(part):
                     continue
                 try:
-                    status = found.stat(follow_symlinks=False)
-                except OSError:  # removed by another process meanwhile
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:  # removed by another process in the meantime
                     continue
                 if stat.S_ISREG(status.st_mode):
-                    yield found.path, status.st_size
+                    yield entry.path, status.st_size
 
-    def _sweep(self, kind: str) -> None:
-        """Removes leftovers of interrupted writes, and folders of ours that are empty."""
+    def _remove_leftovers(self, kind: str) -> None:
+        """Removes leftovers of interrupted writes, and folders of entries that are empty."""
         parts = list(self._parts(kind))
         for part in parts:
-            for found in _scan(part):
-                ours = LEFTOVER.fullmatch(found.name)
-                if ours and found.name[1:3] == os.path.basename(part) and found.is_file():
-                    _remove(found.path)
+            for entry in _scan(part):
+                leftover = LEFTOVER.fullmatch(entry.name)
+                if leftover and entry.name[1:3] == os.path.basename(part) and entry.is_file():
+                    _remove(entry.path)
             with suppress(OSError):
                 os.rmdir(part)
         if parts:
@@ -227,65 +299,65 @@ def _check_kind(kind: str) -> None:
 
 def _scan(folder: str | Path) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError:  # not there, not a folder, or not ours to look into
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:  # missing, not a folder, or not readable
         return []
 
 
 def _remove(path: str) -> None:
     with suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):
-            os.rmdir(path)  # an empty one only: we never make folders there
+            os.rmdir(path)  # only an empty one: the cache creates no folder there
         else:
             os.unlink(path)
 
 
 def _header(file: IO[bytes]) -> str | None:
-    """Returns the checksum in the first line; None if another version wrote the entry."""
+    """Returns the checksum in the first line; None if the entry has another version."""
     match = HEADER.fullmatch(file.readline(LONGEST_HEADER))
     if match is None:
         raise ValueError("wrong first line")
     return match[2].decode() if match[1] == VERSION else None
 
 
-def _first_bytes(file: IO[bytes], most: int) -> bytes:
-    """Returns the first part of a safetensors file, which holds the metadata."""
+def _read_metadata(file: IO[bytes], size: int) -> bytes:
+    """Returns the first part of a safetensors file of at most `size` bytes: its metadata."""
     length = file.read(8)
-    return length + file.read(min(int.from_bytes(length, "little"), most))
+    return length + file.read(min(int.from_bytes(length, "little"), size))
 
 
 def _facts(data: bytes) -> dict[str, Any]:
-    """Returns the facts in the metadata of safetensors, whose reader does not give them."""
+    """Returns the facts in the metadata of safetensors, which its reader does not return."""
     length = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + length])["__metadata__"]
-    facts = json.loads(metadata["facts"], parse_constant=_no_constant)
+    facts = json.loads(metadata["facts"], parse_constant=_refuse_constant)
     if not isinstance(facts, dict):
         raise ValueError("facts must be an object")
     return facts
 
 
 def _json(value: dict[str, Any]) -> str:
-    """Returns the one JSON text of plain values; raises TypeError for any others."""
-    _check_plain(value, "")
+    """Returns the one JSON text of JSON values; raises TypeError for any others."""
+    _check_json(value, "")
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _check_plain(value: Any, name: str) -> None:
-    # json.dumps would turn the key 1 into "1", so that two different values had one text.
+def _check_json(value: Any, name: str) -> None:
+    # json.dumps turns the key 1 into "1", so that two different values would have one text.
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"{name or 'the value'} has the key {key!r}; keys must be text.")
-            _check_plain(inner, f"{name}.{key}" if name else key)
+                raise TypeError(f"{name or 'the value'} has the key {key!r}; keys must be strings.")
+            _check_json(inner, f"{name}.{key}" if name else key)
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            _check_plain(inner, f"{name}[{index}]")
+            _check_json(inner, f"{name}[{index}]")
     elif isinstance(value, float) and not np.isfinite(value):
-        raise TypeError(f"{name} is {value}, which JSON cannot hold.")
+        raise TypeError(f"{name} is {value}, which JSON cannot represent.")
     elif value is not None and not isinstance(value, str | int | float):
-        raise TypeError(f"{name} is a {type(value).__name__}, which JSON cannot hold.")
+        raise TypeError(f"{name} is a {type(value).__name__}, which JSON cannot represent.")
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not valid JSON")

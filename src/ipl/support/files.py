@@ -1,4 +1,4 @@
-"""Writing without leaving halves behind: a temporary name first, then a rename."""
+"""Files written whole or not at all, under a temporary name first; and text files read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ipl.support.errors import IplError
+from ipl.support.errors import DataError, IplError
 
 
 def sha256_text(text: str) -> str:
@@ -20,9 +20,28 @@ def sha256_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
+def read_text(path: Path, hint: str = "") -> str:
+    """Returns a UTF-8 text; `hint` says where a missing file can be found.
+
+    Raises DataError if the file is missing or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"No such file: {path}{'; ' if hint else ''}{hint}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as UTF-8 text: {error}.") from None
+
+
+def read_lines(path: Path, hint: str = "") -> list[tuple[int, str]]:
+    """Returns the line number and the stripped text of every line that is not blank."""
+    lines = enumerate(read_text(path, hint).split("\n"), start=1)
+    return [(number, line.strip()) for number, line in lines if line.strip()]
+
+
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary file that takes the place of `path` when the block ends well."""
+    """Yields a temporary file that replaces `path` when the block ends without an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
@@ -31,7 +50,7 @@ def replace_file(path: Path) -> Iterator[Path]:
         raise _cannot_write(path, error) from error
     try:
         yield Path(name)
-        _open_to_umask(name)
+        _apply_umask(name)
         os.replace(name, path)
     except BaseException as error:
         with suppress(OSError):
@@ -59,28 +78,28 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def replace_folder(path: Path) -> Iterator[Path]:
-    """Yields a temporary folder that takes the place of `path` when the block ends well.
+    """Yields a temporary folder that replaces `path` when the block ends without an error.
 
-    What stood at `path` stays until the new folder is complete, and comes back if the swap fails.
-    A link stays a link: the folder it leads to is replaced.
+    An existing folder stays until the new one is complete, and is restored if the swap fails.
+    A link stays a link: the folder that it points to is replaced.
     """
     path = path.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
-        _open_to_umask(work, 0o777)
+        _apply_umask(work, 0o777)
     except OSError as error:
         raise _cannot_write(path, error) from error
     old = work.with_name(work.name + ".old")
     try:
         yield work
-        for file in work.rglob("*"):  # other libraries' files may be private too
-            _open_to_umask(file, 0o777 if file.is_dir() else 0o666)
+        for file in work.rglob("*"):  # other libraries also write private files
+            _apply_umask(file, 0o777 if file.is_dir() else 0o666)
         if path.exists():
             os.replace(path, old)
         os.replace(work, path)
     except BaseException as error:
-        with suppress(OSError):  # another process may have put its own there meanwhile
+        with suppress(OSError):  # another process may have created `path` in the meantime
             if old.exists() and not path.exists():
                 os.replace(old, path)
         if isinstance(error, OSError):
@@ -106,7 +125,7 @@ def check_writable(path: Path) -> None:
         raise IplError(f"Cannot write {path}: no permission to write in {parent}.")
 
 
-def check_file(path: Path) -> None:
+def check_file_writable(path: Path) -> None:
     """Raises IplError if no file can be written at `path`."""
     check_writable(path)
     if path.is_dir():
@@ -114,7 +133,7 @@ def check_file(path: Path) -> None:
 
 
 def is_folder(path: Path) -> bool:
-    """Returns whether a folder is there; a name that no system could have is not."""
+    """Returns whether `path` is a folder; False for a name that the system does not allow."""
     try:
         return path.is_dir()
     except OSError:
@@ -122,15 +141,15 @@ def is_folder(path: Path) -> bool:
 
 
 def path_exists(path: Path) -> bool:
-    """Returns whether anything is there; a name that no system could have is not."""
+    """Returns whether `path` exists; False for a name that the system does not allow."""
     try:
         return path.exists()
     except OSError:
         return False
 
 
-def _open_to_umask(path: str | Path, mode: int = 0o666) -> None:
-    # Temporary files are born private; a saved prompt should be as readable as any other file.
+def _apply_umask(path: str | Path, mode: int = 0o666) -> None:
+    # Temporary files are private; a saved prompt should be as readable as any other file.
     umask = os.umask(0)
     os.umask(umask)
     os.chmod(path, mode & ~umask)

@@ -1,4 +1,4 @@
-"""The Hugging Face hub: whether a name is meant for it, and whether it can be reached."""
+"""The Hugging Face hub: whether a name belongs to it, and whether it can be reached."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ ALLOWED = (
 
 
 def is_hub_name(name: str) -> bool:
-    """Returns whether a text has the form owner/name; a folder may have it as well."""
+    """Returns whether a text has the form owner/name, which a local folder can have too."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_on_hub(name: str) -> bool:
-    """Returns whether a text means owner/name on the hub: nothing of that name is here."""
+    """Returns whether a text is owner/name on the hub and no local file or folder."""
     return is_hub_name(name) and not path_exists(Path(name))
 
 
 def hub_reachable() -> bool:
-    """Returns whether the hub's name can be looked up, or a proxy is there to do so."""
-    # The hub's client retries for half a minute without network; one look at the name decides.
+    """Returns whether the hub's host name resolves, or a proxy is configured."""
+    # Without network the hub's client would retry for half a minute.
     if any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
         return True
     from huggingface_hub import constants

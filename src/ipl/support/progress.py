@@ -1,4 +1,4 @@
-"""Saying how far something long has come: a bar on a terminal, plain lines elsewhere."""
+"""Progress of long work: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,11 +15,24 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Reporter:
-    """Tells a person what is going on, on standard error; `quiet` tells nothing but warnings."""
+    """Shows messages and progress on standard error.
+
+    Parameters
+    ----------
+    quiet : bool, default=False
+        Whether to show warnings only.
+    console : rich.console.Console, optional
+        Where to write; by default standard error.
+
+    Attributes
+    ----------
+    warnings : list of str
+        All warnings so far.
+    """
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         self.quiet = quiet
-        self.warned: list[str] = []  # all warnings so far
+        self.warnings: list[str] = []
         self.console = console or Console(stderr=True, highlight=False)
 
     def __reduce__(self) -> tuple[type[Reporter], tuple[bool]]:
@@ -31,19 +44,41 @@ class Reporter:
             self.console.print(message, markup=False, soft_wrap=True)
 
     def warn(self, message: str) -> None:
-        """Shows one line that should not be missed, quiet or not."""
-        self.warned.append(message)
+        """Shows one line as a warning, even when quiet."""
+        self.warnings.append(message)
         self.console.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)
 
-    def tell(self, news: object) -> None:
-        """Takes in a word or an epoch as it comes; a terminal is told enough by the rest."""
-        del news
+    def record_event(self, event: object) -> None:
+        """Takes note of an event such as a chosen word or a finished epoch.
+
+        A terminal shows progress in other ways, so this reporter ignores events; subclasses that
+        show them elsewhere override this method.
+
+        Parameters
+        ----------
+        event : object
+            A `Selection` with the words so far, or an `EpochRecord`.
+        """
+        del event
 
     @contextmanager
     def task(self, title: str, total: int | None) -> Iterator[Advance]:
-        """Yields advance(steps, note) for a piece of work; a `total` of None is unknown."""
+        """Show the progress of one piece of work.
+
+        Parameters
+        ----------
+        title : str
+            What is being done.
+        total : int or None
+            The number of steps, None if it is unknown.
+
+        Yields
+        ------
+        callable
+            `advance(steps=1, note="")`, to be called after each step or several.
+        """
         if self.quiet:
-            yield _nothing
+            yield _ignore
         elif self.console.is_terminal:
             with self._bar(title, total) as advance:
                 yield advance
@@ -68,20 +103,20 @@ class Reporter:
             yield advance
 
     def _lines(self, title: str, total: int | None) -> Advance:
-        done, shown = 0, time.monotonic()
+        done, last_line = 0, time.monotonic()
 
         def advance(steps: int = 1, note: str = "") -> None:
-            nonlocal done, shown
+            nonlocal done, last_line
             done += steps
-            if time.monotonic() - shown >= SECONDS_BETWEEN_LINES or done == total:
-                shown = time.monotonic()
-                of = "" if total is None else f" of {total}"
-                self.say(f"{title}: {done}{of} {note}".rstrip())
+            if time.monotonic() - last_line >= SECONDS_BETWEEN_LINES or done == total:
+                last_line = time.monotonic()
+                of_total = "" if total is None else f" of {total}"
+                self.say(f"{title}: {done}{of_total} {note}".rstrip())
 
         return advance
 
 
-def _nothing(steps: int = 1, note: str = "") -> None:
+def _ignore(steps: int = 1, note: str = "") -> None:
     del steps, note
 
 

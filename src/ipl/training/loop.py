@@ -57,7 +57,7 @@ def train(
                 learner.place_word(arrivals[epoch])
         reporter.say(f"Resuming after epoch {len(epochs)} of {recipe.epochs}.")
         for done in epochs:
-            reporter.tell(done)
+            reporter.record_event(done)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
     with _threads(learner), reporter.task("Training", recipe.epochs) as advance:
@@ -83,7 +83,7 @@ def train(
                     TrainingState(tensors, tuple(epochs), time.perf_counter() - started)
                 )
                 advance(note=f"loss {mean:.3f}")
-                reporter.tell(epochs[-1])
+                reporter.record_event(epochs[-1])
         except NotFiniteError:
             checkpoint.remove()
             raise

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ipl._version import __version__
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.config import AUTO, FitConfig
 from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import Source, crop, encode_pixels, quiet_threads, to_device
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.images import UnreadableImageError

@@ -43,7 +43,7 @@ def greedy_search(
     if len(selection.steps) >= k:
         if k:
             reporter.say("The words were in the cache.")
-        reporter.tell(selection.first(k))
+        reporter.record_event(selection.first(k))
         return selection.first(k)
     if not search.resumable:
         selection, gains = selection.first(0), []
@@ -64,7 +64,7 @@ def greedy_search(
         gains.append(found)
         selection = replace(selection, steps=(*selection.steps, step))
         kept.write(selection, gains)
-        reporter.tell(selection)
+        reporter.record_event(selection)
     return selection
 
 

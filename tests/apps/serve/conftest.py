@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from ipl import Pool, PromptClassifier
 from ipl.apps.limits import Limits
 from ipl.apps.serve.app import create_app
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl_scenes import draw
 from tests.helpers.serving import to_bytes

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ipl import PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl_scenes import draw
 from tests.helpers.serving import as_json, sentence, to_bytes, upload
 

@@ -16,7 +16,7 @@ from PIL import ExifTags, Image
 
 from ipl.apps.limits import Refusal
 from ipl.apps.serve.decode import MOST_SCANS, check_header, read_image
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.datasets.images import open_image
 from tests.helpers.serving import to_bytes

@@ -9,7 +9,7 @@ import pytest
 
 from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.workbench import Workbench
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.words.pool import Pool
 from ipl_scenes import draw
 

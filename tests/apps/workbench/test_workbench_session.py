@@ -16,7 +16,7 @@ from ipl.apps.workbench.image_classes import ImageClasses, named
 from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.settings import WorkbenchSettings
 from ipl.apps.workbench.workbench import Workbench
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl.support.errors import ConfigError, DataError, IplError
 from tests.helpers.workbench import QUICK, learnt

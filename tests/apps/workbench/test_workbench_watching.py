@@ -14,7 +14,7 @@ from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.settings import WorkbenchSettings
 from ipl.apps.workbench.watcher import Cancelled, FitWatcher
 from ipl.apps.workbench.workbench import Workbench
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.support.errors import ConfigError
 from ipl.training.result import EpochRecord
 from tests.helpers.workbench import QUICK, learnt, wait_for
@@ -35,14 +35,14 @@ def test_a_watcher_knows_the_work_at_hand() -> None:
     watcher.say("a line")
     watcher.warn("take care")
     assert watcher.progress.said == "a line"
-    assert watcher.warned == ["take care"]
+    assert watcher.warnings == ["take care"]
     assert watcher.progress.number > before
 
 
 def test_a_training_that_starts_again_shows_its_own_epochs() -> None:
     watcher = FitWatcher()
     for epoch in (0, 1, 2, 0, 1):
-        watcher.tell(EpochRecord(epoch, 0.1, 5.0 - epoch, None))
+        watcher.record_event(EpochRecord(epoch, 0.1, 5.0 - epoch, None))
     assert [one.epoch for one in watcher.progress.epochs] == [0, 1]
 
 
@@ -53,7 +53,7 @@ def test_a_cancelled_watcher_raises_at_the_next_report() -> None:
         with pytest.raises(Cancelled):
             advance()
         with pytest.raises(Cancelled):
-            watcher.tell("news")
+            watcher.record_event("news")
     with pytest.raises(Cancelled), watcher.task("More", 1):
         raise AssertionError("the work went on")
 

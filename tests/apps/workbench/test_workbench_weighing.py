@@ -8,7 +8,7 @@ from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.settings import WorkbenchSettings
 from ipl.apps.workbench.word_gain import WordGain, clean_word
 from ipl.apps.workbench.workbench import Workbench
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.support.errors import DataError
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool

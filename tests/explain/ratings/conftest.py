@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.readers import read_dataset
 from ipl.words.pool import Pool

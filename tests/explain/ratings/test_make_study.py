@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Item
 from ipl.datasets.readers import read_dataset

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from ipl import Dataset, Pool, PromptClassifier
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl_scenes import draw
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")

@@ -108,7 +108,7 @@ class Session:
 
     def use_scenes(self) -> None:
         """Takes some of the drawn scenes, in place of all other images."""
-        self._take(scenes_dataset(cache_folder() / "scenes", anew=False, classes=SCENES))
+        self._take(scenes_dataset(cache_folder() / "scenes", redraw=False, classes=SCENES))
 
     def _take(self, dataset: Dataset) -> None:
         with self._lock:
@@ -155,7 +155,7 @@ class Session:
                 with self._lock:
                     assert self.fit is not None
                     self.classifier = made
-                    self.learnt = SessionPrompt(image_classes, tuple(self.fit.watcher.warned))
+                    self.learnt = SessionPrompt(image_classes, tuple(self.fit.watcher.warnings))
 
             self.fit = FitThread(classifier, dataset, bench.turns, done)
             return self.fit

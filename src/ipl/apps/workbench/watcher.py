@@ -64,14 +64,14 @@ class FitWatcher(Reporter):
 
     def warn(self, message: str) -> None:
         """Keeps the warning; it is shown on the page and not in the terminal."""
-        self.warned.append(message)
+        self.warnings.append(message)
 
-    def tell(self, news: object) -> None:
+    def record_event(self, event: object) -> None:
         """Takes in the words so far, or an epoch."""
-        if isinstance(news, Selection):
-            self._change(selection=news)
-        elif isinstance(news, EpochRecord):  # a training that starts again tells its first again
-            self._change(epochs=(*self._progress.epochs[: news.epoch], news))
+        if isinstance(event, Selection):
+            self._change(selection=event)
+        elif isinstance(event, EpochRecord):  # training that starts again repeats its first epochs
+            self._change(epochs=(*self._progress.epochs[: event.epoch], event))
         self.check()
 
     @contextmanager

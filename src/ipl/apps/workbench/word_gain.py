@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.shots import LabelledFeatures
 from ipl.explain.loaded_run import SAME_LOSS
 from ipl.support.errors import DataError, closest

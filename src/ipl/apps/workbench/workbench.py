@@ -14,7 +14,7 @@ from ipl.apps.limits import Limits
 from ipl.apps.workbench.fit_thread import FitQueue
 from ipl.apps.workbench.image_classes import ImageClasses
 from ipl.apps.workbench.session import Session
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.support.errors import DataError
 from ipl.words.pool import Pool

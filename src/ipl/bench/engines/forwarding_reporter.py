@@ -24,7 +24,7 @@ class ForwardingReporter(Reporter):
 
     def warn(self, message: str) -> None:
         """Keeps the warning."""
-        self.warned.append(message)
+        self.warnings.append(message)
 
     @contextmanager
     def task(self, title: str, total: int | None) -> Iterator[Advance]:

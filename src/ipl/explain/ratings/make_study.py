@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import UnreadableImageError, small_jpeg
 from ipl.explain.baseline import Baseline, baseline_config, read_baseline, train_baseline

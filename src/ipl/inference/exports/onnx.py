@@ -39,7 +39,7 @@ class _Network(nn.Module):
         super().__init__()
         self.texts: Tensor
         self.learner = classifier.learner_
-        self.clip = self.learner.backbone.clip  # registered, so that its weights have names
+        self.clip = self.learner.backbone.model  # registered, so that its weights have names
         with torch.no_grad():
             self.register_buffer("texts", self.learner.text_features())
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import quiet_transformers
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.classifier import PromptClassifier
@@ -62,7 +62,7 @@ def export_transformers(classifier: PromptClassifier, folder: Path) -> dict[str,
             f"{learner.name} cannot be exported as {what}: its vectors enter deeper layers, which "
             "no token can."
         )
-    if learner.backbone.clip.config.model_type != "clip":
+    if learner.backbone.model.config.model_type != "clip":
         raise ConfigError(
             f"{learner.backbone.name} cannot be exported as {what}: only a CLIP takes new tokens "
             "as they are, and this is no CLIP."
@@ -125,13 +125,13 @@ def _extended(backbone: Backbone, soft: Tensor, new: list[int]) -> Any:
     """Returns a CLIP in fp32 with rows for the new tokens, which are the last of its vocabulary."""
     from transformers import CLIPModel
 
-    config = copy.deepcopy(backbone.clip.config)
+    config = copy.deepcopy(backbone.model.config)
     rows = "text_model.embeddings.token_embedding.weight"
     # Old configs say 2, and the highest token is then taken for the end, which ours would be.
     config.text_config.eos_token_id = backbone.eos
     config.text_config.vocab_size = max(new) + 1
     config.dtype = torch.float32
-    state = {name: value.float().cpu() for name, value in backbone.clip.state_dict().items()}
+    state = {name: value.float().cpu() for name, value in backbone.model.state_dict().items()}
     known = state[rows]
     table = torch.zeros(max(new) + 1, known.shape[1])
     table[: len(known)] = known[: len(table)]

@@ -1,4 +1,4 @@
-"""The text tower as plain matrices against `transformers`' own CLIP, and the cache that grows."""
+"""The text tower and the prefix cache against `transformers`' own CLIP."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from torch import Tensor
 from transformers import CLIPConfig, CLIPModel
 
 from ipl.backbone import prefix_cache as prefix_module
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import PrefixCache
 from ipl.backbone.text_tower import TextTower
 from ipl.support.errors import BackboneError, ConfigError
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 NAMES = ["cat", "starry night", "siamese cat with a very long name", "ox"]
 WORDS = ["furry", "blue", "adopt", "visit", "social", "phone", "title"]
 
@@ -40,7 +42,7 @@ def tiny(pocket: Backbone, act: str, layers: int = 3, heads: int = 4) -> Backbon
                 parameter.uniform_(0.3, 2.0)
             else:
                 parameter.mul_(3)  # so that attention is not uniform
-    return Backbone(f"tiny {act}", clip, pocket.tokenizer, pocket.preprocessing)
+    return ClipBackbone(f"tiny {act}", clip, pocket.tokenizer, pocket.preprocessing)
 
 
 @pytest.fixture(scope="module", params=["pocket", "quick_gelu", "gelu", "one layer", "bf16"])
@@ -57,7 +59,7 @@ def backbone(request: pytest.FixtureRequest, pocket: Backbone) -> Backbone:
 @pytest.fixture(scope="module")
 def library(backbone: Backbone) -> CLIPModel:
     """Returns the same weights as the library runs them, in fp64."""
-    clip = copy.deepcopy(backbone.clip).double()
+    clip = copy.deepcopy(backbone.model).double()
     rows = clip.text_model.embeddings.token_embedding
     rows.weight.copy_(backbone.embed(range(rows.num_embeddings)))  # never rounded to half
     return clip
@@ -103,7 +105,7 @@ def test_keys_and_values_are_the_librarys(backbone: Backbone, library: CLIPModel
     library.text_model(input_ids=torch.cat([ids, torch.full((2, 1), backbone.eos)], 1))
     for hook in hooks:
         hook.remove()
-    keys, values = TextTower(backbone.clip, torch.float32).keys_and_values(embeddings.float())
+    keys, values = TextTower(backbone.model, torch.float32).keys_and_values(embeddings.float())
     assert len(keys) == len(values) == len(library.text_model.encoder.layers)
     for ours, expected in zip(
         [one for pair in zip(keys, values, strict=True) for one in pair], seen, strict=True

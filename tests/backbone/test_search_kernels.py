@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, layer_norm, normalize
 
-from ipl.backbone.clip import Backbone
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
-from ipl.backbone.prefix_cache import PrefixCache, _Run
+from ipl.backbone.prefix_cache import PrefixCache, _CandidatePass
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
@@ -45,9 +45,11 @@ def randn(*shape: int, dtype: torch.dtype, seed: int = 0, size: float = 1.0) -> 
     return values.to(DEVICE, dtype)
 
 
+# Widths that are and are not powers of two; rows that do and do not fill the last program.
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
-@pytest.mark.parametrize("width", [16, 48, 192, 512, 768, 1000])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 2, 3), (15, 2, 7), (65, 1, 1), (64, 4, 2)])
+@pytest.mark.parametrize(
+    ("shape", "width"), [((1, 1, 1), 16), ((15, 2, 7), 48), ((64, 4, 2), 512), ((65, 1, 1), 1000)]
+)
 def test_norm(kernels: ModuleType, shape: tuple[int, ...], width: int, dtype: torch.dtype) -> None:
     hidden, offset = randn(*shape, width, dtype=dtype), randn(width, dtype=dtype, seed=1, size=3.0)
     before = hidden.clone()
@@ -117,9 +119,12 @@ def assert_attention(
     torch.testing.assert_close(ours.cpu().double(), expected, atol=scale, rtol=0)
 
 
+# Counts around the two block sizes, 16 and 64; all rows or only the last one ask.
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 63, 64, 65, 130])
-@pytest.mark.parametrize(("own", "asking"), [(1, 1), (2, 2), (2, 1), (3, 3), (4, 4), (4, 1)])
+@pytest.mark.parametrize(
+    ("count", "own", "asking"),
+    [(1, 1, 1), (15, 2, 2), (16, 2, 1), (17, 3, 3), (63, 4, 1), (64, 4, 4), (130, 2, 2)],
+)
 def test_attention_of_odd_numbers_of_candidates(
     kernels: ModuleType, count: int, own: int, asking: int, dtype: torch.dtype
 ) -> None:
@@ -127,8 +132,10 @@ def test_attention_of_odd_numbers_of_candidates(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-@pytest.mark.parametrize("lengths", [[1], [1, 2], [15, 16, 17], [40, 1, 33], [32], [31, 40, 5]])
-@pytest.mark.parametrize(("heads", "head"), [(1, 16), (2, 64), (8, 32), (3, 128)])
+@pytest.mark.parametrize(
+    ("lengths", "heads", "head"),
+    [([1], 1, 16), ([15, 16, 17], 2, 64), ([40, 1, 33], 8, 32), ([32], 3, 128)],
+)
 def test_attention_of_any_prefix_and_heads(
     kernels: ModuleType, heads: int, head: int, lengths: list[int], dtype: torch.dtype
 ) -> None:
@@ -152,7 +159,7 @@ def test_which_heads_fit(kernels: ModuleType) -> None:
 
 def run(cache: PrefixCache, ids: Tensor, dtype: torch.dtype, fused: bool) -> Tensor:
     """Returns features (candidates, prompts, dim) with the kernels or by torch alone."""
-    one = _Run(cache, dtype)
+    one = _CandidatePass(cache, dtype)
     if not fused:
         one.kernels = None
     assert (one.kernels is not None) == fused
@@ -160,8 +167,9 @@ def run(cache: PrefixCache, ids: Tensor, dtype: torch.dtype, fused: bool) -> Ten
         return one.features(ids).float()
 
 
-@pytest.mark.parametrize("tail", ["", ", in a photo."])
-@pytest.mark.parametrize("count", [1, 15, 64, 65, 130])
+@pytest.mark.parametrize(
+    ("count", "tail"), [(1, ""), (64, ", in a photo."), (65, ""), (130, ", in a photo.")]
+)
 def test_the_fused_sweep_is_as_good_as_torchs(
     kernels: ModuleType, cuda: Backbone, count: int, tail: str
 ) -> None:
@@ -184,7 +192,7 @@ def test_fp32_never_goes_through_the_kernels(cuda: Backbone, pocket: Backbone) -
         PrefixCache(one, [[one.sos, *one.tokenize(f"a {name},")] for name in NAMES])
         for one in (cuda, pocket)
     ]
-    assert _Run(caches[0], torch.float32).kernels is None
+    assert _CandidatePass(caches[0], torch.float32).kernels is None
     ids = [cuda.tokenize(word)[0] for word in WORDS[:65]]
     here, there = (torch.cat(list(cache.features(ids))).cpu() for cache in caches)
     size = there.abs().max().item()

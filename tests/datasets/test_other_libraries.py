@@ -97,8 +97,8 @@ def _without(column: str, **others: Any) -> HuggingFace:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (_without("image"), "has no Image among id, label; it needs one .*cast_column"),
-        (_without("label", label=Value()), "no ClassLabel among .*class_encode_column"),
+        (_without("image"), "has no Image column among id, label; it needs one .*cast_column"),
+        (_without("label", label=Value()), "no ClassLabel column among .*class_encode_column"),
         (_without("id", mask=HfImage()), "2 Image columns .image, mask"),
         (HuggingFace([0, -1]), r"pets train\[1\] has the label -1; allowed are 0 to 1"),
         (HuggingFace([0, None]), r"pets train\[1\] has the label None"),
@@ -106,9 +106,9 @@ def _without(column: str, **others: Any) -> HuggingFace:
         ({}, "has the parts none"),
         (
             {"train": HuggingFace([0, 1]), "test": HuggingFace([0], ("cat", "cow"))},
-            "other classes, first: 'big dog'",
+            "different classes, first: 'big dog'",
         ),
-        (iter([]), "no length and no numbered items; load it whole"),
+        (iter([]), "no length or cannot be indexed; load it as a whole"),
         (HuggingFace([0, 1], ("cat", "Cat")), "read the same"),
         (3, "train is int, which has no length"),
         ([1, 2], "train is list, which has no list of classes"),
@@ -161,7 +161,7 @@ def test_names_that_are_tuples_are_a_published_list() -> None:
 
 def test_what_is_no_image_is_named() -> None:
     dataset = read_dataset(Torchvision([[1.0], [2.0]], classes=["a", "b"], targets=[0, 1]))
-    with pytest.raises(UnreadableImageError, match=r"train\[0\]: a list, not an image; its data"):
+    with pytest.raises(UnreadableImageError, match=r"train\[0\]: a list, not an image; the"):
         open_image(dataset.train[0].path)
 
 

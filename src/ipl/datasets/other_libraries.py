@@ -1,7 +1,7 @@
-"""Datasets of other libraries: a Hugging Face `datasets` object or a torchvision one.
+"""Readers of other libraries' datasets: Hugging Face `datasets` and torchvision.
 
-They are known by what they offer; neither library is imported. No image is taken out before it
-is asked for.
+They are recognised by their attributes, so neither library is imported. Images are loaded when
+they are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEST_PARTS = ("test", "validation", "val")
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of a dataset, as another library holds it."""
+    """The training or test part of another library's dataset."""
 
     class_names: tuple[str, ...]
     items: tuple[Item, ...]
@@ -29,12 +29,12 @@ class _Part:
 
 
 def read_object(data: Any) -> Dataset:
-    """Returns the dataset of an object, or of a mapping with train and, if wanted, test."""
+    """Returns the dataset of an object, or of a mapping with train and, optionally, test."""
     name, parts = _name(data), {"train": data}
     if isinstance(data, Mapping):
         if "train" not in data:
-            has = ", ".join(map(str, data)) or "none"
-            raise DataError(f"{name} has the parts {has}; it needs train, and test if wanted.")
+            names = ", ".join(map(str, data)) or "none"
+            raise DataError(f"{name} has the parts {names}; it needs train, and may have test.")
         test = next((part for part in TEST_PARTS if part in data), None)
         parts = {part: data[part] for part in ("train", test) if part}
         name = _name(data["train"])
@@ -42,8 +42,10 @@ def read_object(data: Any) -> Dataset:
     train, tests = read.pop("train"), list(read.values())
     for other in tests:
         if other.class_names != train.class_names:
-            strange = sorted({*other.class_names} ^ {*train.class_names}) or other.class_names
-            raise DataError(f"{name}: train and test have other classes, first: {strange[0]!r}.")
+            unknown = sorted({*other.class_names} ^ {*train.class_names}) or other.class_names
+            raise DataError(
+                f"{name}: train and test have different classes, first: {unknown[0]!r}."
+            )
     items = tests[0].items if tests else ()
     return Dataset(name, train.class_names, train.items, items, alike=train.alike)
 
@@ -51,30 +53,30 @@ def read_object(data: Any) -> Dataset:
 def _read(data: Any, name: str) -> _Part:
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise DataError(
-            f"{name} is {type(data).__name__}, which has no length and no numbered items; load it "
-            "whole, not as a stream."
+            f"{name} is {type(data).__name__}, which has no length or cannot be indexed; load it "
+            "as a whole, not as a stream."
         )
     if isinstance(getattr(data, "features", None), Mapping):
         return _read_hugging_face(data, name)
     if hasattr(data, "dataset") and hasattr(data, "indices"):  # torch.utils.data.Subset
         whole = _read(data.dataset, name)
-        some = tuple(whole.items[index] for index in data.indices)
-        return _Part(whole.class_names, some, whole.alike)
+        items = tuple(whole.items[index] for index in data.indices)
+        return _Part(whole.class_names, items, whole.alike)
     return _read_torchvision(data, name)
 
 
 def _read_hugging_face(data: Any, name: str) -> _Part:
     images = [key for key, kind in data.features.items() if type(kind).__name__ == "Image"]
     labels = [key for key, kind in data.features.items() if hasattr(kind, "names")]
-    for found, what, how in (
+    for columns, what, method in (
         (images, "Image", "cast_column"),
         (labels, "ClassLabel", "class_encode_column"),
     ):
-        if len(found) != 1:
-            has = f"{len(found)} {what} columns ({', '.join(found)})" if found else f"no {what}"
+        if len(columns) != 1:
+            count = f"{len(columns)} {what} columns ({', '.join(columns)})"
             raise DataError(
-                f"{name} has {has} among {', '.join(data.features)}; it needs one "
-                f"(select_columns and {how} help)."
+                f"{name} has {count if columns else f'no {what} column'} among "
+                f"{', '.join(data.features)}; it needs one (see select_columns and {method})."
             )
     image, label = images[0], labels[0]
     sources = _images(name, len(data), lambda index: data[index][image])
@@ -85,8 +87,8 @@ def _read_torchvision(data: Any, name: str) -> _Part:
     classes = next((getattr(data, n) for n in ("classes", "categories") if hasattr(data, n)), None)
     if not isinstance(classes, Sequence) or isinstance(classes, str):
         raise DataError(
-            f"{name} is {type(data).__name__}, which has no list of classes; a dataset of "
-            "torchvision or Hugging Face, a folder or a CSV file will do."
+            f"{name} is {type(data).__name__}, which has no list of classes; give a dataset of "
+            "torchvision or Hugging Face, a folder or a CSV file."
         )
     for field in ("samples", "imgs", "_samples"):
         if rows := getattr(data, field, None):
@@ -103,14 +105,14 @@ def _read_torchvision(data: Any, name: str) -> _Part:
 
 
 def _images(name: str, count: int, take: Callable[[int], Any]) -> list[ImageSource]:
-    lock = Lock()  # images are opened in threads, which not every dataset can bear
+    lock = Lock()  # images are opened in threads, which not every dataset supports
 
     def source(index: int) -> ImageSource:
-        def taken() -> Any:
+        def take_locked() -> Any:
             with lock:
                 return take(index)
 
-        return ImageSource(f"{name}[{index}]", taken)
+        return ImageSource(f"{name}[{index}]", take_locked)
 
     return [source(index) for index in range(count)]
 
@@ -118,7 +120,7 @@ def _images(name: str, count: int, take: Callable[[int], Any]) -> list[ImageSour
 def _part(
     name: str, classes: Sequence[Any], sources: Iterable[Path | ImageSource], labels: Iterable[Any]
 ) -> _Part:
-    # torchvision's ImageNet has tuples of names, of which two begin alike.
+    # torchvision's ImageNet has tuples of names, two of which start with the same name.
     alike = any(isinstance(c, tuple) for c in classes)
     names = tuple(clean_class_name(str(c[0] if isinstance(c, tuple) else c)) for c in classes)
     items = []

@@ -1,0 +1,460 @@
+"""The interface to one frozen vision-language model: tokens, features, where prompts enter.
+
+`ClipBackbone` and `SiglipBackbone` implement it; `load_backbone` chooses between them. Learners,
+the word search, prompts and inference know this class alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch.utils.checkpoint import checkpoint
+
+from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.text_tower import TextTower
+from ipl.support.errors import BackboneError, ConfigError, DataError
+
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+# Bytes of activations kept for gradients; beyond it, chunks run again in the backward pass.
+ACTIVATION_BYTES = 4 << 30
+# Called before each layer with (layer index, hidden states); returns the states to continue with.
+Enter = Callable[[int, Tensor], Tensor]
+_EncodeChunk = Callable[[Tensor, Tensor, int], Tensor]  # (embeddings, eos, groups) to features
+
+
+class Backbone(ABC):
+    """Both towers of one model, frozen, with its tokenizer and image transform.
+
+    Features leave as fp32 and unnormalised, whatever precision the towers compute in.
+
+    Parameters
+    ----------
+    name : str
+        The name or folder that the model was loaded from.
+    model : transformers.PreTrainedModel
+        The model with both towers. It is frozen and moved to the device.
+    tokenizer : transformers.PreTrainedTokenizerBase
+        The model's tokenizer.
+    preprocessing : Preprocessing
+        The model's image transform.
+    device : torch.device or str, default="cpu"
+        Where the towers run.
+    precision : {"fp32", "bf16", "fp16"}, default="fp32"
+        Precision of the weights. A CPU computes in fp32 with the rounded weights.
+
+    Attributes
+    ----------
+    causal : bool
+        Whether a row of the text tower sees only itself and the rows before it.
+    dtype : torch.dtype
+        The precision in which the towers compute.
+    logit_scale : float
+        The factor 1/tau of the cosine in `logits`.
+    weights_sha256 : str
+        A hash of all weights, the same for every precision and device.
+    """
+
+    causal: bool
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        preprocessing: Preprocessing,
+        device: torch.device | str = "cpu",
+        precision: str = "fp32",
+    ) -> None:
+        check_precision(precision)
+        self.name = name
+        self.tokenizer = tokenizer
+        self.preprocessing = preprocessing
+        self.device = torch.device(device)
+        self.precision = precision
+        dtype = PRECISIONS[precision]
+        # Half precision is slow on a CPU, and crashes virtual machines that announce AMX without
+        # having it: there, weights are rounded to half and computed with in fp32.
+        self.dtype = dtype if self.device.type != "cpu" else torch.float32
+        self.weights_sha256 = hash_weights(model)  # before the cast: one hash for every precision
+        # Token embeddings stay fp32, because the prompts that are made of them do.
+        self._token_embeddings = model.text_model.embeddings.token_embedding.weight.detach().float()
+        self._token_embeddings = self._token_embeddings.to(self.device)
+        self.logit_scale = float(model.logit_scale.detach().exp())
+        self.model = model.eval().requires_grad_(False).to(dtype).to(self.device, self.dtype)
+        self._word_tokens: dict[str, int] = {}
+
+    # -- dimensions, read from the model --------------------------------------------------------
+
+    @property
+    def text_width(self) -> int:
+        """Returns the width of the text tower."""
+        return int(self.model.config.text_config.hidden_size)
+
+    @property
+    def image_width(self) -> int:
+        """Returns the width of the image tower."""
+        return int(self.model.config.vision_config.hidden_size)
+
+    @property
+    @abstractmethod
+    def feature_dim(self) -> int:
+        """Returns the dimension of the space that both towers share."""
+
+    @property
+    def positions(self) -> int:
+        """Returns the number of tokens that a text may have, special tokens included."""
+        return int(self.model.config.text_config.max_position_embeddings)
+
+    @property
+    def text_layers(self) -> Any:
+        """Returns the layers of the text tower."""
+        return self.model.text_model.encoder.layers
+
+    @property
+    def image_layers(self) -> Any:
+        """Returns the layers of the image tower."""
+        return self.model.vision_model.encoder.layers
+
+    # -- identity -------------------------------------------------------------------------------
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Returns a SHA-256 of everything but the device that decides a feature, for cache keys."""
+        config = self.model.config.to_dict()
+        names = ("text_config", "vision_config", "projection_dim")
+        towers = {name: config.get(name) for name in names}
+        for tower in towers.values():  # where it was loaded from, and by which version, is no part
+            if isinstance(tower, dict):
+                for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+                    tower.pop(key, None)
+        parts = [self.weights_sha256, self.precision, self.preprocessing.as_dict(), towers]
+        parts.append(self.tokenizer.get_vocab())
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    # -- tokens ---------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def opening(self) -> tuple[int, ...]:
+        """Returns the token ids that stand before every text; empty if there are none."""
+
+    @cached_property
+    def eos(self) -> int:
+        """Returns the id of the token that ends a text."""
+        return int(self.tokenizer.eos_token_id)
+
+    def tokenize(self, text: str) -> list[int]:
+        """Tokenize a text, without the special tokens around it.
+
+        Parameters
+        ----------
+        text : str
+            Any text that the tokenizer can read.
+
+        Returns
+        -------
+        list of int
+            Token ids.
+
+        Raises
+        ------
+        DataError
+            If the text contains a special token or a character unknown to the tokenizer.
+        """
+        ids = list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        # An unknown character becomes CLIP's EOS token, which would end the prompt right there.
+        if not {self.eos, *self.opening}.isdisjoint(ids):
+            raise DataError(
+                f"{text!r} contains a special token or a character that {self.name} cannot read."
+            )
+        return ids
+
+    def tokenize_words(self, words: Sequence[str]) -> list[int]:
+        """Tokenize words that are one token each; the ids are remembered.
+
+        Parameters
+        ----------
+        words : sequence of str
+            Candidate words.
+
+        Returns
+        -------
+        list of int
+            One token id per word.
+
+        Raises
+        ------
+        ConfigError
+            If a word is more than one token, or a special one.
+        """
+        new = [word for word in words if word not in self._word_tokens]
+        if new:
+            token_lists = self.tokenizer(new, add_special_tokens=False)["input_ids"]
+            for word, ids in zip(new, token_lists, strict=True):
+                if len(ids) != 1 or ids[0] in (self.eos, *self.opening):
+                    raise ConfigError(
+                        f"{word!r} is {len(ids)} tokens of {self.name}, or a special one; a "
+                        "candidate must be exactly one ordinary token."
+                    )
+                self._word_tokens[word] = int(ids[0])
+        return [self._word_tokens[word] for word in words]
+
+    def embed(self, ids: Sequence[int] | Tensor) -> Tensor:
+        """Look up token embeddings, without positions.
+
+        Parameters
+        ----------
+        ids : sequence of int or Tensor
+            Token ids of any shape.
+
+        Returns
+        -------
+        Tensor
+            Embeddings in fp32, of the shape of `ids` and the text width.
+        """
+        indices = torch.as_tensor(ids, dtype=torch.long, device=self.device)
+        embeddings: Tensor = self._token_embeddings[indices]
+        return embeddings
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def encode_text(
+        self,
+        embeddings: Tensor,
+        eos: Tensor,
+        enter: Enter | None = None,
+        shared: int = 0,
+        groups: int = 1,
+    ) -> Tensor:
+        """Encode prompts that are given as token embeddings.
+
+        Gradients flow to the embeddings. If the activations for them would not fit in memory, the
+        prompts are run in chunks, each a second time in the backward pass.
+
+        Parameters
+        ----------
+        embeddings : Tensor of shape (prompts, tokens, width)
+            Token embeddings, from the opening tokens to EOS; the rows after EOS are padding and
+            do not change the result.
+        eos : Tensor of shape (prompts,)
+            The row of each prompt's EOS token.
+        enter : callable, optional
+            Called as `enter(layer, hidden)` before each layer; what it returns takes the place of
+            the hidden states. With `shared`, it gets the shared rows alone.
+        shared : int, default=0
+            How many first rows are the same in every prompt of a group. A causal tower runs them
+            once per group.
+        groups : int, default=1
+            How many groups of equal size the prompts form, one after the other.
+
+        Returns
+        -------
+        Tensor of shape (prompts, feature_dim)
+            Features in fp32, not normalised.
+
+        Raises
+        ------
+        BackboneError
+            If a prompt is longer than `positions`.
+        """
+        if not self.causal:
+            shared = 0
+
+        def encode(chunk: Tensor, chunk_eos: Tensor, chunk_groups: int) -> Tensor:
+            return self._encode_prompts(chunk, chunk_eos, enter, shared, chunk_groups)
+
+        text = self.model.config.text_config
+        row_activations = 8 * text.hidden_size + text.intermediate_size  # numbers per layer
+        tokens = embeddings.shape[1] - shared if self.causal else self.positions
+        prompt_bytes = tokens * row_activations * len(self.text_layers) * self.dtype.itemsize
+        return _encode_in_chunks(encode, embeddings, eos, groups, prompt_bytes)
+
+    @abstractmethod
+    def _encode_prompts(
+        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+    ) -> Tensor:
+        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Encode plain strings, without gradients.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            One or more texts.
+
+        Returns
+        -------
+        Tensor of shape (texts, feature_dim)
+            Features in fp32, not normalised.
+
+        Raises
+        ------
+        BackboneError
+            If a text is longer than `positions`.
+        DataError
+            If a text contains a special token or a character unknown to the tokenizer.
+        """
+        ids = [[*self.opening, *self.tokenize(text), self.eos] for text in texts]
+        longest = max(len(row) for row in ids)
+        padded = torch.tensor([row + [self.eos] * (longest - len(row)) for row in ids])
+        eos = torch.tensor([len(row) - 1 for row in ids], device=self.device)
+        with torch.no_grad():
+            return self.encode_text(self.embed(padded), eos)
+
+    def text_tower(self, dtype: torch.dtype) -> TextTower:
+        """Returns the causal text tower as plain matrices in a precision, built once."""
+        del dtype
+        raise BackboneError(f"The text tower of {self.name} has no causal form.")
+
+    def _with_positions(self, embeddings: Tensor) -> Tensor:
+        """Returns embeddings (prompts, tokens, width) with position embeddings added."""
+        tokens = embeddings.shape[1]
+        if tokens > self.positions:
+            raise BackboneError(
+                f"A prompt of {tokens} tokens does not fit the {self.positions} positions of "
+                f"{self.name}."
+            )
+        positions: Tensor = self.model.text_model.embeddings.position_embedding.weight[:tokens]
+        return embeddings.to(self.dtype) + positions
+
+    # -- images ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def encode_image(
+        self, pixels: Tensor, prompts: Tensor | None = None, enter: Enter | None = None
+    ) -> Tensor:
+        """Encode images.
+
+        Parameters
+        ----------
+        pixels : Tensor of shape (batch, 3, height, width)
+            Normalised pixels, as `preprocessing.normalise` returns them.
+        prompts : Tensor of shape (rows, width) or (batch, rows, width), optional
+            Rows that are appended after the patch rows, behind the position embedding.
+        enter : callable, optional
+            Called as `enter(layer, hidden)` before each layer; what it returns takes the place of
+            the hidden states.
+
+        Returns
+        -------
+        Tensor of shape (batch, feature_dim)
+            Features in fp32, not normalised.
+        """
+
+    def _patch_rows(self, pixels: Tensor, prompts: Tensor | None) -> Tensor:
+        """Returns the first rows (batch, rows, width) of the image tower, prompts at the end."""
+        hidden: Tensor = self.model.vision_model.embeddings(pixels.to(self.device, self.dtype))
+        if prompts is None:
+            return hidden
+        rows = prompts.to(self.dtype).expand(hidden.shape[0], *prompts.shape[-2:])
+        return torch.cat([hidden, rows], dim=1)
+
+    def no_features(self) -> Tensor:
+        """Returns the features (0, dim) of no image."""
+        return torch.zeros(0, self.feature_dim, device=self.device)
+
+    # -- together -------------------------------------------------------------------------------
+
+    def logits(self, image_features: Tensor, text_features: Tensor) -> Tensor:
+        """Compare image and text features: the scaled cosine cos(u, y) / tau.
+
+        Parameters
+        ----------
+        image_features : Tensor of shape (..., images, feature_dim)
+            Image features, normalised or not.
+        text_features : Tensor of shape (..., classes, feature_dim)
+            Text features, normalised or not.
+
+        Returns
+        -------
+        Tensor of shape (..., images, classes)
+            Logits.
+        """
+        images, texts = normalize(image_features, dim=-1), normalize(text_features, dim=-1)
+        return self.logit_scale * images @ texts.transpose(-1, -2)
+
+
+# -- helpers of all families ----------------------------------------------------------------------
+
+
+def run_layers(
+    layers: Any,
+    hidden: Tensor,
+    enter: Enter | None = None,
+    mask: Tensor | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """Returns the rows (batch, rows, width) after all layers; `mask` is the attention mask."""
+    for index, layer in enumerate(layers):
+        if enter is not None:
+            hidden = enter(index, hidden)
+        hidden = layer(hidden, mask, is_causal=causal)
+    return hidden
+
+
+def check_precision(precision: str) -> None:
+    """Raises ConfigError unless the precision is a known one."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}.")
+
+
+def hash_weights(model: Any) -> str:
+    """Returns a SHA-256 of all weights as fp32, whatever file, order or names they came in."""
+    digests = []
+    for tensor in model.state_dict().values():
+        value = tensor.detach().to("cpu", torch.float32).contiguous()
+        digest = hashlib.sha256(repr(tuple(value.shape)).encode())
+        digest.update(memoryview(value.reshape(-1).numpy()).cast("B"))
+        digests.append(digest.digest())
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
+
+
+def _encode_in_chunks(
+    encode: _EncodeChunk, embeddings: Tensor, eos: Tensor, groups: int, prompt_bytes: int
+) -> Tensor:
+    """Returns encode(embeddings, eos, groups), in chunks if gradients need too much memory.
+
+    `prompt_bytes` is what the activations of one prompt take. A chunk is a number of whole groups
+    or a part of one group, and runs again in the backward pass.
+    """
+    capacity = ACTIVATION_BYTES // prompt_bytes
+    wants_gradients = torch.is_grad_enabled() and embeddings.requires_grad
+    if not wants_gradients or len(embeddings) <= capacity:
+        return encode(embeddings, eos, groups)
+    features = []
+    for chunk, count in _chunks(len(embeddings), groups, max(1, capacity // 4)):
+        features.append(
+            checkpoint(
+                encode,
+                embeddings[chunk],
+                eos[chunk],
+                count,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+        )
+    return torch.cat(features)
+
+
+def _chunks(prompts: int, groups: int, most: int) -> Iterator[tuple[slice, int]]:
+    """Yields slices of at most `most` prompts, and the number of groups in each."""
+    group_size = prompts // groups
+    whole_groups = most // group_size
+    if whole_groups:
+        for first in range(0, groups, whole_groups):
+            last = min(first + whole_groups, groups)
+            yield slice(first * group_size, last * group_size), last - first
+        return
+    for start in range(0, prompts, group_size):
+        for first in range(start, start + group_size, most):
+            yield slice(first, min(first + most, start + group_size)), 1

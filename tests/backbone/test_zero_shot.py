@@ -1,0 +1,48 @@
+"""CLIP as it comes: logits, log-probabilities and accuracy of a hand-written prompt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.zero_shot import (
+    ZERO_SHOT_TEMPLATE,
+    zero_shot_accuracy,
+    zero_shot_log_probabilities,
+    zero_shot_logits,
+)
+from ipl.datasets.dataset import Dataset, Item
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+NAMES = ["beach", "desert", "starry night"]
+
+
+def test_logits_are_those_of_the_whole_prompts(pocket: Backbone) -> None:
+    features = torch.randn(4, pocket.feature_dim, generator=torch.Generator().manual_seed(0))
+    for template in (ZERO_SHOT_TEMPLATE, "{} texture."):
+        texts = pocket.encode_texts([template.replace("{}", name) for name in NAMES])
+        logits = zero_shot_logits(pocket, NAMES, features, template)
+        assert torch.equal(logits, pocket.logits(features, texts))
+        probabilities = zero_shot_log_probabilities(pocket, NAMES, features, template).exp()
+        assert probabilities.dtype == torch.float64
+        torch.testing.assert_close(probabilities, logits.double().softmax(1))
+
+
+def test_accuracy_is_over_the_readable_test_images(
+    pocket: Backbone, scenes: Dataset, tmp_path: Path
+) -> None:
+    few = scenes.only(range(4), "four scenes")
+    store = FeatureStore(pocket)
+    accuracy = zero_shot_accuracy(few, store)
+    features = store.encode([item.path for item in few.test]).features
+    predicted = zero_shot_logits(pocket, few.class_names, features).argmax(1).tolist()
+    correct = [p == item.label for p, item in zip(predicted, few.test, strict=True)]
+    assert accuracy == pytest.approx(sum(correct) / len(correct))
+    broken = replace(few, test=(Item(tmp_path / "missing.png", 0), *few.test))
+    assert zero_shot_accuracy(broken, store) == accuracy
