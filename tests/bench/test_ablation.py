@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recorded import record, record_of, write_records
 
 from ipl.bench.ablation import ABLATIONS, AXES, Ablation, sum_up
 from ipl.bench.recipe import Planned, plan_runs, read_recipe
 from ipl.bench.tables.cells import AVERAGE
 from ipl.bench.tables.results import read_results
 from ipl.support.errors import DataError
+from tests.helpers.records import record, record_of, write_records
 
 
 def plan(tmp_path: Path, name: str = "k", **settings: object) -> Planned:

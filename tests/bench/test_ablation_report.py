@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from recorded import record_of, write_records
 
 from ipl.bench import ablation_plot as plots
 from ipl.bench.ablation import Ablation, sum_up
@@ -20,6 +19,7 @@ from ipl.bench.recipe import plan_runs, read_recipe
 from ipl.bench.tables.results import read_results
 from ipl.display.table import as_markdown
 from ipl.support.errors import ConfigError
+from tests.helpers.records import record_of, write_records
 
 
 def make(tmp_path: Path, name: str, **settings: object) -> Ablation:

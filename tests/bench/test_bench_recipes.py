@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recorded import record_of, write_records
 
 from ipl.bench.recipe import (
     BenchRecipe,
@@ -20,6 +19,7 @@ from ipl.bench.tables import paper
 from ipl.bench.tables.paper_comparison import why_not
 from ipl.bench.tables.results import read_results
 from ipl.support.errors import ConfigError
+from tests.helpers.records import record_of, write_records
 
 FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
 OWN = """

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import BUNDLED, SENTENCE, paper_records, record, write_records
 
 from ipl.bench.tables.cells import AVERAGE, Cell
 from ipl.bench.tables.result_table import ResultTable, build_tables
 from ipl.bench.tables.results import read_results
+from tests.helpers.records import BUNDLED, SENTENCE, paper_records, record, write_records
 
 
 def table(tmp_path: Path, *records: dict[str, Any]) -> ResultTable:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import paper_records, record, write_records
 from rich.console import Console
 
 from ipl.bench.tables.machine_readable import as_csv, as_values, gains_as_csv
@@ -18,6 +17,7 @@ from ipl.bench.tables.result_table import ResultTable, build_tables
 from ipl.bench.tables.results import read_results
 from ipl.bench.tables.sheets import sheets_of
 from ipl.display.table import as_latex, as_markdown, as_text
+from tests.helpers.records import paper_records, record, write_records
 
 
 def tables(tmp_path: Path, *records: dict[str, Any]) -> list[ResultTable]:

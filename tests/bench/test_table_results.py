@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import record, write_records
 
 from ipl.bench.tables.results import pool_name, read_results
 from ipl.support.errors import DataError
+from tests.helpers.records import record, write_records
 
 
 def test_a_record_comes_back(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import paper_records, record, write_records
 
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE, Cell
 from ipl.bench.tables.result_table import ResultTable, build_tables
 from ipl.bench.tables.results import read_results
 from ipl.metrics import harmonic_mean
+from tests.helpers.records import paper_records, record, write_records
 
 
 def tables(tmp_path: Path, *records: dict[str, Any]) -> list[ResultTable]:

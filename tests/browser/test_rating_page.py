@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
-from rated import write_small_study
 
 from ipl.apps.rate.app import create_rating_app
 from ipl.apps.server import address_of, listen
@@ -19,6 +18,7 @@ from ipl.explain.ratings.raters import Raters
 from ipl.explain.ratings.results import read_ratings
 from ipl.explain.ratings.sheet import write_sheet
 from ipl.explain.ratings.study import Study, read_study
+from tests.helpers.ratings import write_small_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from seeing import PHONE, broken_images, contrasts, overflow
 
 from ipl.backbone.clip import Backbone
 from ipl.display.html import as_html
@@ -15,6 +14,7 @@ from ipl.explain.analysis import ReportSettings, analyse_run
 from ipl.explain.comparison import compare_runs
 from ipl.explain.comparison_document import comparison_document
 from ipl.explain.report import report_document
+from tests.helpers.page_measures import PHONE, broken_images, contrasts, overflow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Open = Callable[..., "Page"]
-SERVER = Path(__file__).with_name("workbench_server.py")
+SERVER = Path(__file__).parents[1] / "helpers" / "workbench_server.py"
 LONG = "500"
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_check import check_page
 
 import ipl as ipl_package
 from ipl.apps.server import listen
@@ -19,6 +18,7 @@ from ipl.backbone.clip import Backbone
 from ipl.bench.claims import Claims
 from ipl.explain.ratings.raters import Raters
 from ipl.explain.ratings.study import read_study
+from tests.helpers.page_check import check_page
 
 CPU = ("--device", "cpu", "--quiet")
 Ipl = Callable[..., Any]

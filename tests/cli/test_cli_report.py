@@ -11,9 +11,9 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from page_check import check_page
 
 from ipl.support import hub
+from tests.helpers.page_check import check_page
 
 CPU = ("--device", "cpu", "--quiet")
 Ipl = Callable[..., Any]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import record, write_records
+
+from tests.helpers.records import record, write_records
 
 Call = Callable[..., Any]
 

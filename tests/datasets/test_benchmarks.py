@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from split_helpers import pets, rows, write_split
 
 from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.benchmarks import (
@@ -24,6 +23,7 @@ from ipl.datasets.presence import check_files, missing_files
 from ipl.datasets.readers import read_dataset
 from ipl.datasets.scenes import scenes_dataset
 from ipl.support.errors import ConfigError, DataError
+from tests.helpers.split_files import pets, rows, write_split
 
 TEST_SIZES = {
     "imagenet": 50_000,

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from split_helpers import imagenet, pets, touch, write_split
 
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS
 from ipl.datasets.check import SetState, check_root
 from ipl.support.errors import ConfigError, DataError
+from tests.helpers.split_files import imagenet, pets, touch, write_split
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from split_helpers import rows, touch, write_split
 
 from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.domains import check_same_classes
 from ipl.support.errors import DataError
+from tests.helpers.split_files import rows, touch, write_split
 
 FILES = [
     f"{d}/{c}/{n}.png" for d in ("photo", "sketch") for c in ("big_dog", "cat") for n in (2, 1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from split_helpers import imagenet, touch
 
 from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.dataset import Item, check_class_names
 from ipl.support.errors import DataError
+from tests.helpers.split_files import imagenet, touch
 
 V2 = "imagenetv2/imagenetv2-matched-frequency-format-val"
 

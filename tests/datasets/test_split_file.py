@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from split_helpers import rows, write_split
 
 from ipl.datasets.dataset import Item
 from ipl.datasets.split_file import read_split
 from ipl.support.errors import DataError
+from tests.helpers.split_files import rows, write_split
 
 GOOD = {"train": rows(["a", "b"], 2), "test": rows(["a", "b"], 1, 2)}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_check import Page, check_page
 
 from ipl.display.document import (
     Code,
@@ -24,6 +23,7 @@ from ipl.display.document import (
 from ipl.display.html import as_html
 from ipl.display.markdown import as_markdown
 from ipl.display.plots import Bar, Series, Strip, bars, heat, lines, strips, ticks
+from tests.helpers.page_check import Page, check_page
 
 NASTY = '<script>alert("x")</script> & \'*_|'
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from page_check import check_page
 
 from ipl.backbone.clip import Backbone
 from ipl.display.html import as_html
@@ -18,6 +17,7 @@ from ipl.explain.comparison_document import comparison_document, comparison_valu
 from ipl.explain.report import report_document
 from ipl.explain.values import report_values
 from ipl.prompts.layout import prompt_pieces
+from tests.helpers.page_check import check_page
 
 MakeRun = Callable[..., Path]
 LEARNERS = ("coop", "cocoop", "kgcoop", "maple", "promptsrc")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from io import StringIO
 
-from page_check import check_page
-from rated import rater, small_study
 from rich.console import Console
 
 from ipl.display.document import Document, Section
@@ -15,6 +13,8 @@ from ipl.display.markdown import as_markdown
 from ipl.explain.ratings.results import RatingResults, results
 from ipl.explain.ratings_section import people_section
 from ipl.explain.ratings_table import ratings_report, ratings_values
+from tests.helpers.page_check import check_page
+from tests.helpers.ratings import rater, small_study
 
 ANNA = rater("Anna", {"sand": 5, "green": 4, "cold": 2, "paper": 1, "music": 1, "furry": 5})
 BO = rater("<b>Bo", {"sand": 3, "green": 4, "cold": 2, "paper": 2})

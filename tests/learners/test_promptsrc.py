@@ -10,7 +10,6 @@ from string import Formatter
 
 import pytest
 import torch
-from promptsrc_maker import make
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -25,6 +24,7 @@ from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
 from ipl.support.progress import SILENT
 from ipl.training import views
+from tests.helpers.promptsrc import make
 
 CLEAN = ["cat", "starry night", "pirate ship"]
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from promptsrc_maker import NAMES, WORDS, make
 from torch import Tensor
 
 from ipl.backbone.clip import Backbone
@@ -18,6 +17,7 @@ from ipl.learners.promptsrc import PromptSRC
 from ipl.learners.recipe import Recipe
 from ipl.training import loop
 from ipl.training.loop import Average, train
+from tests.helpers.promptsrc import NAMES, WORDS, make
 
 
 class Still:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cache_helpers import Ear
 
 from ipl.support.cache import Cache
+from tests.helpers.cache import Ear
 
 
 @pytest.fixture

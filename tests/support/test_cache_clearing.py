@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cache_helpers import ARRAYS, FACTS, KEY, PART, Ear, entry_path, same
 
 from ipl.support.cache import KINDS, Cache, key_of
+from tests.helpers.cache import ARRAYS, FACTS, KEY, PART, Ear, entry_path, same
 
 # -- listing and clearing -------------------------------------------------------------------------
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cache_helpers import ARRAYS, FACTS, KEY, PART, Ear, entry_path, refuse, same, sealed
 from safetensors.numpy import save
 
 from ipl.support.cache import Cache, key_of
 from ipl.support.errors import IplError
+from tests.helpers.cache import ARRAYS, FACTS, KEY, PART, Ear, entry_path, refuse, same, sealed
 
 # -- damage ---------------------------------------------------------------------------------------
 

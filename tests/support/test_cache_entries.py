@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cache_helpers import ARRAYS, FACTS, KEY, PART, Ear, entry_path, same, sealed
 from safetensors.numpy import save
 
 from ipl.support.cache import KINDS, Cache, cache_folder, key_of
+from tests.helpers.cache import ARRAYS, FACTS, KEY, PART, Ear, entry_path, same, sealed
 
 # -- where ----------------------------------------------------------------------------------------
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from page_check import Page
-from rated import write_small_study
 
 from ipl.apps.rate.app import create_rating_app
 from ipl.explain.ratings.raters import Raters
 from ipl.explain.ratings.study import Study, screens
 from ipl.support.errors import IplError
+from tests.helpers.page_check import Page
+from tests.helpers.ratings import write_small_study
 
 FROM_PAGE = {"X-IPL-Rating": "1"}
 HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from serving_helpers import to_bytes
 
 from ipl import Pool, PromptClassifier
 from ipl.apps.limits import Limits
@@ -16,6 +15,7 @@ from ipl.apps.serve.app import create_app
 from ipl.backbone.clip import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl_scenes import draw
+from tests.helpers.serving import to_bytes
 
 POOL = Pool.from_words(("blue", "furry", "remote", "title"), "test")
 FAST: dict[str, Any] = {

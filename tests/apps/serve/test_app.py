@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from serving_helpers import as_json, sentence, to_bytes, upload
 
 from ipl import PromptClassifier
 from ipl.backbone.clip import Backbone
 from ipl_scenes import draw
+from tests.helpers.serving import as_json, sentence, to_bytes, upload
 
 
 def shares(response: Any) -> dict[str, float]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from serving_helpers import as_json, sentence, to_bytes, upload
 
 from ipl.apps.limits import Limits, Refusal
 from ipl.apps.serve.requests import bounded
 from ipl.support.errors import ConfigError
 from ipl_scenes import draw
+from tests.helpers.serving import as_json, sentence, to_bytes, upload
 
 SECONDS = 10
 Start = Callable[..., TestClient]

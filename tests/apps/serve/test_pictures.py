@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import ExifTags, Image
-from serving_helpers import to_bytes
 
 from ipl.apps.limits import Refusal
 from ipl.apps.serve.decode import MOST_SCANS, check_header, read_image
 from ipl.backbone.clip import Backbone
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.datasets.images import open_image
+from tests.helpers.serving import to_bytes
 
 PIXELS = 1_000_000
 TURNED = Image.Exif()

@@ -19,7 +19,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 from PIL import Image
-from serving_helpers import as_json
 
 import ipl
 from ipl import PromptClassifier
@@ -27,6 +26,7 @@ from ipl.apps.limits import Limits
 from ipl.apps.serve.app import create_app
 from ipl.apps.server import address_of, is_loopback, listen, run_server
 from ipl.support.errors import ConfigError
+from tests.helpers.serving import as_json
 
 SECONDS = 60  # to wait for what should take few
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workbench_helpers import learnt, wait_for
 
 from ipl.apps.workbench import rendering as shown
 from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.settings import WorkbenchSettings
 from ipl.apps.workbench.workbench import Workbench
 from ipl.support.errors import DataError
+from tests.helpers.workbench import learnt, wait_for
 
 LONG = WorkbenchSettings("coop", words=1, shots=3, epochs=500, seed=1)
 Dropped = Callable[..., list[Path]]

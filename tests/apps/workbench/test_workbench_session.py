@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from workbench_helpers import QUICK, learnt
 
 from ipl import PromptClassifier
 from ipl.apps.limits import Limits
@@ -20,6 +19,7 @@ from ipl.apps.workbench.workbench import Workbench
 from ipl.backbone.clip import Backbone
 from ipl.datasets.dataset import Dataset
 from ipl.support.errors import ConfigError, DataError, IplError
+from tests.helpers.workbench import QUICK, learnt
 
 Dropped = Callable[..., list[Path]]
 

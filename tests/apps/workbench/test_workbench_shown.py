@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from page_check import Page
-from workbench_helpers import QUICK, learnt, wait_for
-
 from ipl.apps.workbench import rendering as shown
 from ipl.apps.workbench.fit_thread import FitQueue
 from ipl.apps.workbench.session import Session
@@ -15,6 +12,8 @@ from ipl.apps.workbench.settings import WorkbenchSettings
 from ipl.apps.workbench.watcher import FitWatcher
 from ipl.apps.workbench.workbench import Workbench
 from ipl.display.plots import Series, lines
+from tests.helpers.page_check import Page
+from tests.helpers.workbench import QUICK, learnt, wait_for
 
 Dropped = Callable[..., list[Path]]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from workbench_helpers import learnt
 
 from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.settings import WorkbenchSettings
 from ipl.apps.workbench.workbench import MOST_SESSIONS, Workbench
 from ipl.support.errors import DataError
 from ipl.training.loop import _OneThread
+from tests.helpers.workbench import learnt
 
 FIRST = WorkbenchSettings("coop", words=2, shots=3, epochs=60, seed=1)
 SECOND = WorkbenchSettings("kgcoop", words=1, shots=2, epochs=60, seed=7)

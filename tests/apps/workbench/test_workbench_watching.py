@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workbench_helpers import QUICK, learnt, wait_for
 
 from ipl.apps.workbench import rendering as shown
 from ipl.apps.workbench.fit_thread import BUG, FitQueue
@@ -18,6 +17,7 @@ from ipl.apps.workbench.workbench import Workbench
 from ipl.backbone.clip import Backbone
 from ipl.support.errors import ConfigError
 from ipl.training.history import EpochRecord
+from tests.helpers.workbench import QUICK, learnt, wait_for
 
 LONG = WorkbenchSettings("coop", words=1, shots=3, epochs=500, seed=1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from workbench_helpers import learnt, wait_for
 
 from ipl.apps.workbench.session import Session
 from ipl.apps.workbench.settings import WorkbenchSettings
@@ -14,6 +13,7 @@ from ipl.support.errors import DataError
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.selection import RankedWord
+from tests.helpers.workbench import learnt, wait_for
 
 
 def close(value: float) -> object:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rated import write_small_study
 
 from ipl.explain.ratings.raters import Raters, clean_name, key_of
 from ipl.explain.ratings.study import Study
 from ipl.support.errors import ConfigError, DataError, IplError
+from tests.helpers.ratings import write_small_study
 
 
 @pytest.fixture

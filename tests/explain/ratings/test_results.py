@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rated import rater, small_study, write_small_study
 
 from ipl.explain.ratings.raters import Raters
 from ipl.explain.ratings.results import (
@@ -21,6 +20,7 @@ from ipl.explain.ratings.results import (
 )
 from ipl.explain.ratings.sheet import COLUMNS, sheet, write_sheet
 from ipl.support.errors import DataError
+from tests.helpers.ratings import rater, small_study, write_small_study
 
 SAVED = Path(__file__).parents[1] / "saving" / "version-1"
 ANNA = rater("Anna", {"sand": 5, "green": 4, "cold": 2, "paper": 1, "music": 1, "furry": 5})

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rated import small_study, write_small_study
 
 from ipl.explain.ratings.study import (
     FILE,
@@ -22,6 +21,7 @@ from ipl.explain.ratings.study import (
 )
 from ipl.saving.format import read_run
 from ipl.support.errors import ConfigError, DataError
+from tests.helpers.ratings import small_study, write_small_study
 
 SAVED = Path(__file__).parents[1] / "saving" / "version-1"
 

@@ -1,4 +1,4 @@
-"""A workbench to open in a browser, with few words to choose from: python workbench_server.py"""
+"""A workbench to open in a browser, with few words to choose from; runs as a script."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What several test files share: makers of small inputs, and checks of what comes out."""
