@@ -39,7 +39,7 @@ def write_small_study(folder: Path) -> Study:
     study = small_study()
     file = BytesIO()
     Image.new("RGB", (60, 40), "teal").save(file, "JPEG")
-    names = [shown.file for task in study.tasks for shown in task.images]
+    names = [shown.file for task in study.tasks for shown in task.pictures]
     write_study(folder, study, dict.fromkeys(names, file.getvalue()))
     return study
 

@@ -33,9 +33,10 @@ class ClassHead:
     """Probabilities over one list of classes; fixed text features are computed once."""
 
     def __init__(self, classifier: PromptClassifier) -> None:
+        learner = classifier.learner_  # raises NotFittedError
         self.classes = list(map(str, classifier.classes_))
         with torch.no_grad():
-            self.logits = classifier.learner_.head()
+            self.logits = learner.head()
 
     @torch.no_grad()
     def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
