@@ -24,7 +24,7 @@ def find_images(arguments: Sequence[str]) -> list[Path]:
             paths.extend(_images_below(path))
         elif "://" in argument:
             raise DataError(
-                f"URLs are not opened; download {argument} first and give the path of the file."
+                f"URLs are not opened; fetch {argument} first and give the file's path."
             )
         elif has_magic(argument):
             matches = sorted(glob(argument, recursive=True))
