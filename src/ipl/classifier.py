@@ -384,14 +384,6 @@ class PromptClassifier:
         return self.result_.selection
 
     @property
-    def results_(self) -> dict[str, Any]:  # SHIM
-        return self.result_.results
-
-    @property
-    def training_(self) -> dict[str, Any]:  # SHIM
-        return self.result_.training
-
-    @property
     def learner_(self) -> Learner:
         """Returns the trained prompt on its backbone."""
         if self._learner is None:

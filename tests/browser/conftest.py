@@ -31,16 +31,16 @@ def browser() -> Iterator[Browser]:
 
     While it is there Playwright's event loop runs in this thread, and no other can.
     """
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
+    chromium = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if chromium is None:
         pytest.skip(f"no browser is installed (one of {', '.join(NAMES)})")
     from playwright.sync_api import Error, sync_playwright
 
     with sync_playwright() as playwright:
         try:
-            started = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+            started = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         except Error as error:  # it is there, but not for this user or in this container
-            pytest.skip(f"{found} does not start: {str(error).splitlines()[0]}")
+            pytest.skip(f"{chromium} does not start: {str(error).splitlines()[0]}")
         yield started
         started.close()
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvicorn
 
+from ipl.apps.hosts import address_of, listen
 from ipl.apps.rate.app import create_rating_app
-from ipl.apps.server import address_of, listen
 from ipl.explain.ratings.raters import Raters
 from ipl.explain.ratings.results import read_ratings, write_ratings_csv
 from ipl.explain.ratings.study import Study, read_study
@@ -63,7 +63,7 @@ def answers(folder: Path, name: str) -> dict[str, int]:
     return {words[item]: rating for item, rating in Raters(folder, study).answers(name).items()}
 
 
-def shown(page: Page) -> list[str]:
+def words_on(page: Page) -> list[str]:
     """Returns the words on the screen."""
     return page.locator("legend").all_inner_texts()
 
@@ -88,8 +88,8 @@ def enter(page: Page, name: str) -> None:
 def rate_on(page: Page, number: int, by_mouse: bool = False) -> dict[str, int]:
     """Rates the words on the screen, the first with `number`, and goes to the next; returns it."""
     given, title = {}, page.locator("h1:visible").inner_text()
-    for place, word in enumerate(shown(page)):
-        given[word] = 1 + (number + place) % 5
+    for index, word in enumerate(words_on(page)):
+        given[word] = 1 + (number + index) % 5
         if by_mouse:
             choice(page, word, given[word]).click()
         else:
@@ -117,17 +117,17 @@ def test_two_people_rate_at_once(open_page: Open, folder: Path, study: Study) ->
             given["<b>Bo</b>"] |= rate_on(bo, 2 * number, by_mouse=True)
         assert answers(folder, "Anna") == given["Anna"]
         # A reload in the middle of a screen changes nothing.
-        before, title = shown(anna), anna.locator("h1:visible").inner_text()
+        before, title = words_on(anna), anna.locator("h1:visible").inner_text()
         anna.keyboard.press("5")
         saved(anna)
         anna.reload()
         anna.get_by_role("heading", name=title).wait_for()
-        assert shown(anna) == before
+        assert words_on(anna) == before
         assert choice(anna, before[0], 5).is_checked()
         # Back, and another answer.
         anna.get_by_role("button", name="Back").click()
         anna.get_by_role("heading", name="List 3 of").wait_for()
-        word = shown(anna)[0]
+        word = words_on(anna)[0]
         changed = 5 if given["Anna"][word] != 5 else 1
         choice(anna, word, changed).click()
         saved(anna)
@@ -137,7 +137,7 @@ def test_two_people_rate_at_once(open_page: Open, folder: Path, study: Study) ->
         while not anna.locator("#end").is_visible():
             given["Anna"] |= rate_on(anna, 1, by_mouse=True)
         port = int(address.rpartition(":")[2])
-    # Served again, everything is still there; who comes back goes on where he was.
+    # Served again, everything is still there; raters continue where they stopped.
     with serving(folder, port):
         left = bo.locator("h1:visible").inner_text()
         bo.reload()
@@ -154,8 +154,8 @@ def test_two_people_rate_at_once(open_page: Open, folder: Path, study: Study) ->
 
 
 def _check_numbers(folder: Path, study: Study, given: dict[str, dict[str, int]]) -> None:
-    found = read_ratings(folder)
-    for run, rated in zip(study.runs, found.runs, strict=True):
+    ratings = read_ratings(folder)
+    for run, rated in zip(study.runs, ratings.runs, strict=True):
         for one in rated.lists:
             clicked = [[who[word] for who in given.values()] for word in run.lists[one.method]]
             assert one.mean == pytest.approx(sum(map(sum, clicked)) / sum(map(len, clicked)))
@@ -200,7 +200,7 @@ def test_what_the_page_asks_for_before_it_goes_on(open_page: Open, folder: Path)
         page.get_by_role("button", name="Begin").click()
         page.get_by_role("heading", name="List 1 of").wait_for()
         page.get_by_role("button", name="Next").click()
-        word = shown(page)[0]
+        word = words_on(page)[0]
         alert = page.get_by_role("alert").filter(visible=True)
         assert alert.inner_text() == f"Please rate “{word}” first."
         page.goto(f"{address}/#7")  # nobody skips a list
@@ -217,7 +217,7 @@ def test_what_the_page_asks_for_before_it_goes_on(open_page: Open, folder: Path)
         page.get_by_text("Eve", exact=True).wait_for()
         assert page.locator("input:checked").count() == 0
         page.get_by_role("button", name="Someone else").click()
-        page.get_by_role("button", name="Go on as Eve").click()
+        page.get_by_role("button", name="Continue as Eve").click()
         page.get_by_text("0 of 9 words rated").wait_for()
 
 
@@ -228,8 +228,8 @@ def test_an_answer_given_while_the_server_is_away(
         page = open_page(address)
         enter(page, "Flo")
     page.keyboard.press("3")
-    word = shown(page)[0]
-    page.get_by_text("The server cannot be reached; your answer is kept here").wait_for()
+    word = words_on(page)[0]
+    page.get_by_text("The server cannot be reached; your answer stays on this page").wait_for()
     assert answers(folder, "Flo") == {}
     with serving(folder, int(address.rpartition(":")[2])):
         saved(page)

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ipl import PromptClassifier
-from ipl.backbone.backbone import Backbone
-from ipl.words.pool import Pool
+from ipl import Backbone, Pool, PromptClassifier
 from ipl_scenes import draw
 
 if TYPE_CHECKING:
@@ -31,22 +29,22 @@ LONG = "500"
 def images(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Returns some images of a few classes."""
     root = tmp_path_factory.mktemp("images")
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for name in ("beach", "castle", "forest", "lake"):
         (root / name).mkdir()
-        found[name] = [root / name / f"{index}.png" for index in range(4)]
-        for index, path in enumerate(found[name]):
+        files[name] = [root / name / f"{index}.png" for index in range(4)]
+        for index, path in enumerate(files[name]):
             draw(name, index).save(path)
-    return found
+    return files
 
 
 @pytest.fixture(scope="module")
 def address(browser: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Yields the address of a workbench, which must end cleanly in the end."""
     errors = tmp_path_factory.mktemp("server") / "errors.txt"
-    with errors.open("w") as told:
+    with errors.open("w") as stream:
         server = subprocess.Popen(
-            [sys.executable, str(SERVER)], stdout=subprocess.PIPE, stderr=told, text=True
+            [sys.executable, str(SERVER)], stdout=subprocess.PIPE, stderr=stream, text=True
         )
     assert server.stdout is not None
     yield server.stdout.readline().strip()
@@ -93,12 +91,12 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     page = open_page(address)
     page.get_by_text("No images yet").wait_for()
     page.get_by_role("button", name="Learn", exact=True).click()
-    page.get_by_text("Images of two classes or more are needed; there is none yet.").wait_for()
+    page.get_by_text("Images of at least two classes are needed; add some.").wait_for()
 
     add_class(page, "beach", images["beach"])
     (tmp_path / "notes.png").write_text("no image")
     add_class(page, "castle ${1+1} {{value}}", [*images["castle"], tmp_path / "notes.png"])
-    page.get_by_text("Left out: notes.png is damaged or no image").wait_for()
+    page.get_by_text("Left out: notes.png is damaged or not an image").wait_for()
     page.get_by_text("2 classes with 8 images.").wait_for()
     assert page.locator("#classes img").count() == 8
 
@@ -132,23 +130,23 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     page.get_by_text("Accuracy:").wait_for()
 
     page.get_by_label("Word", exact=True).fill(words[1])
-    page.get_by_role("button", name="Weigh it").click()
+    page.get_by_role("button", name="Show its gain").click()
     page.get_by_text(f"“{words[1]}” is the 2nd word of this prompt: its gain").wait_for()
-    assert page.locator("#weighed tbody tr").nth(1).locator("td").first.inner_text() == gains[2]
+    assert page.locator("#word-gain tbody tr").nth(1).locator("td").first.inner_text() == gains[2]
     page.get_by_label("Word", exact=True).fill("towerlike")
-    page.get_by_role("button", name="Weigh it").click()
-    page.get_by_text("'towerlike' is cut into several pieces").wait_for()
-    page.locator("#weighed tbody").wait_for(state="detached")
+    page.get_by_role("button", name="Show its gain").click()
+    page.get_by_text("'towerlike' is more than one token").wait_for()
+    page.locator("#word-gain tbody").wait_for(state="detached")
 
     page.set_input_files("#image input[type=file]", images["castle"][0])
     page.locator("#ranking figcaption").wait_for()
     assert page.locator("#ranking tbody tr").count() == 2
-    page.get_by_label("One more class to tell apart").fill("lake")
+    page.get_by_label("Another class").fill("lake")
     page.get_by_role("button", name="Add this class").click()
     page.locator("#ranking tbody tr").nth(2).wait_for(state="attached")
     page.set_input_files("#image input[type=file]", tmp_path / "notes.png")
     use_message = page.locator("#use-message")
-    use_message.get_by_text("notes.png is damaged or no image").wait_for()
+    use_message.get_by_text("notes.png is damaged or not an image").wait_for()
     page.locator("#ranking figcaption").wait_for(state="detached")
 
     with page.expect_download() as download:
@@ -185,13 +183,13 @@ def test_a_fit_is_cancelled_and_another_learnt(
     set_numbers(page, epochs="20")
     learn(page)
     assert page.locator("#outcome .prompt .word").count() == 1
-    page.get_by_role("button", name="Take a class away").click()
+    page.get_by_role("button", name="Remove a class").click()
     page.get_by_role("button", name="Remove class").click()
-    page.get_by_text("No class is chosen yet; choose the one to take away.").wait_for()
+    page.get_by_text("No class is selected; select the one to remove.").wait_for()
     page.locator("#remove-which").get_by_label("beach").check()
     page.get_by_role("button", name="Remove class").click()
     page.get_by_text("Learnt from other images than those above.").wait_for()
-    page.get_by_text("One more class, and there is something to tell apart.").wait_for()
+    page.get_by_text("Add a second class to have something to distinguish.").wait_for()
 
 
 def test_two_browsers_have_their_own_classes_and_prompts(
@@ -212,8 +210,8 @@ def test_two_browsers_have_their_own_classes_and_prompts(
     assert two.locator("#classes b").all_inner_texts() == ["forest", "lake"]
     assert one.locator("#outcome .prompt .word").count() == 2
     assert two.locator("#outcome .prompt .word").count() == 1
-    one.get_by_text("It tells apart beach and castle.").wait_for()
-    two.get_by_text("It tells apart forest and lake.").wait_for()
+    one.get_by_text("The prompt distinguishes beach and castle.").wait_for()
+    two.get_by_text("The prompt distinguishes forest and lake.").wait_for()
 
 
 def test_a_saved_prompt_on_a_phone(
@@ -225,26 +223,26 @@ def test_a_saved_prompt_on_a_phone(
 ) -> None:
     data = images["beach"][0].parents[1]
     pool = Pool.from_words(("dark", "sand", "stone", "wall"), "four words")
-    made = PromptClassifier(
+    classifier = PromptClassifier(
         pocket, words=1, shots=2, epochs=2, interval=1, views=0, pool=pool, cache=False
     ).fit(data)
-    made.save_pretrained(tmp_path / "run")
+    classifier.save_pretrained(tmp_path / "run")
     command = [sys.executable, "-m", "ipl", "ui", str(tmp_path / "run"), "--port", "0"]
     with subprocess.Popen(
         [*command, "--data", str(data), "--device", "cpu"], stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stderr is not None
-        where = server.stderr.readline().split(" at ")[1].split()[0]
-        phone = open_page(where, viewport={"width": 390, "height": 844}, color_scheme="dark")
-        phone.locator("#outcome .prompt .word", has_text=made.words_[0]).wait_for()
+        address = server.stderr.readline().split(" at ")[1].split()[0]
+        phone = open_page(address, viewport={"width": 390, "height": 844}, color_scheme="dark")
+        phone.locator("#outcome .prompt .word", has_text=classifier.words_[0]).wait_for()
         phone.get_by_text("4 classes with 16 images.").wait_for()
-        phone.get_by_text("The saved prompt run was opened").wait_for()
+        phone.get_by_text("The saved prompt run is in use.").wait_for()
         phone.set_input_files("#image input[type=file]", images["castle"][0])
         phone.locator("#ranking figcaption").wait_for()
         phone.get_by_label("Word", exact=True).fill("tower")
-        phone.get_by_role("button", name="Weigh it").click()
-        phone.get_by_text(f"After {made.words_[0]}, “tower” would").wait_for()
-        assert phone.get_by_text("are not those that the words").count() == 0
+        phone.get_by_role("button", name="Show its gain").click()
+        phone.get_by_text(f"After {classifier.words_[0]}, “tower” would").wait_for()
+        assert phone.get_by_text("were chosen on other images").count() == 0
         assert phone.evaluate("document.documentElement.scrollWidth") <= 390
         assert phone.evaluate("document.body.classList.contains('dark')")
         assert server.poll() is None

@@ -49,7 +49,7 @@ def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> N
     folder = home / "ipl-exports" / f"{saved_run.name}-classifier"
     assert load_file(folder / "classifier.safetensors")["weight"].shape == (2, 512)
     again = ipl("export", saved_run, "--to", "classifier")
-    assert "is there already" in again.error
+    assert "already exists" in again.error
     told = ipl("export", saved_run, "--to", "classifier", "--out", home / "x", "--json", "-q").json
     assert told["classes"] == ["beach", "castle", "forest"]
     assert told["out"] == str(home / "x")
@@ -59,11 +59,11 @@ def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> N
     ("options", "said"),
     [
         (["--to", "tflite"], "allowed are classifier, onnx, transformers, text"),
-        (["--to", "text", "--check", "."], "--check goes with --to onnx only"),
+        (["--to", "text", "--check", "."], "--check works with --to onnx only"),
         (["--to", "onnx", "--check", "nowhere"], "No such file or folder: nowhere."),
         (["--to", "text", "--classes", "one"], "at least two"),
         (["--to", "text", "--out", "."], "it is a folder"),
-        (["--to", "onnx", "--overwrite"], "--overwrite goes with --to text only"),
+        (["--to", "onnx", "--overwrite"], "--overwrite works with --to text only"),
     ],
 )
 def test_options_that_cannot_be(
@@ -86,7 +86,7 @@ def test_push(ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "cannot be reached" in ipl("push", saved_run, "ada/scenes").error
     assert "owner/name" in ipl("push", saved_run, "scenes").error
     monkeypatch.setattr(
-        "ipl.saving.push_run", lambda saved, name, private, message: f"https://hub/{name}"
+        "ipl.saving.sharing.push_run", lambda saved, name, private, message: f"https://hub/{name}"
     )
     result = ipl("push", saved_run, "ada/scenes", "--private")
     assert "https://hub/ada/scenes" in result.out

@@ -18,7 +18,7 @@ from PIL import Image
 
 from ipl.backbone.encode_images import ImageFeatures
 from ipl.classifier import PromptClassifier
-from ipl.inference.predictions import predict_stream
+from ipl.inference.prediction_stream import predict_stream
 from ipl_scenes import draw
 
 Call = Callable[..., Any]
@@ -196,7 +196,7 @@ def test_a_threshold_leaves_out_what_is_less_probable(predict: Call, album: Path
     [
         (["--format", "xml"], "--format is 'xml'; allowed are table, csv, jsonl, parquet."),
         (["--format", "parquet"], "--out FILE"),
-        (["--format", "csv", "--json"], "does not go with --format"),
+        (["--format", "csv", "--json"], "does not work with --format"),
     ],
 )
 def test_options_that_cannot_be(options: list[str], said: str, predict: Call, album: Path) -> None:
@@ -219,7 +219,7 @@ def test_many_images_are_neither_kept_nor_taken_ahead(
     classifier = PromptClassifier.from_pretrained(saved_run, device="cpu")
     seen: list[weakref.ref[Any]] = []
     taken, batches, size = 0, 5, 8
-    monkeypatch.setattr("ipl.inference.predictions.BATCH", size)
+    monkeypatch.setattr("ipl.inference.prediction_stream.BATCH", size)
     look = classifier.encode_images
 
     def watched(sources: Any, *more: Any) -> ImageFeatures:
@@ -249,7 +249,7 @@ def test_rows_come_while_paths_still_do(
     predict: Call, album: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever reads may stop early: no error, and nothing more is computed."""
-    monkeypatch.setattr("ipl.inference.predictions.BATCH", 2)
+    monkeypatch.setattr("ipl.inference.prediction_stream.BATCH", 2)
     asked: list[int] = []
 
     class Lines(io.BytesIO):
@@ -261,7 +261,7 @@ def test_rows_come_while_paths_still_do(
         raise BrokenPipeError(32, "Broken pipe")
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Lines()))
-    monkeypatch.setattr("ipl.display.JsonLinesWriter.write", closed)
+    monkeypatch.setattr("ipl.inference.prediction_writers.JsonLinesWriter.write", closed)
     result = predict("-", "--format", "jsonl")
     assert (result.code, result.err) == (1, "")
     assert asked == [0, 1]

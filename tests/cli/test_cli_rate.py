@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ipl as ipl_package
-from ipl.apps.server import listen
+from ipl.apps.hosts import listen
 from ipl.backbone.backbone import Backbone
 from ipl.bench.claims import Claims
 from ipl.explain.ratings.raters import Raters
@@ -42,7 +42,7 @@ def served(monkeypatch: pytest.MonkeyPatch, home: Path) -> list[str]:
                 for item in sorted(study.items):
                     Raters(folder, study).rate(name, item, 1 + (ord(item[0]) + number) % 5)
 
-    monkeypatch.setattr("ipl.apps.serve.run_server", serve)
+    monkeypatch.setattr("ipl.apps.server.run_server", serve)
     return people
 
 
@@ -128,11 +128,11 @@ def test_what_is_wrong_is_said_before_anything_is_made(
     assert "There is no study at run-ratings yet." in ipl("rate", "run", "--results").error
     assert "data holds other files" in rate("--out", "data").error
     assert "is a file; a study is a folder" in rate("--out", words_file).error
-    assert "cannot be listened on" in rate("--host", "256.0.0.1").error
+    assert "Cannot listen on" in rate("--host", "256.0.0.1").error
     with closing(listen("127.0.0.1", 0)) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"Port {port} of '127.0.0.1'" in rate("--port", port).error
+        assert f"port {port} of '127.0.0.1'" in rate("--port", port).error
     assert sorted(home.iterdir()) == before
 
 
@@ -177,11 +177,10 @@ def test_only_the_page_needs_the_extra(
     ipl: Ipl, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    monkeypatch.delitem(sys.modules, "ipl.apps.serve")
-    monkeypatch.delitem(sys.modules, "ipl.apps.rate.app", raising=False)
+    for module in ("ipl.apps.rate", "ipl.apps.rate.app"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     message = ipl("rate", "run", "--data", "data").error
     assert "fastapi" in message
     assert "pip install 'ipl[serve]'" in message
-    room = Path(ipl_package.__file__).parent / "rating"
-    needing = {path.name for path in room.glob("*.py") if "serving" in path.read_text()}
-    assert needing == {"app.py"}
+    room = Path(ipl_package.__file__).parent / "explain" / "ratings"
+    assert not [path.name for path in room.glob("*.py") if "ipl.apps" in path.read_text()]

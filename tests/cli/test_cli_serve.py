@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ipl.apps.hosts import listen
 from ipl.apps.limits import Limits
-from ipl.apps.server import listen
 
 Call = Callable[..., Any]
 
@@ -20,7 +20,9 @@ Call = Callable[..., Any]
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Returns the limits of each server that would have been run."""
     seen: list[Any] = []
-    monkeypatch.setattr("ipl.apps.serve.run_server", lambda app, bound, limits: seen.append(limits))
+    monkeypatch.setattr(
+        "ipl.apps.server.run_server", lambda app, bound, limits: seen.append(limits)
+    )
     return seen
 
 
@@ -51,7 +53,7 @@ def test_other_classes(
     ipl: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr("ipl.apps.serve.run_server", lambda app, *_: seen.append(app))
+    monkeypatch.setattr("ipl.apps.server.run_server", lambda app, *_: seen.append(app))
     (home / "names.txt").write_text("lake\n# by night\nisland\n")
     for given, names in (
         ('"lake, deep",island', ["lake, deep", "island"]),
@@ -71,7 +73,7 @@ def test_what_is_wrong_is_said(ipl: Call, saved_run: Path, home: Path, served: l
     with closing(listen("127.0.0.1", 0)) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"Port {port} of '127.0.0.1'" in ipl("serve", saved_run, "--port", port).error
+        assert f"port {port} of '127.0.0.1'" in ipl("serve", saved_run, "--port", port).error
     assert served == []
 
 
@@ -80,7 +82,8 @@ def test_a_missing_package_is_named(
     missing: str, ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "ipl.apps.serve")
+    for module in ("ipl.apps.serve", "ipl.apps.serve.app"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     message = ipl("serve", saved_run).error
     assert missing in message
     assert "pip install 'ipl[serve]'" in message

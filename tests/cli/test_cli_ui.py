@@ -15,8 +15,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from ipl.apps.server import listen
-from ipl.apps.workbench.fit_thread import THREAD
+from ipl.apps.hosts import listen
+from ipl.apps.workbench.fit_thread import THREAD_NAME
 
 Call = Callable[..., Any]
 
@@ -31,7 +31,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         ready()
         bench.end()
 
-    monkeypatch.setattr("ipl.apps.workbench.run_workbench", run)
+    monkeypatch.setattr("ipl.apps.workbench.app.run_workbench", run)
     return seen
 
 
@@ -55,8 +55,8 @@ def test_it_opens_with_a_prompt_and_images(
     (bench,) = opened
     assert bench.classifier.classes_ == ["beach", "castle", "forest"]
     assert bench.backbone is bench.classifier.learner_.backbone
-    assert bench.images.names == ("beach", "castle", "forest")
-    assert bench.opened == saved_run.name
+    assert bench.image_classes.names == ("beach", "castle", "forest")
+    assert bench.run_name == saved_run.name
 
 
 def test_the_browser_is_opened_if_that_is_asked(
@@ -76,7 +76,7 @@ def test_a_fit_that_does_not_stop_in_time_cannot_abort_the_end(
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
     stop = threading.Event()
-    fit = threading.Thread(target=stop.wait, name=THREAD, daemon=True)
+    fit = threading.Thread(target=stop.wait, name=THREAD_NAME, daemon=True)
     fit.start()
     assert ipl("ui", "--port", 0).err.endswith("Ended.\n")
     assert codes == [0]
@@ -93,13 +93,14 @@ def test_what_is_wrong_is_said(ipl: Call, home: Path, opened: list[Any]) -> None
     with closing(listen("127.0.0.1", 0)) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"Port {port} of '127.0.0.1'" in ipl("ui", "--port", port).error
+        assert f"port {port} of '127.0.0.1'" in ipl("ui", "--port", port).error
     assert opened == []
 
 
 def test_a_missing_package_is_named(ipl: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gradio", None)
-    monkeypatch.delitem(sys.modules, "ipl.apps.workbench", raising=False)
+    for module in ("ipl.apps.workbench", "ipl.apps.workbench.app"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     message = ipl("ui").error
     assert "gradio" in message
     assert "pip install 'ipl[ui]'" in message

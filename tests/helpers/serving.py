@@ -10,10 +10,10 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 
-def to_bytes(image: Image.Image, kind: str = "PNG", **how: Any) -> bytes:
+def to_bytes(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     """Returns an image as a file of this kind."""
     file = BytesIO()
-    image.save(file, kind, **how)
+    image.save(file, kind, **options)
     return file.getvalue()
 
 
@@ -33,8 +33,8 @@ def sentence(response: Any, status: int) -> str:
     assert response.headers["content-type"] == "application/json"
     body = response.json()
     assert list(body) == ["error"]
-    said = str(body["error"])
-    assert said.endswith(".")
-    assert "\n" not in said
-    assert "Traceback" not in said
-    return said
+    message = str(body["error"])
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert "Traceback" not in message
+    return message

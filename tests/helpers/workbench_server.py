@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from ipl.apps.server import address_of, listen
-from ipl.apps.workbench.server import run_workbench
-from ipl.apps.workbench.workbench import Workbench
+from ipl.apps.hosts import address_of, listen
+from ipl.apps.workbench.app import run_workbench
+from ipl.apps.workbench.sessions import Workbench
 from ipl.backbone.loading import load_backbone
 from ipl.words.pool import Pool
 
@@ -16,9 +16,9 @@ WORDS = ("bright", "dark", "ocean", "sand", "stone", "tower", "wall", "water")
 def main() -> None:
     """Prints the address once the page can be opened, and serves it until SIGTERM."""
     pool = Pool.from_words(WORDS, "eight words")
-    bench = Workbench(load_backbone("pocket", "cpu"), pool=pool)
+    workbench = Workbench(load_backbone("pocket", "cpu"), pool=pool)
     with listen("127.0.0.1", 0) as bound:
-        run_workbench(bench, bound, lambda: print(address_of(bound), flush=True))
+        run_workbench(workbench, bound, lambda: print(address_of(bound), flush=True))
     sys.stdout.write("ended\n")
 
 

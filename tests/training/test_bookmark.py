@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from ipl.training.history import TrainingHistory
 
 from ipl.backbone.backbone import Backbone
 from ipl.learners.batch import Batch
@@ -19,6 +18,7 @@ from ipl.support.errors import NotFiniteError
 from ipl.training import checkpoint as bookmark
 from ipl.training.checkpoint import Checkpoint
 from ipl.training.loop import train
+from ipl.training.result import TrainingHistory
 from ipl.training.views import BankedViews
 
 pytestmark = pytest.mark.faults

@@ -1,4 +1,4 @@
-"""What the service takes from a client, and how it says no."""
+"""Limits on what a client may send, and the refusal of what is beyond them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,60 @@ from PIL import Image
 
 from ipl.support.errors import ConfigError
 
-MOST_PIXELS = Image.MAX_IMAGE_PIXELS or 2**26  # beyond this Pillow itself speaks of a bomb
-MOST_IN_A_BATCH = 64  # images that one pass of the image tower takes
+MAX_PIXELS = Image.MAX_IMAGE_PIXELS or 2**26  # above this Pillow warns of decompression bombs
+MAX_BATCH = 64  # images in one pass of the image tower
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one request and on all of them together."""
+    """Bounds on one request and on all requests together.
 
-    max_bytes: int = 10_000_000  # of a request's body
-    max_pixels: int = 25_000_000  # of an image
-    max_classes: int = 256  # in a request's own class list
-    max_text: int = 100  # characters of a class name
-    concurrency: int = 128  # requests that are read or answered at a time
-    upload_seconds: float = 10.0  # from the first byte of a request to its last
-    answer_seconds: float = 30.0  # from there to the answer
-    batch: int = 32  # images that the model looks at together
-    wait_ms: float = 5.0  # that an image waits for others
-    class_lists: int = 16  # whose text features are kept
+    Parameters
+    ----------
+    max_bytes
+        Size of a request's body.
+    max_pixels
+        Pixels of an image, checked before it is decoded.
+    max_classes
+        Names in the class list of a request.
+    max_text
+        Characters of a class name.
+    concurrency
+        Requests that are read or answered at a time; further ones are answered with status 503.
+    upload_seconds
+        Time from the first byte of a request to its last.
+    answer_seconds
+        Time from there to the answer.
+    batch
+        Images that the model classifies together.
+    wait_ms
+        Milliseconds that the first image of a batch waits for others.
+    class_lists
+        Class lists whose text features stay in memory, the latest used ones.
+
+    Raises
+    ------
+    ConfigError
+        If a value is out of its range; the message names the field, the value and the range.
+    """
+
+    max_bytes: int = 10_000_000
+    max_pixels: int = 25_000_000
+    max_classes: int = 256
+    max_text: int = 100
+    concurrency: int = 128
+    upload_seconds: float = 10.0
+    answer_seconds: float = 30.0
+    batch: int = 32
+    wait_ms: float = 5.0
+    class_lists: int = 16
 
     def __post_init__(self) -> None:
-        most = {"max_pixels": MOST_PIXELS, "batch": MOST_IN_A_BATCH}
-        least = {"max_classes": 2, "wait_ms": 0, "upload_seconds": 0.1, "answer_seconds": 0.1}
+        lowest = {"max_classes": 2, "wait_ms": 0, "upload_seconds": 0.1, "answer_seconds": 0.1}
+        highest = {"max_pixels": MAX_PIXELS, "batch": MAX_BATCH}
         for field in fields(self):
-            value, low = getattr(self, field.name), least.get(field.name, 1)
-            high = most.get(field.name)
+            value, low = getattr(self, field.name), lowest.get(field.name, 1)
+            high = highest.get(field.name)
             if not (low <= value < float("inf") and (high is None or value <= high)):
                 allowed = f"{low} to {high}" if high else f"{low} or more"
                 raise ConfigError(f"{field.name} is {value}; it must be {allowed}.")
@@ -54,16 +83,18 @@ class Refusal(Exception):
 
 
 class Gate:
-    """Lets so many requests in at a time; for one event loop, so that no lock is needed."""
+    """Limits how many requests are handled at a time. One event loop uses it, without a lock."""
 
-    def __init__(self, most: int) -> None:
-        self.most, self.inside = most, 0
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.inside = capacity, 0
 
     @contextmanager
     def enter(self) -> Iterator[None]:
-        """Counts a request in and out; raises Refusal if the house is full."""
-        if self.inside >= self.most:
-            raise Refusal(503, f"{self.most} requests are being answered; try again in a second.")
+        """Counts a request in and out; raises Refusal if the gate is full."""
+        if self.inside >= self.capacity:
+            raise Refusal(
+                503, f"{self.capacity} requests are being answered; try again in a second."
+            )
         self.inside += 1
         try:
             yield

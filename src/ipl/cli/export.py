@@ -1,4 +1,4 @@
-"""`ipl export RUN --to ...`: a saved prompt for the use of other programs."""
+"""`ipl export RUN --to ...`: a saved prompt for other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ipl.cli import options as common
 from ipl.cli.options import check_new, print_json, read_class_names, stopping
 from ipl.support.errors import ConfigError
 
-KINDS = ("classifier", "onnx", "transformers", "text")
+TARGETS = ("classifier", "onnx", "transformers", "text")
 
 
 def export(
@@ -31,24 +31,28 @@ def export(
     as_json: bool = common.JSON,
 ) -> None:
     """Write a saved prompt as a matrix, as ONNX, as a transformers folder or as plain text."""
-    from ipl import exports
     from ipl.classifier import PromptClassifier
     from ipl.datasets.readers import read_dataset
+    from ipl.inference.exports.classifier import export_classifier
+    from ipl.inference.exports.common import check_export_folder
+    from ipl.inference.exports.onnx import export_onnx
+    from ipl.inference.exports.text import export_text
+    from ipl.inference.exports.transformers import export_transformers
     from ipl.saving.format import read_run
     from ipl.saving.sharing import find_run
     from ipl.support.progress import Reporter
 
-    if to not in KINDS:
-        raise ConfigError(f"--to is {to!r}; allowed are {', '.join(KINDS)}.")
+    if to not in TARGETS:
+        raise ConfigError(f"--to is {to!r}; allowed are {', '.join(TARGETS)}.")
     if check is not None and to != "onnx":
-        raise ConfigError("--check goes with --to onnx only.")
+        raise ConfigError("--check works with --to onnx only.")
     if overwrite and to != "text":
-        raise ConfigError("--overwrite goes with --to text only; other exports need a new folder.")
+        raise ConfigError("--overwrite works with --to text only; other exports need a new folder.")
     folder = find_run(run)
     read_run(folder)
     target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
     if to != "text":
-        exports.check_folder(target)
+        check_export_folder(target)
     elif save_to is not None:
         check_new(save_to, overwrite)
     names = read_class_names(classes) if classes is not None else None
@@ -62,45 +66,45 @@ def export(
         if to != "text":
             Reporter(quiet=quiet).say(f"Writing {target} ...")
         if to == "text":
-            told = exports.export_text(classifier, save_to)
+            content = export_text(classifier, save_to)
         elif to == "classifier":
-            told = exports.export_classifier(classifier, target)
+            content = export_classifier(classifier, target)
         elif to == "onnx":
-            told = exports.export_onnx(classifier, target, images)
+            content = export_onnx(classifier, target, images)
         else:
-            told = exports.export_transformers(classifier, target)
-    shown = to == "text" and save_to is None
+            content = export_transformers(classifier, target)
+    to_stdout = to == "text" and save_to is None
     if as_json:
-        print_json({"out": None if shown else str(target), **told})
-    elif shown:
-        print(told["text"], end="")
+        print_json({"out": None if to_stdout else str(target), **content})
+    elif to_stdout:
+        print(content["text"], end="")
     else:
-        print("\n".join([*_lines(to, told), f"Saved:  {target}"]))
+        print("\n".join([*_summary(to, content), f"Saved:  {target}"]))
 
 
-def _lines(to: str, told: dict[str, Any]) -> list[str]:
-    """Returns what a person should know of an export."""
+def _summary(to: str, content: dict[str, Any]) -> list[str]:
+    """Returns the lines that describe an export."""
     if to == "classifier":
-        rows, dim = told["shape"]
-        return [f"{rows} classes x {dim} float32, logit scale {told['logit_scale']:.4g}"]
+        rows, dim = content["shape"]
+        return [f"{rows} classes x {dim} float32, logit scale {content['logit_scale']:.4g}"]
     if to == "transformers":
         return [
-            f"hypothesis_template: {told['hypothesis_template']}",
-            f"Text features differ from ours by {told['largest_difference']:.1e} at most.",
+            f"hypothesis_template: {content['hypothesis_template']}",
+            f"Text features differ from ours by {content['largest_difference']:.1e} at most.",
         ]
     if to == "text":
         return []
-    checked = told["checked"]
+    checked = content["checked"]
     lines = [f"Compared with our own predictions on {checked['images']} {checked['of']}:"]
-    for name in ("fp32", "int8"):
-        one = checked[name]
+    for precision in ("fp32", "int8"):
+        model = checked[precision]
         line = (
-            f"{name}  {one['file']}, {one['bytes'] / 1e6:.1f} MB: same class for "
-            f"{100 * one['agreement']:.1f} %, probabilities off by {one['largest_difference']:.1e}"
+            f"{precision}  {model['file']}, {model['bytes'] / 1e6:.1f} MB: same class for "
+            f"{100 * model['agreement']:.1f} %, probabilities off by "
+            f"{model['largest_difference']:.1e}"
         )
-        if "accuracy" in one:
-            line += (
-                f", accuracy {100 * one['accuracy']:.1f} % (ours {100 * checked['accuracy']:.1f} %)"
-            )
+        if "accuracy" in model:
+            accuracy, ours = 100 * model["accuracy"], 100 * checked["accuracy"]
+            line += f", accuracy {accuracy:.1f} % (ours {ours:.1f} %)"
         lines.append(line)
     return lines

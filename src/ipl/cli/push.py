@@ -11,12 +11,14 @@ from ipl.cli.options import JSON, print_json, typed
 
 def push(
     run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
-    name: str = typer.Argument(metavar="OWNER/NAME", help="What it is called on the hub."),
-    private: bool = typer.Option(False, "--private", help="For you alone, if it is new."),
-    message: str | None = typer.Option(None, help="What changed (default: made by ipl VERSION)."),
+    name: str = typer.Argument(metavar="OWNER/NAME", help="Its name on the hub."),
+    private: bool = typer.Option(False, "--private", help="Visible to you alone, if it is new."),
+    message: str | None = typer.Option(
+        None, help="The commit message (default: made by ipl VERSION)."
+    ),
     as_json: bool = JSON,
 ) -> None:
-    """Share a saved prompt on the Hugging Face hub: its three small files, and nothing else."""
+    """Share a saved prompt on the Hugging Face hub: its three small files and nothing else."""
     from ipl.saving.format import read_run
     from ipl.saving.sharing import push_run
 

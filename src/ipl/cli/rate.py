@@ -104,7 +104,7 @@ def serve_study(
     reporter: Reporter,
 ) -> None:
     """Serves a study until Ctrl-C or SIGTERM; with `runs` it is made first."""
-    from ipl.apps.server import address_of, is_loopback, listen, names_of, run_server
+    from ipl.apps.hosts import address_of, allowed_hosts, is_loopback, listen
     from ipl.bench.claims import Claims
     from ipl.display.formatting import several
     from ipl.explain.ratings.make_study import make_study
@@ -114,7 +114,8 @@ def serve_study(
 
     if runs and not data:
         raise ConfigError("A new study shows images: give the data of the runs with --data.")
-    from ipl.apps.rate.app import LIMITS, create_rating_app  # after serving, which names its extra
+    from ipl.apps.rate.app import LIMITS, create_rating_app
+    from ipl.apps.server import run_server
 
     check_writable(folder)
     state = "no study was made." if runs else "nothing had been served."
@@ -132,7 +133,7 @@ def serve_study(
             if not claims.take("study"):
                 raise ConfigError(f"{folder} is being served by another process already.")
             raters = Raters(folder, study)
-            app = create_rating_app(folder, study, raters, names_of(bound), reporter.warn)
+            app = create_rating_app(folder, study, raters, allowed_hosts(bound), reporter.warn)
             bound.listen()
             with suppress(KeyboardInterrupt):  # one that comes before the server takes signals
                 what = f"{len(study.items)} words of {several(len(study.runs), 'run')}"

@@ -16,22 +16,23 @@ def serve(
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
     device: str = common.DEVICE,
-    max_bytes: int = typer.Option(10_000_000, help="Bytes of a request."),
-    max_pixels: int = typer.Option(25_000_000, help="Pixels of an image."),
-    max_classes: int = typer.Option(256, help="Names in a request's class list."),
-    max_text: int = typer.Option(100, help="Characters of a class name."),
-    concurrency: int = typer.Option(128, help="Requests at a time; others get 503."),
-    upload_seconds: float = typer.Option(10.0, help="Time for a request to come whole."),
-    answer_seconds: float = typer.Option(30.0, help="Time to answer it; then it gets 503."),
-    batch: int = typer.Option(32, help="Images that the model looks at together."),
+    max_bytes: int = typer.Option(10_000_000, help="Largest size of a request, in bytes."),
+    max_pixels: int = typer.Option(25_000_000, help="Largest number of pixels of an image."),
+    max_classes: int = typer.Option(256, help="Most names in the class list of a request."),
+    max_text: int = typer.Option(100, help="Most characters of a class name."),
+    concurrency: int = typer.Option(128, help="Requests at a time; others get status 503."),
+    upload_seconds: float = typer.Option(10.0, help="Time for a request to arrive completely."),
+    answer_seconds: float = typer.Option(30.0, help="Time to answer it; then it gets status 503."),
+    batch: int = typer.Option(32, help="Images that the model classifies together."),
     wait_ms: float = typer.Option(5.0, help="Milliseconds that an image waits for others."),
-    class_lists: int = typer.Option(16, help="Class lists whose text features are kept."),
+    class_lists: int = typer.Option(16, help="Class lists whose text features stay in memory."),
     quiet: bool = common.QUIET,
 ) -> None:
     """Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, /healthz, /docs."""
+    from ipl.apps.hosts import address_of, is_loopback, listen
     from ipl.apps.limits import Limits
     from ipl.apps.serve.app import create_app
-    from ipl.apps.server import address_of, is_loopback, listen, run_server
+    from ipl.apps.server import run_server
     from ipl.classifier import PromptClassifier
     from ipl.saving.format import read_run
     from ipl.saving.sharing import find_run
@@ -51,9 +52,9 @@ def serve(
         class_lists=class_lists,
     )
     folder = find_run(run)
-    read_run(folder)  # what is wrong with RUN is said before a port is taken
+    read_run(folder)  # reports a damaged RUN before a port is taken
     names = read_class_names(classes) if classes is not None else None
-    with listen(host, port) as bound, stopping(lambda: "nothing had been served."):
+    with listen(host, port) as bound, stopping(lambda: "nothing was served."):
         if not is_loopback(bound):
             reporter.warn(
                 f"{host} can be reached from other machines; there is no authentication and no "

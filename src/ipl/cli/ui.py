@@ -14,10 +14,10 @@ from ipl.cli.options import stopping
 
 def ui(
     run: str | None = typer.Argument(
-        None, metavar="[RUN]", help="A saved prompt to begin with: a folder, or owner/name."
+        None, metavar="[RUN]", help="A saved prompt to start with: a folder, or owner/name."
     ),
     data: Path | None = typer.Option(
-        None, help="Images to begin with: a folder with a sub-folder per class, or a CSV file."
+        None, help="Images to start with: a folder with one sub-folder per class, or a CSV file."
     ),
     host: str = common.HOST,
     port: int = typer.Option(7860, min=0, max=65535, help="Port; 0 takes a free one."),
@@ -29,10 +29,11 @@ def ui(
     quiet: bool = common.QUIET,
 ) -> None:
     """Try everything out on a page: images, words, training, predictions."""
-    from ipl import workbench  # first, so that a missing extra is named before anything is loaded
-    from ipl.apps.server import address_of, is_loopback, listen
+    from ipl.apps.hosts import address_of, is_loopback, listen
+    from ipl.apps.workbench.app import run_workbench
     from ipl.apps.workbench.fit_thread import FitThread
     from ipl.apps.workbench.image_classes import ImageClasses
+    from ipl.apps.workbench.sessions import Workbench
     from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
     from ipl.datasets.readers import read_dataset
@@ -43,9 +44,9 @@ def ui(
     reporter = Reporter(quiet=quiet)
     folder = None if run is None else find_run(run)
     if folder is not None:
-        read_run(folder)  # what is wrong with RUN is said before a port is taken
-    images = None if data is None else ImageClasses.of(read_dataset(data))
-    with listen(host, port) as bound, stopping(lambda: "nothing had been opened."):
+        read_run(folder)  # reports a damaged RUN before a port is taken
+    images = None if data is None else ImageClasses.from_dataset(read_dataset(data))
+    with listen(host, port) as bound, stopping(lambda: "nothing was opened."):
         local = is_loopback(bound)
         if not local:
             reporter.warn(
@@ -59,22 +60,24 @@ def ui(
         else:
             clip = load_backbone(backbone or "pocket", device)
 
-        def ready() -> None:
+        def on_ready() -> None:
             reporter.say(f"The workbench is open at {address_of(bound)} (Ctrl-C ends it).")
             if browser:
                 import webbrowser
 
                 webbrowser.open(address_of(bound))
 
-        bench = workbench.Workbench(clip, classifier, images, browse=local, opened=_called(run))
-        workbench.run_workbench(bench, bound, ready)
+        workbench = Workbench(clip, classifier, images, browse=local, run_name=_run_name(run))
+        run_workbench(workbench, bound, on_ready)
         reporter.say("Ended.")
-    if FitThread.any_left():  # all is put away; the interpreter would abort on a thread in torch
+    if FitThread.any_running():  # all is saved; the interpreter would abort on a thread in torch
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
-def _called(run: str | None) -> str:
-    """Returns what a run is called, for a page that need not tell where it lies."""
-    return "" if run is None else Path(run).resolve().name if Path(run).is_dir() else run
+def _run_name(run: str | None) -> str:
+    """Returns the name of a run for the page, without the folder that holds it."""
+    if run is None:
+        return ""
+    return Path(run).resolve().name if Path(run).is_dir() else run

@@ -1,1 +1,5 @@
-"""Using a trained classifier: streaming predictions, and exports for other programs."""
+"""Using a fitted classifier: predictions in a stream, and exports for other programs."""
+
+from ipl.inference.prediction_stream import Prediction, Ranking, predict_stream
+
+__all__ = ["Prediction", "Ranking", "predict_stream"]

@@ -1,4 +1,4 @@
-"""Which images a person means: files, folders, patterns, or paths line by line."""
+"""Finds the images that arguments name: files, folders, patterns; and reads lists of paths."""
 
 from __future__ import annotations
 
@@ -12,53 +12,57 @@ from ipl.support.errors import DataError
 from ipl.support.files import is_folder, path_exists
 
 
-def find_images(given: Sequence[str]) -> list[Path]:
-    """Returns the files meant by paths, folders (all images below) and patterns like `a/*.jpg`.
+def find_images(arguments: Sequence[str]) -> list[Path]:
+    """Returns the files that paths, folders (all images below) and patterns like `a/*.jpg` name.
 
-    A name that is there is taken as it is, whatever stars or brackets it has.
+    The name of an existing file is taken literally, even if it has stars or brackets.
     """
-    found: list[Path] = []
-    for text in given:
-        path = Path(text)
+    paths: list[Path] = []
+    for argument in arguments:
+        path = Path(argument)
         if path_exists(path):
-            found.extend(_below(path))
-        elif "://" in text:
-            raise DataError(f"URLs are not opened; fetch {text} first and give the file's path.")
-        elif has_magic(text):
-            matches = sorted(glob(text, recursive=True))
-            inside = [file for match in matches for file in _below(Path(match), empty=True)]
-            if not inside:
-                raise DataError(f"No image matches {text}.")
-            found.extend(inside)
+            paths.extend(_images_below(path))
+        elif "://" in argument:
+            raise DataError(
+                f"URLs are not opened; fetch {argument} first and give the file's path."
+            )
+        elif has_magic(argument):
+            matches = sorted(glob(argument, recursive=True))
+            images = [
+                file for match in matches for file in _images_below(Path(match), allow_empty=True)
+            ]
+            if not images:
+                raise DataError(f"No image matches {argument}.")
+            paths.extend(images)
         else:
             raise DataError(f"No such file: {path}.")
-    return list(dict.fromkeys(found))  # `**` matches a folder and what is in it
+    return list(dict.fromkeys(paths))  # `**` matches a folder and its files
 
 
-def paths_in(chunks: Iterable[bytes]) -> Iterator[Path]:
-    """Yields the paths in bytes as they come: one a line, or between NULs if there are any.
+def read_paths(chunks: Iterable[bytes]) -> Iterator[Path]:
+    """Yields the paths in a stream of bytes: one per line, or separated by NULs if there are any.
 
-    The latter is what `find -print0` writes. Empty lines are passed over.
+    NULs are what `find -print0` writes. Empty lines are skipped.
     """
-    between, left = None, b""
+    separator, rest = None, b""
     for chunk in chunks:
-        between = between or (b"\0" if b"\0" in chunk else b"\n")
-        *whole, left = (left + chunk).split(between)
-        yield from _paths(whole, between)
-    if between is not None:
-        yield from _paths([left], between)
+        separator = separator or (b"\0" if b"\0" in chunk else b"\n")
+        *complete, rest = (rest + chunk).split(separator)
+        yield from _paths(complete, separator)
+    if separator is not None:
+        yield from _paths([rest], separator)
 
 
-def _paths(texts: Iterable[bytes], between: bytes) -> Iterator[Path]:
+def _paths(texts: Iterable[bytes], separator: bytes) -> Iterator[Path]:
     for text in texts:
-        if name := text.rstrip(b"\r") if between == b"\n" else text:
+        if name := text.rstrip(b"\r") if separator == b"\n" else text:
             yield Path(os.fsdecode(name))
 
 
-def _below(path: Path, empty: bool = False) -> list[Path]:
+def _images_below(path: Path, allow_empty: bool = False) -> list[Path]:
     if not is_folder(path):
         return [path]
-    inside = [file for file in files_below(path) if is_image_name(file)]
-    if not inside and not empty:
-        raise DataError(f"The folder {path} holds no images.")
-    return inside
+    images = [file for file in files_below(path) if is_image_name(file)]
+    if not images and not allow_empty:
+        raise DataError(f"The folder {path} contains no images.")
+    return images

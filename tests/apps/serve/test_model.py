@@ -1,4 +1,4 @@
-"""The model behind the service gives every learner's own answers, and keeps what it can."""
+"""The model behind the service gives the classifier's own answers, and caches text features."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
 from ipl_scenes import draw
 
-PICTURES = [draw(scene, 5) for scene in ("beach", "forest", "mountain", "castle")]
+IMAGES = [draw(scene, 5) for scene in ("beach", "forest", "mountain", "castle")]
 OTHER = ("cat", "dog")
 
 
 def in_order(answer: Any, names: list[str]) -> list[float]:
     assert not isinstance(answer, Exception), answer
-    found = {entry["name"]: entry["probability"] for entry in answer}
-    return [found[name] for name in names]
+    probabilities = {entry["name"]: entry["probability"] for entry in answer}
+    return [probabilities[name] for name in names]
 
 
 @pytest.mark.parametrize("learner", ["coop", "cocoop", "kgcoop", "maple", "promptsrc"])
@@ -31,21 +31,21 @@ def test_answers_are_those_of_the_classifier(
 ) -> None:
     classifier = make_classifier(learner)
     other = classifier.with_classes(OTHER)
-    asked = [Question(p, OTHER if i % 2 else None, 9) for i, p in enumerate(PICTURES)]
-    answers = Model(classifier, 4).answer(asked)
-    own, new = classifier.predict_proba(PICTURES), other.predict_proba(PICTURES)
+    questions = [Question(p, OTHER if i % 2 else None, 9) for i, p in enumerate(IMAGES)]
+    answers = Model(classifier, 4).answer(questions)
+    own, new = classifier.predict_proba(IMAGES), other.predict_proba(IMAGES)
     for i, answer in enumerate(answers):
         names, expected = (other.classes_, new) if i % 2 else (classifier.classes_, own)
         np.testing.assert_allclose(in_order(answer, names), expected[i], atol=1e-6)
 
 
 def test_a_bad_class_list_is_not_the_others_problem(classifier: PromptClassifier) -> None:
-    asked = [
-        Question(PICTURES[0], None, 1),
-        Question(PICTURES[0], ("cat", "cat"), 1),
-        Question(PICTURES[0], OTHER, 1),
+    questions = [
+        Question(IMAGES[0], None, 1),
+        Question(IMAGES[0], ("cat", "cat"), 1),
+        Question(IMAGES[0], OTHER, 1),
     ]
-    own, bad, other = Model(classifier, 4).answer(asked)
+    own, bad, other = Model(classifier, 4).answer(questions)
     assert isinstance(bad, DataError)
     assert len(own) == len(other) == 1  # type: ignore[arg-type]
 
@@ -65,15 +65,15 @@ def test_text_features_are_computed_once_and_the_longest_unused_forgotten(
     model = Model(classifier, class_lists=2)
     a, b, c = ("a", "x"), ("b", "x"), ("c", "x")
     for classes in (None, a, None, a, b, a, c, a, None):  # c puts b out, not a
-        model.answer([Question(PICTURES[0], classes, 1)])
+        model.answer([Question(IMAGES[0], classes, 1)])
     assert computed == [tuple(classifier.classes_), a, b, c]
-    model.answer([Question(PICTURES[0], b, 1)])
+    model.answer([Question(IMAGES[0], b, 1)])
     assert computed[-1] == b
     assert len(model._heads) == 2
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "expected"),
     [
         ("pocket", "pocket"),
         ("openai/clip-vit-base-patch16", "openai/clip-vit-base-patch16"),
@@ -82,16 +82,16 @@ def test_text_features_are_computed_once_and_the_longest_unused_forgotten(
         ("models/here/clip", "clip"),
     ],
 )
-def test_the_service_does_not_tell_where_things_lie(
-    name: str, shown: str, classifier: PromptClassifier, monkeypatch: pytest.MonkeyPatch
+def test_paths_of_this_machine_stay_hidden(
+    name: str, expected: str, classifier: PromptClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = Model(classifier, 4)
     monkeypatch.setattr(model.backbone, "name", name)
-    assert model.about()["backbone"] == shown
-    (why,) = model.answer([Question(PICTURES[0], ("cat", "<|endoftext|>"), 1)])
-    assert isinstance(why, Exception)
-    assert "/home" not in str(why)
-    assert shown in str(why)
+    assert model.about()["backbone"] == expected
+    (error,) = model.answer([Question(IMAGES[0], ("cat", "<|endoftext|>"), 1)])
+    assert isinstance(error, Exception)
+    assert "/home" not in str(error)
+    assert expected in str(error)
 
 
 def test_a_classifier_that_has_learnt_nothing_is_refused() -> None:
@@ -101,5 +101,5 @@ def test_a_classifier_that_has_learnt_nothing_is_refused() -> None:
 
 def test_the_classifier_is_left_as_it_was(classifier: PromptClassifier) -> None:
     before = copy.copy(classifier.__dict__)
-    Model(classifier, 4).answer([Question(PICTURES[0], OTHER, 1)])
+    Model(classifier, 4).answer([Question(IMAGES[0], OTHER, 1)])
     assert classifier.__dict__ == before

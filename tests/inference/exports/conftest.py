@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ipl import Dataset, Pool, PromptClassifier
-from ipl.backbone.backbone import Backbone
+from ipl import Backbone, Dataset, Pool, PromptClassifier
 from ipl_scenes import draw
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")

@@ -52,9 +52,9 @@ def _is_ours(folder: Path, classifier: PromptClassifier, images: list[Image.Imag
         logits, values = session.run(None, {"pixels": pixels[:size]})
         np.testing.assert_allclose(values, ours[:size], atol=1e-4)
         assert (logits.argmax(1) == ours[:size].argmax(1)).all()
-    said = session.get_modelmeta().custom_metadata_map
-    assert json.loads(said["classes"]) == classifier.classes_
-    assert said["prompt"] == classifier.prompt_
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["classes"]) == classifier.classes_
+    assert metadata["prompt"] == classifier.prompt_
 
 
 def test_fp32_is_ours_for_any_batch(
@@ -67,12 +67,12 @@ def test_prompts_in_the_image_tower_are_in_the_file(
     fitted: Fitted, images: list[Image.Image], tmp_path: Path
 ) -> None:
     classifier = fitted("maple", 1)
-    told = export_onnx(classifier, tmp_path / "out")
+    content = export_onnx(classifier, tmp_path / "out")
     _is_ours(tmp_path / "out", classifier, images)
-    assert told["checked"]["of"] == "drawn scenes"
-    assert told["checked"]["fp32"]["largest_difference"] < 1e-4
-    assert told["checked"]["fp32"]["agreement"] == 1.0
-    assert json.loads((tmp_path / "out" / "export.json").read_text()) == told
+    assert content["checked"]["of"] == "drawn scenes"
+    assert content["checked"]["fp32"]["largest_difference"] < 1e-4
+    assert content["checked"]["fp32"]["agreement"] == 1.0
+    assert json.loads((tmp_path / "out" / "export.json").read_text()) == content
 
 
 def test_int8_is_smaller_and_its_accuracy_is_stated(
@@ -110,7 +110,7 @@ def test_what_cannot_be(
         ):
             export_onnx(fitted("coop", 2), tmp_path / "out", scenes.only([0, 1], "two"))
     monkeypatch.setattr(onnx_file, "TOLERANCE", -1.0)
-    with pytest.raises(IplError, match="off by .* so nothing was written"):
+    with pytest.raises(IplError, match="differs from ours by .* so nothing was written"):
         onnx_file._compare(fitted("coop", 2), exported, None)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ConfigError, match=r"pip install 'ipl\[onnx\]'"):

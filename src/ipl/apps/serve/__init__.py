@@ -1,6 +1,6 @@
 """A learnt prompt as a web service. Needs the extra `ipl[serve]`."""
 
-from ipl.apps import require
+from ipl.apps.extras import require
 
 require("The service", "serve", "fastapi", "python_multipart", "uvicorn")
 

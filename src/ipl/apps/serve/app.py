@@ -1,4 +1,4 @@
-"""The web application: a learnt prompt behind four addresses."""
+"""The web application: a learnt prompt behind four addresses, one of them a documentation page."""
 
 from __future__ import annotations
 
@@ -7,57 +7,60 @@ import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 
 from ipl._version import __version__
-from ipl.apps.http_errors import say_errors_in_json
+from ipl.apps.http_responses import answer_errors_as_json, security_policy
+from ipl.apps.image_decoding import decode_image
 from ipl.apps.limits import Gate, Limits, Refusal
 from ipl.apps.serve.batcher import Batcher
-from ipl.apps.serve.decode import read_image
-from ipl.apps.serve.docs_page import PAGE_HEADERS, page
-from ipl.apps.serve.model import Model, Question, Ranked
+from ipl.apps.serve.model import ClassRanking, Model, Question
 from ipl.apps.serve.requests import read_request
 from ipl.apps.serve.schema import RESPONSES, Health, PredictionResponse, PromptInfo, request_body
 from ipl.classifier import PromptClassifier
+from ipl.display.page import render
 
 DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded, and large, at a time
+# Whatever text gets into the page, a browser runs and loads nothing.
+PAGE_HEADERS = security_policy(style_src="'unsafe-inline'", form_action="'self'")
 
 
 class Service:
-    """What the addresses share: the model, its batches, the threads that decode, the gate."""
+    """What the addresses share: the model, its batches, the decoding threads, the gate."""
 
     def __init__(self, classifier: PromptClassifier, limits: Limits) -> None:
         self.limits = limits
         self.model = Model(classifier, limits.class_lists)
         self.gate = Gate(limits.concurrency)
-        self.batcher: Batcher[Question, Ranked] = Batcher(
+        self.batcher: Batcher[Question, ClassRanking] = Batcher(
             self.model.answer, limits.batch, limits.wait_ms / 1000
         )
 
     @asynccontextmanager
     async def running(self, app: FastAPI) -> AsyncIterator[None]:
-        """Starts the threads, and ends them once they have done what they were given."""
+        """Starts the threads; ends them once they have finished their work."""
         del app
         self.batcher.start()
         with ThreadPoolExecutor(DECODERS, "ipl-decoder") as self.decoders:
             yield
             await asyncio.to_thread(self.batcher.close)
 
-    async def predict(self, request: Request) -> Ranked:
+    async def predict(self, request: Request) -> ClassRanking:
         """Returns the classes of the image in a request; raises Refusal or IplError."""
         with self.gate.enter():
-            read = await read_request(request, self.limits)
+            parse = await read_request(request, self.limits)
 
             def prepare() -> Question:
-                asked = read()
-                seen = self.model.backbone.preprocessing
-                decoded = read_image(asked.image, self.limits.max_pixels, seen)
-                return Question(decoded, asked.classes, asked.top)
+                parsed = parse()
+                preprocessing = self.model.backbone.preprocessing
+                image = decode_image(parsed.image, self.limits.max_pixels, preprocessing)
+                return Question(image, parsed.classes, parsed.top)
 
-            async def answer() -> Ranked:
+            async def answer() -> ClassRanking:
                 loop = asyncio.get_running_loop()
                 question = await loop.run_in_executor(self.decoders, prepare)
                 return await asyncio.wrap_future(self.batcher.submit(question))
@@ -71,9 +74,27 @@ class Service:
 
 
 def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> FastAPI:
-    """Returns the application for a fitted classifier; any ASGI server runs it."""
+    """Return the web service of a fitted classifier as an ASGI application.
+
+    Parameters
+    ----------
+    classifier : PromptClassifier
+        A fitted classifier, for example from `PromptClassifier.from_pretrained`.
+    limits : Limits, optional
+        Bounds on requests, time and memory. The default is `Limits()`.
+
+    Returns
+    -------
+    fastapi.FastAPI
+        An application for any ASGI server. It starts its threads in its lifespan, which a server
+        runs but mounting it below another application does not.
+
+    Raises
+    ------
+    NotFittedError
+        If the classifier has not been fitted.
+    """
     service = Service(classifier, limits or Limits())
-    limits = service.limits
     app = FastAPI(
         title="ipl",
         version=__version__,
@@ -88,30 +109,38 @@ def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> Fa
         "/predict",
         response_model=PredictionResponse,
         responses=RESPONSES,
-        openapi_extra=request_body(limits),
+        openapi_extra=request_body(service.limits),
     )
     async def predict(request: Request) -> dict[str, Any]:
-        """Tells the classes of an image, most probable first."""
+        """Returns the classes of an image, most probable first."""
         return {"classes": await service.predict(request)}
 
     @app.get("/prompt", response_model=PromptInfo)
     async def prompt() -> dict[str, Any]:
-        """Tells the words, the prompt as a line of text, its classes, learner and backbone."""
+        """Returns the words, the prompt as a line of text, its classes, learner and backbone."""
         return service.model.about()
 
     @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", response_model=Health, responses={503: RESPONSES[503]})
     async def healthz() -> dict[str, Any]:
-        """Tells whether images are being answered, and how many were."""
-        if not service.batcher.alive:
+        """Returns whether the model answers, and how many images it has classified."""
+        batcher = service.batcher
+        if not batcher.alive:
             raise Refusal(503, "The model does not answer.")
-        done = {"images": service.batcher.items, "batches": service.batcher.batches}
-        return {"status": "ok", "inside": service.gate.inside, **done}
+        counts = {"images": batcher.items, "batches": batcher.batches}
+        return {"status": "ok", "inside": service.gate.inside, **counts}
 
     @app.get("/", include_in_schema=False)
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(page(app.openapi(), service.model.about(), limits), 200, PAGE_HEADERS)
+        page = docs_page(app.openapi(), service.model.about(), service.limits)
+        return HTMLResponse(page, 200, PAGE_HEADERS)
 
-    say_errors_in_json(app)
+    answer_errors_as_json(app)
     return app
+
+
+def docs_page(openapi: dict[str, Any], about: dict[str, Any], limits: Limits) -> str:
+    """Returns the documentation page: an OpenAPI document, the prompt and the limits in HTML."""
+    template = (files("ipl.apps.serve") / "docs_page.html.jinja").read_text(encoding="utf-8")
+    return render(template, api=openapi, about=about, limits=limits)

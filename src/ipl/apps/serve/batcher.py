@@ -1,4 +1,4 @@
-"""Requests that come in at the same time are computed together, by one thread."""
+"""Requests that arrive at the same time are computed together, by one thread."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Result = TypeVar("Result")
 
 
 class Batcher(Generic[Item, Result]):
-    """A thread that takes what is waiting, up to `size` items, and works on it in one call.
+    """A thread that takes up to `size` waiting items and passes them to `work` in one call.
 
     The first item of a batch waits at most `wait` seconds for others. `work` returns a result or
-    an exception for each item; what it raises itself becomes the result of the whole batch.
+    an exception for each item; an exception that it raises becomes the result of the whole batch.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Batcher(Generic[Item, Result]):
         self._thread.start()
 
     def submit(self, item: Item) -> Future[Result]:
-        """Returns the result to come of one item."""
+        """Returns the future result of one item."""
         future: Future[Result] = Future()
         with self._lock:
             if self._closed:
@@ -48,7 +48,7 @@ class Batcher(Generic[Item, Result]):
         return future
 
     def close(self) -> None:
-        """Finishes what is waiting, then ends the thread."""
+        """Finishes the waiting items, then ends the thread."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -57,32 +57,32 @@ class Batcher(Generic[Item, Result]):
 
     @property
     def alive(self) -> bool:
-        """Returns whether there is a thread that takes items."""
+        """Returns whether the thread is running."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
         more = True
         while more:
             batch, more = self._take()
-            # Whoever asked may have given up meanwhile.
-            batch = [(item, future) for item, future in batch if _still_wanted(future)]
+            # A client that gave up meanwhile has cancelled its future.
+            batch = [pair for pair in batch if pair[1].set_running_or_notify_cancel()]
             if batch:
                 self._compute(batch)
 
     def _take(self) -> tuple[list[tuple[Item, Future[Result]]], bool]:
         """Returns the next batch, and whether there may be another."""
         batch: list[tuple[Item, Future[Result]]] = []
-        until = None
+        deadline = None
         while len(batch) < self.size:
             try:
-                left = None if until is None else max(0.0, until - time.monotonic())
-                entry = self._queue.get(timeout=left)
+                remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+                entry = self._queue.get(timeout=remaining)
             except Empty:
                 break
             if entry is None:
                 return batch, False
             batch.append(entry)
-            until = until or time.monotonic() + self.wait
+            deadline = deadline or time.monotonic() + self.wait
         return batch, True
 
     def _compute(self, batch: Sequence[tuple[Item, Future[Result]]]) -> None:
@@ -91,14 +91,10 @@ class Batcher(Generic[Item, Result]):
         self.items += len(batch)
         try:
             results = self.work([item for item, _ in batch])
-        except Exception as error:  # whatever it is, the next batch may be fine
+        except Exception as error:  # of whichever kind: the next batch may succeed
             results = [error] * len(batch)
         for (_, future), result in zip(batch, results, strict=True):
             if isinstance(result, Exception):
                 future.set_exception(result)
             else:
                 future.set_result(result)
-
-
-def _still_wanted(future: Future[Result]) -> bool:
-    return future.set_running_or_notify_cancel()

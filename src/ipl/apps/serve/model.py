@@ -15,43 +15,33 @@ from torch import Tensor
 
 from ipl._version import __version__
 from ipl.classifier import PromptClassifier
-from ipl.learners.learner import Learner
 from ipl.support.errors import IplError
 
-Ranked = list[dict[str, Any]]  # name and probability, most probable first
+ClassRanking = list[dict[str, Any]]  # name and probability, most probable first
 
 
 @dataclass(frozen=True)
 class Question:
-    """An image, the classes to tell apart (None: the prompt's own) and how many to return."""
+    """An image, its possible classes (None: the prompt's own) and how many of them to return."""
 
     image: Image.Image
     classes: tuple[str, ...] | None
     top: int
 
 
-class Head:
-    """One list of classes. Its text features are computed once, if no image changes them."""
+class ClassHead:
+    """Probabilities over one list of classes; fixed text features are computed once."""
 
     def __init__(self, classifier: PromptClassifier) -> None:
-        learner = classifier.learner_
-        self.classes, self.backbone = list(map(str, classifier.classes_)), learner.backbone
-        self.classifier: PromptClassifier | None = None
-        self.texts: Tensor | None = None  # (classes, dim)
-        if type(learner).logits is Learner.logits:
-            with torch.no_grad():
-                self.texts = learner.text_features()
-        else:  # CoCoOp: every image has prompts of its own
-            self.classifier = classifier
+        learner = classifier.learner_  # raises NotFittedError
+        self.classes = list(map(str, classifier.classes_))
+        with torch.no_grad():
+            self.logits = learner.head()
 
+    @torch.no_grad()
     def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
         """Returns probabilities (images, classes) of image features (images, dim)."""
-        if self.classifier is not None:
-            return self.classifier.probabilities(features)
-        assert self.texts is not None
-        values: np.ndarray[Any, Any] = (
-            self.backbone.logits(features, self.texts).softmax(1).cpu().numpy()
-        )
+        values: np.ndarray[Any, Any] = self.logits(features).softmax(1).cpu().numpy()
         return values
 
 
@@ -60,52 +50,51 @@ class Model:
 
     def __init__(self, classifier: PromptClassifier, class_lists: int) -> None:
         self.classifier, self.class_lists = classifier, class_lists
-        self.own = Head(classifier)
-        self.backbone = self.own.backbone
-        self._heads: OrderedDict[tuple[str, ...], Head] = OrderedDict()
+        self.default_head = ClassHead(classifier)
+        self.backbone = classifier.learner_.backbone
+        self._heads: OrderedDict[tuple[str, ...], ClassHead] = OrderedDict()
 
     @property
-    def shown_name(self) -> str:
-        """Returns the backbone's name, without the folder it lies in on this machine."""
+    def backbone_name(self) -> str:
+        """Returns the backbone's name, without the folder that holds it on this machine."""
         name = self.backbone.name
         return name if name.count("/") < 2 and name[0] not in "./~" else Path(name).name
 
     def about(self) -> dict[str, Any]:
-        """Returns what the prompt says and what it was made for, as plain values."""
+        """Returns the prompt, its classes, learner and backbone as plain values."""
         return {
             "words": self.classifier.words_,
             "prompt": self.classifier.prompt_,
-            "classes": self.own.classes,
+            "classes": self.default_head.classes,
             "learner": self.classifier.learner,
-            "backbone": self.shown_name,
+            "backbone": self.backbone_name,
             "weights_sha256": self.backbone.weights_sha256,
             "ipl_version": __version__,
         }
 
-    def answer(self, questions: Sequence[Question]) -> list[Ranked | Exception]:
-        """Returns an answer to each question, or why there is none."""
-        features = self.classifier.encode_images(
-            [question.image for question in questions]
-        ).features
-        answers: dict[int, Ranked | Exception] = {}
+    def answer(self, questions: Sequence[Question]) -> list[ClassRanking | Exception]:
+        """Returns an answer to each question, or the reason why there is none."""
+        images = [question.image for question in questions]
+        features = self.classifier.encode_images(images).features
+        answers: dict[int, ClassRanking | Exception] = {}
         for classes in dict.fromkeys(question.classes for question in questions):
             rows = [i for i, question in enumerate(questions) if question.classes == classes]
             try:
                 head = self._head(classes)
             except IplError as error:
-                said = str(error).replace(self.backbone.name, self.shown_name)
-                answers.update(dict.fromkeys(rows, type(error)(said)))
+                message = str(error).replace(self.backbone.name, self.backbone_name)
+                answers.update(dict.fromkeys(rows, type(error)(message)))
                 continue
             for i, row in zip(rows, head.probabilities(features[rows]), strict=True):
                 best = row.argsort(kind="stable")[::-1][: questions[i].top]
                 answers[i] = [{"name": head.classes[c], "probability": float(row[c])} for c in best]
         return [answers[i] for i in range(len(questions))]
 
-    def _head(self, classes: tuple[str, ...] | None) -> Head:
+    def _head(self, classes: tuple[str, ...] | None) -> ClassHead:
         if classes is None:
-            return self.own
+            return self.default_head
         if classes not in self._heads:
-            self._heads[classes] = Head(self.classifier.with_classes(classes))
+            self._heads[classes] = ClassHead(self.classifier.with_classes(classes))
             if len(self._heads) > self.class_lists:
                 self._heads.popitem(last=False)
         self._heads.move_to_end(classes)

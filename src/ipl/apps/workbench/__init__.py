@@ -1,5 +1,5 @@
-"""A page to try everything on: images, words, training, predictions. Needs the extra `ipl[ui]`."""
+"""A page to try everything out: images, words, training, predictions. Needs `ipl[ui]`."""
 
-from ipl.apps import require
+from ipl.apps.extras import require
 
 require("The workbench", "ui", "gradio")

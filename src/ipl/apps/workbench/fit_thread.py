@@ -1,40 +1,175 @@
-"""One fit in a thread of its own."""
+"""One fit in a thread of its own: its settings, what it reports, and how it is cancelled."""
 
 from __future__ import annotations
 
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
-from ipl.apps.workbench.watcher import Cancelled, FitWatcher
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
-from ipl.support.errors import IplError
+from ipl.learners.registry import learner_class
+from ipl.support.errors import ConfigError, IplError
+from ipl.support.progress import Advance, Reporter
+from ipl.training.fit import MOST_WORDS
+from ipl.training.result import EpochRecord
+from ipl.words.selection import Selection
 
-BUG = "Something went wrong; the terminal that `ipl ui` runs in says what."
-THREAD = "ipl-fit"
-LOOK = 0.1  # seconds between looks at whether one who waits has given up
+BOUNDS = {"words": (0, MOST_WORDS), "shots": (1, 100), "epochs": (1, 500), "seed": (0, 2**32 - 1)}
+BUG_MESSAGE = "Internal error; the terminal that runs `ipl ui` shows the details."
+THREAD_NAME = "ipl-fit"
+SECONDS_BETWEEN_CHECKS = 0.1  # of whether a waiting fit was cancelled
+
+
+@dataclass(frozen=True)
+class WorkbenchSettings:
+    """The learner and the numbers that a person chooses on the page."""
+
+    learner: str = "coop"
+    words: int = 2
+    shots: int = 16
+    epochs: int = 100
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        learner_class(self.learner)
+        for name, (low, high) in BOUNDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(
+                    f"{name} is {value!r}; it must be a whole number from {low} to {high}."
+                )
+        if self.words > self.epochs:
+            raise ConfigError(
+                f"epochs is {self.epochs}; {self.words} words need {self.words} epochs or more."
+            )
+
+    @classmethod
+    def from_form(
+        cls, learner: Any, words: Any, shots: Any, epochs: Any, seed: Any
+    ) -> WorkbenchSettings:
+        """Returns the settings in the fields of a form."""
+        numbers = (_as_integer(value) for value in (words, shots, epochs, seed))
+        return cls(str(learner), *numbers)
+
+    @property
+    def interval(self) -> int:
+        """Returns the learner's epochs between two words, fewer if there are not enough epochs."""
+        published = learner_class(self.learner).recipe(self.words).interval
+        return max(1, min(published, self.epochs // max(1, self.words)))
+
+
+def default_epochs(learner: str, words: int) -> int:
+    """Returns the epochs that a learner was published with, at most what the page allows."""
+    return min(BOUNDS["epochs"][1], learner_class(learner).recipe(words).epochs)
+
+
+def _as_integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class FitCancelled(Exception):
+    """The person has cancelled the fit."""
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """How far a fit has come."""
+
+    title: str = ""  # of the current task
+    done: int = 0
+    total: int | None = None
+    note: str = ""
+    selection: Selection | None = None  # the words so far
+    epochs: tuple[EpochRecord, ...] = ()
+    message: str = ""  # the latest one
+    changes: int = 0  # so far, to see whether anything is new
+
+
+class FitWatcher(Reporter):
+    """Collects what a fit reports; a cancelled fit ends at its next report."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self._lock = threading.Lock()
+        self._progress = FitProgress()
+        self._cancelled = threading.Event()
+
+    @property
+    def progress(self) -> FitProgress:
+        """Returns how far the fit has come; any thread may read it."""
+        return self._progress
+
+    @property
+    def cancelled(self) -> bool:
+        """Returns whether the fit was cancelled."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Makes the fit stop at its next report."""
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raises FitCancelled if the fit was cancelled."""
+        if self.cancelled:
+            raise FitCancelled
+
+    def say(self, message: str) -> None:
+        """Stores the message."""
+        self._change(message=message)
+
+    def warn(self, message: str) -> None:
+        """Stores the warning, which is shown on the page and not in the terminal."""
+        self.warnings.append(message)
+
+    def record_event(self, event: object) -> None:
+        """Stores the words so far, or an epoch."""
+        if isinstance(event, Selection):
+            self._change(selection=event)
+        elif isinstance(event, EpochRecord):  # a training that restarts reports epoch 0 again
+            self._change(epochs=(*self._progress.epochs[: event.epoch], event))
+        self.check()
+
+    @contextmanager
+    def task(self, title: str, total: int | None) -> Iterator[Advance]:
+        """Yields advance(steps, note) for a task."""
+        self.check()
+        self._change(title=title, done=0, total=total, note="")
+
+        def advance(steps: int = 1, note: str = "") -> None:
+            self._change(done=self._progress.done + steps, note=note)
+            self.check()
+
+        yield advance
+
+    def _change(self, **values: object) -> None:
+        with self._lock:
+            changes = self._progress.changes + 1
+            self._progress = replace(self._progress, changes=changes, **values)  # type: ignore[arg-type]
 
 
 class FitQueue:
-    """Lets so many fits run at a time, each with all of torch's threads."""
+    """Lets a number of fits run at a time, each with all of torch's threads."""
 
-    def __init__(self, most: int) -> None:
-        self._free = threading.Semaphore(most)
+    def __init__(self, capacity: int) -> None:
+        self._free = threading.Semaphore(capacity)
         self._threads = torch.get_num_threads()
 
     def wait(self, watcher: FitWatcher) -> None:
-        """Returns when there is room; raises Cancelled if that is no longer wanted."""
-        while not self._free.acquire(timeout=LOOK):
+        """Returns when it is this fit's turn; raises FitCancelled if it is cancelled first."""
+        while not self._free.acquire(timeout=SECONDS_BETWEEN_CHECKS):
             watcher.check()
-        # A thread begins with the number that was set last, by whichever thread.
+        # A new thread starts with the number that was set last, by whichever thread.
         torch.set_num_threads(self._threads)
 
-    def end(self) -> None:
-        """Lets the next one in."""
+    def release(self) -> None:
+        """Ends a turn and lets the next fit run."""
         self._free.release()
 
 
@@ -45,24 +180,24 @@ class FitThread:
         self,
         classifier: PromptClassifier,
         dataset: Dataset,
-        turns: FitQueue,
-        done: Callable[[PromptClassifier], None],
+        queue: FitQueue,
+        on_done: Callable[[PromptClassifier], None],
     ) -> None:
-        """Takes what is called with the trained classifier before the state becomes done."""
+        """Starts the thread; `on_done` gets the classifier before the state becomes done."""
         self.watcher = FitWatcher()
         self.classifier = classifier
         self.state, self.error, self.seconds = "waiting", "", 0.0
-        self._dataset, self._turns, self._done = dataset, turns, done
-        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
+        self._dataset, self._queue, self._on_done = dataset, queue, on_done
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
     @property
     def ended(self) -> bool:
-        """Returns whether nothing more will happen."""
+        """Returns whether the fit is over."""
         return self.state not in ("waiting", "running")
 
     def cancel(self) -> None:
-        """Makes it stop soon: within a batch of words or images, or an epoch."""
+        """Makes the fit stop soon: within a batch of words or images, or an epoch."""
         self.watcher.cancel()
 
     def join(self, seconds: float | None = None) -> None:
@@ -70,27 +205,27 @@ class FitThread:
         self._thread.join(seconds)
 
     @staticmethod
-    def any_left() -> bool:
-        """Returns whether a fit is still at work, of whichever session."""
-        return any(thread.name == THREAD for thread in threading.enumerate())
+    def any_running() -> bool:
+        """Returns whether the thread of any fit, of whichever session, is still running."""
+        return any(thread.name == THREAD_NAME for thread in threading.enumerate())
 
     def _run(self) -> None:
         try:
-            self._turns.wait(self.watcher)
+            self._queue.wait(self.watcher)
             try:
                 self.watcher.check()
-                self.state, started = "running", time.perf_counter()
+                self.state, start = "running", time.perf_counter()
                 self.classifier.set_params(reporter=self.watcher).fit(self._dataset)
                 self.watcher.check()
-                self.seconds = time.perf_counter() - started
+                self.seconds = time.perf_counter() - start
             finally:
-                self._turns.end()
-            self._done(self.classifier)
+                self._queue.release()
+            self._on_done(self.classifier)
             self.state = "done"
-        except Cancelled:
+        except FitCancelled:
             self.state = "cancelled"
         except IplError as error:
             self.error, self.state = str(error), "failed"
-        except Exception:  # a bug: the person is told, whoever started the server sees it
+        except Exception:  # a bug: the page names it, the terminal shows the traceback
             traceback.print_exc()
-            self.error, self.state = BUG, "failed"
+            self.error, self.state = BUG_MESSAGE, "failed"

@@ -1,262 +1,305 @@
-"""The page: what its buttons do, and what they change on it."""
+"""The page: what its buttons do, what they change on it, and how it looks."""
 
 from __future__ import annotations
 
 import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from ipl.apps.workbench import html_parts as parts
-from ipl.apps.workbench import rendering as shown
-from ipl.apps.workbench.fit_thread import BUG
+from ipl.apps.workbench import rendering
+from ipl.apps.workbench.fit_thread import BUG_MESSAGE, WorkbenchSettings, default_epochs
 from ipl.apps.workbench.form import Form
-from ipl.apps.workbench.image_classes import named
-from ipl.apps.workbench.session import Session
-from ipl.apps.workbench.settings import WorkbenchSettings, usual_epochs
-from ipl.apps.workbench.workbench import Workbench
+from ipl.apps.workbench.image_classes import join_messages
+from ipl.apps.workbench.rendering import box, code_line, paragraph
+from ipl.apps.workbench.sessions import Session, Workbench
 from ipl.support.errors import IplError
 
 Changes = dict[Any, Any]  # components and their new values
-SECONDS_BETWEEN_LOOKS = 0.3
+SECONDS_BETWEEN_UPDATES = 0.3
 TITLE = "ipl workbench"
 
 
-def build_page(bench: Workbench) -> Any:
+def build_page(workbench: Workbench) -> Any:
     """Returns the page of a workbench; each browser that opens it has a session of its own."""
     with gr.Blocks(analytics_enabled=False, title=TITLE, delete_cache=(600, 86_400)) as page:
-        form = Form(bench, _first_settings(bench))
-        _Desk(bench, form).wire(page)
+        form = Form(workbench, _initial_settings(workbench))
+        _Handlers(workbench, form).connect(page)
     page.queue(default_concurrency_limit=None, api_open=False)
     return page
 
 
-def _first_settings(bench: Workbench) -> WorkbenchSettings:
-    """Returns what the form starts with: as the prompt was made, where there is one."""
-    if bench.classifier is None:
+def _initial_settings(workbench: Workbench) -> WorkbenchSettings:
+    """Returns the settings that the form starts with: those of the saved prompt, if any."""
+    if workbench.classifier is None:
         return WorkbenchSettings()
-    made = bench.classifier.training_
+    result = workbench.classifier.result_
+    config = result.config
     try:
-        return WorkbenchSettings(
-            bench.classifier.learner,
-            len(bench.classifier.words_),
-            int(made.get("shots", 16)),
-            seed=int(made.get("seed", 1)),
-        )
+        return WorkbenchSettings(config.learner, len(result.words), config.shots, seed=config.seed)
     except IplError:
         return WorkbenchSettings()
 
 
-class _Desk:
-    """Takes what a browser sends to its session, and the session's state to the browser."""
+class _Handlers:
+    """What happens when a person uses the form: calls a session, and returns what changes."""
 
-    def __init__(self, bench: Workbench, form: Form) -> None:
-        self.bench, self.form = bench, form
+    def __init__(self, workbench: Workbench, form: Form) -> None:
+        self.workbench, self.form = workbench, form
 
-    def wire(self, page: Any) -> None:
-        """Connects every button."""
-        form, quiet = self.form, {"api_visibility": "private", "show_progress": "hidden"}
-        first, learn, word, use = form.image_classes, form.learn, form.word, form.use
-        image_classes = [first.classes, first.removing, first.which, first.message]
-        image_classes += [first.name, first.files, learn.status, learn.outcome, learn.message]
-        prompt = [use.removing, use.which, use.ranking, use.download, use.text]
-        live = [learn.status, learn.outcome, learn.learn, learn.cancel, learn.message]
-        everything = [*image_classes, learn.learn, learn.cancel, *prompt]
+    def connect(self, page: Any) -> None:
+        """Connects every button and field with its handler."""
+        form, options = self.form, {"api_visibility": "private", "show_progress": "hidden"}
+        images, learn, word, use = form.images, form.learn, form.word, form.use
+        image_outputs = [images.classes, images.removing, images.choice, images.message]
+        image_outputs += [images.name, images.files, learn.status, learn.outcome, learn.message]
+        prompt_outputs = [use.removing, use.choice, use.ranking, use.download, use.text]
+        fit_outputs = [learn.status, learn.outcome, learn.learn, learn.cancel, learn.message]
+        use_outputs = [*prompt_outputs, use.message, use.file, use.name]
+        every_output = [*image_outputs, learn.learn, learn.cancel, *prompt_outputs]
 
         def on(
             events: Sequence[Any],
             inputs: Sequence[Any],
             outputs: Sequence[Any],
             message: Any,
-            act: Any,
+            action: Any,
             result: Any = None,
         ) -> None:
-            handler = self._answer(act, message, result)
-            gr.on(events, handler, list(inputs), list(outputs), **quiet)
+            handler = self._handler(action, message, result)
+            gr.on(events, handler, list(inputs), list(outputs), **options)
 
-        page.load(self._open, None, everything, **quiet)
+        page.load(self._open, None, every_output, **options)
         page.unload(self._close)
-        on([first.files.upload], [first.files], [first.message], first.message, self.hand_over)
-        add = [first.add.click, first.name.submit]
-        on(add, [first.name, first.files], image_classes, first.message, self.add_class)
-        on([first.scenes.click], [], image_classes, first.message, self.use_scenes)
-        use_folder = [first.use.click, first.folder.submit]
-        on(use_folder, [first.folder], image_classes, first.message, self.use_folder)
-        on([first.remove.click], [first.which], image_classes, first.message, self.remove_class)
-        learn.learn.click(self.learn, learn.settings, [*live, *prompt], **quiet)
-        stopped = [learn.cancel, learn.status, learn.message]
-        on([learn.cancel.click], [], stopped, learn.message, self.cancel)
-        learn.learner.input(usual_epochs, [learn.learner, learn.words], learn.epochs, **quiet)
-        weigh = [word.weigh.click, word.word.submit]
+        on([images.files.upload], [images.files], [images.message], images.message, self.receive)
+        add = [images.add.click, images.name.submit]
+        on(add, [images.name, images.files], image_outputs, images.message, self.add_class)
+        on([images.scenes.click], [], image_outputs, images.message, self.use_scenes)
+        use_folder = [images.use.click, images.folder.submit]
+        on(use_folder, [images.folder], image_outputs, images.message, self.use_folder)
+        remove = [images.remove.click]
+        on(remove, [images.choice], image_outputs, images.message, self.remove_class)
+        learn.learn.click(self.learn, learn.fields, [*fit_outputs, *prompt_outputs], **options)
+        cancel_outputs = [learn.cancel, learn.status, learn.message]
+        on([learn.cancel.click], [], cancel_outputs, learn.message, self.cancel)
+        learn.learner.input(default_epochs, [learn.learner, learn.words], learn.epochs, **options)
+        score = [word.score.click, word.word.submit]
         inputs = [word.word, learn.shots, learn.seed]
-        on(weigh, inputs, [word.weighed, word.message], word.message, self.weigh, word.weighed)
-        using = [*prompt, use.message, use.file, use.name]
-        on([use.file.upload], [use.file], using, use.message, self.classify, use.ranking)
-        on(
-            [use.add.click, use.name.submit],
-            [use.name],
-            using,
-            use.message,
-            self.add_name,
-            use.ranking,
-        )
-        on([use.remove.click], [use.which], using, use.message, self.remove_name)
+        on(score, inputs, [word.gain, word.message], word.message, self.score_word, word.gain)
+        on([use.file.upload], [use.file], use_outputs, use.message, self.classify, use.ranking)
+        add_name = [use.add.click, use.name.submit]
+        on(add_name, [use.name], use_outputs, use.message, self.add_name, use.ranking)
+        on([use.remove.click], [use.choice], use_outputs, use.message, self.remove_name)
 
     # -- sessions -------------------------------------------------------------------------------
 
     def _open(self, request: gr.Request) -> Changes:
-        session = self.bench.open(request.session_hash)
-        return {**self._images(session), **self._live(session), **self._prompt(session)}
+        session = self.workbench.open(request.session_hash)
+        return {
+            **self._image_changes(session),
+            **self._fit_changes(session),
+            **self._prompt_changes(session),
+        }
 
     def _close(self, request: gr.Request) -> None:
-        self.bench.close(request.session_hash)
+        self.workbench.close(request.session_hash)
 
-    def _answer(
-        self, act: Callable[..., Changes], message: Any, result: Any
+    def _handler(
+        self, action: Callable[..., Changes], message: Any, result: Any
     ) -> Callable[..., Changes]:
-        """Returns a handler that says what is wrong on the page, next to what was asked.
-
-        The `result` of an earlier question, if there is one, does not stay below it.
-        """
-        without = {} if result is None else {result: ""}
+        """Returns a handler that shows an error in `message` and clears an earlier `result`."""
+        cleared = {} if result is None else {result: ""}
 
         def handle(request: gr.Request, *values: Any) -> Changes:
             try:
-                return {message: "", **act(self.bench.session(request.session_hash), *values)}
+                session = self.workbench.session(request.session_hash)
+                return {message: "", **action(session, *values)}
             except IplError as error:
-                return {message: _error(str(error)), **without}
+                return {message: _error(str(error)), **cleared}
             except Exception:  # a bug
                 traceback.print_exc()
-                return {message: _error(BUG), **without}
+                return {message: _error(BUG_MESSAGE), **cleared}
 
         return handle
 
-    # -- what buttons do ------------------------------------------------------------------------
+    # -- actions --------------------------------------------------------------------------------
 
-    def hand_over(self, session: Session, files: list[str] | None) -> Changes:
-        """Remembers files that were dropped, so that they go with their session."""
-        session.handed_over.update(Path(file) for file in files or ())
+    def receive(self, session: Session, files: list[str] | None) -> Changes:
+        """Remembers files that were dropped, so that they are removed with their session."""
+        session.received.update(Path(file) for file in files or ())
         return {}
 
     def add_class(self, session: Session, name: str, files: list[str] | None) -> Changes:
-        """Takes the images of a class."""
-        refused = session.add_class(name, [Path(file) for file in files or ()])
-        form, told = self.form.image_classes, ""
-        if refused:
-            told = parts.box(parts.text(f"Left out: {named(refused)}", "warning"))
+        """Adds images of a class."""
+        messages = session.add_class(name, [Path(file) for file in files or ()])
+        form, warning = self.form.images, ""
+        if messages:
+            warning = box(paragraph(f"Left out: {join_messages(messages)}", "warning"))
         cleared = {form.name: "", form.files: None}
-        return {**self._images(session), **cleared, form.message: told}
+        return {**self._image_changes(session), **cleared, form.message: warning}
 
     def use_scenes(self, session: Session) -> Changes:
-        """Takes the drawn scenes."""
+        """Replaces the images by the drawn scenes."""
         session.use_scenes()
-        return self._images(session)
+        return self._image_changes(session)
 
     def use_folder(self, session: Session, path: str) -> Changes:
-        """Takes a folder of this machine."""
+        """Replaces the images by those of a folder of this machine."""
         session.use_folder(path)
-        return self._images(session)
+        return self._image_changes(session)
 
     def remove_class(self, session: Session, name: str | None) -> Changes:
-        """Takes a class away."""
+        """Removes a class."""
         session.remove_class(name)
-        return self._images(session)
+        return self._image_changes(session)
 
     async def learn(self, request: gr.Request, *values: Any) -> AsyncIterator[Changes]:
-        """Starts a fit and shows how it goes until it ends."""
+        """Starts a fit and shows its progress until it ends."""
         form = self.form.learn
         try:
-            session = self.bench.session(request.session_hash)
-            fit = session.learn(WorkbenchSettings.read(*values))
+            session = self.workbench.session(request.session_hash)
+            fit = session.learn(WorkbenchSettings.from_form(*values))
         except IplError as error:
             yield {form.message: _error(str(error))}
             return
-        shown_last = None
+        last_state = None
         while not fit.ended:
-            now = (fit.state, fit.watcher.cancelled, fit.watcher.progress.number)
-            if now != shown_last:
-                yield {form.message: "", **self._live(session)}
-                shown_last = now
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-        last = await asyncio.to_thread(lambda: {**self._live(session), **self._prompt(session)})
-        yield {form.message: "", **last}
+            state = (fit.state, fit.watcher.cancelled, fit.watcher.progress.changes)
+            if state != last_state:
+                yield {form.message: "", **self._fit_changes(session)}
+                last_state = state
+            await asyncio.sleep(SECONDS_BETWEEN_UPDATES)
+        changes = await asyncio.to_thread(
+            lambda: {**self._fit_changes(session), **self._prompt_changes(session)}
+        )
+        yield {form.message: "", **changes}
 
     def cancel(self, session: Session) -> Changes:
-        """Stops the fit."""
+        """Cancels the fit."""
         session.cancel()
         form = self.form.learn
-        return {form.cancel: gr.Button(interactive=False), form.status: shown.status(session)}
+        return {form.cancel: gr.Button(interactive=False), form.status: rendering.status(session)}
 
-    def weigh(self, session: Session, word: str, shots: Any, seed: Any) -> Changes:
-        """Shows what a typed word would bring."""
-        wanted = WorkbenchSettings.read("coop", 0, shots, 1, seed)
-        found = session.weigh(word, wanted.shots, wanted.seed)
-        in_pool = found.steps[-1].typed.word in self.bench.candidates
-        return {self.form.word.weighed: shown.weighed(found, in_pool)}
+    def score_word(self, session: Session, word: str, shots: Any, seed: Any) -> Changes:
+        """Shows the gain of a typed word."""
+        settings = WorkbenchSettings.from_form("coop", 0, shots, 1, seed)
+        result = session.score_word(word, settings.shots, settings.seed)
+        in_pool = result.steps[-1].typed.word in self.workbench.candidates
+        return {self.form.word.gain: rendering.word_gain(result, in_pool)}
 
     def classify(self, session: Session, file: str | None) -> Changes:
-        """Shows what the prompt sees in an image."""
+        """Shows the probabilities of an image."""
         form = self.form.use
         if file is None:
             return {}
         try:
             session.classify(Path(file))
         except IplError as error:
-            told = _error(named([str(error)]))
-            return {form.message: told, form.file: None, form.ranking: ""}
-        return {form.ranking: shown.ranking(session), form.file: None}
+            message = _error(join_messages([str(error)]))
+            return {form.message: message, form.file: None, form.ranking: ""}
+        return {form.ranking: rendering.ranking(session), form.file: None}
 
     def add_name(self, session: Session, name: str) -> Changes:
-        """Lets the prompt tell one more class apart."""
+        """Adds a class to those that the prompt distinguishes."""
         session.add_name(name)
-        return {**self._prompt(session), self.form.use.name: ""}
+        return {**self._prompt_changes(session), self.form.use.name: ""}
 
     def remove_name(self, session: Session, name: str | None) -> Changes:
-        """Lets the prompt tell one class fewer apart."""
+        """Removes a class from those that the prompt distinguishes."""
         session.remove_name(name)
-        return self._prompt(session)
+        return self._prompt_changes(session)
 
-    # -- what the page shows --------------------------------------------------------------------
+    # -- changes on the page --------------------------------------------------------------------
 
-    def _images(self, session: Session) -> Changes:
-        form, names = self.form.image_classes, list(session.image_classes.names)
+    def _image_changes(self, session: Session) -> Changes:
+        form, names = self.form.images, list(session.image_classes.names)
         learn = self.form.learn
-        changes = {learn.message: ""}  # what was wrong with other images
+        changes = {learn.message: ""}  # an error there was about other images
         if not session.learning:
-            changes |= {learn.status: shown.status(session), learn.outcome: shown.outcome(session)}
+            changes[learn.status] = rendering.status(session)
+            changes[learn.outcome] = rendering.outcome(session)
         return {
             **changes,
-            form.classes: shown.classes(session),
+            form.classes: rendering.classes(session),
             form.removing: gr.Accordion(visible=bool(names)),
-            form.which: gr.Radio(names, value=None),
+            form.choice: gr.Radio(names, value=None),
         }
 
-    def _live(self, session: Session) -> Changes:
+    def _fit_changes(self, session: Session) -> Changes:
         form, busy = self.form.learn, session.learning
         cancelling = session.fit is not None and session.fit.watcher.cancelled
         return {
-            form.status: shown.status(session),
-            form.outcome: shown.outcome(session),
+            form.status: rendering.status(session),
+            form.outcome: rendering.outcome(session),
             form.learn: gr.Button(interactive=not busy),
             form.cancel: gr.Button(interactive=busy and not cancelling),
         }
 
-    def _prompt(self, session: Session) -> Changes:
+    def _prompt_changes(self, session: Session) -> Changes:
         form, names, classifier = self.form.use, list(session.names), session.classifier
         changes = {
             form.removing: gr.Accordion(visible=bool(names)),
-            form.which: gr.Radio(names, value=None),
-            form.ranking: shown.ranking(session),
+            form.choice: gr.Radio(names, value=None),
+            form.ranking: rendering.ranking(session),
         }
         if classifier is not None:
             file = str(session.download())
             changes[form.download] = gr.DownloadButton(value=file, interactive=True)
-            changes[form.text] = parts.box(parts.code("The prompt as text", classifier.prompt_))
+            changes[form.text] = box(code_line("The prompt as text", classifier.prompt_))
         return changes
 
 
 def _error(sentence: str) -> str:
-    return parts.box(parts.text(sentence, "error"))
+    return box(paragraph(sentence, "error"))
+
+
+# -- colours and fonts --------------------------------------------------------------------------
+
+FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
+MONOSPACE_FONTS = ["ui-monospace", "Menlo", "Consolas", "monospace"]
+BLUES = (  # from the lightest to the darkest
+    "#f0f7fc", "#dcedf8", "#b9dbf1", "#8cc6ef", "#62b0e8", "#0065a3",
+    "#005a91", "#00507f", "#00426a", "#003554", "#00243a",
+)  # fmt: skip
+COLOURS = {  # in light and in dark mode
+    "body_background_fill": ("#ffffff", "#14181c"),
+    "body_text_color": ("#1c2126", "#e8ebee"),
+    "body_text_color_subdued": ("#545d66", "#a9b2bb"),
+    "background_fill_primary": ("#ffffff", "#14181c"),
+    "background_fill_secondary": ("#f3f5f7", "#1d2329"),
+    "block_background_fill": ("#ffffff", "#14181c"),
+    "block_label_text_color": ("#1c2126", "#e8ebee"),
+    "block_title_text_color": ("#1c2126", "#e8ebee"),
+    "block_info_text_color": ("#545d66", "#a9b2bb"),
+    "border_color_primary": ("#c3cad1", "#48525c"),
+    "block_border_color": ("#d5dae0", "#39424b"),
+    "input_background_fill": ("#ffffff", "#1d2329"),
+    "input_border_color": ("#8b949e", "#5d6873"),
+    "input_placeholder_color": ("#6a737c", "#8f99a3"),
+    "slider_color": ("#0065a3", "#62b0e8"),
+    "button_primary_background_fill": ("#0065a3", "#62b0e8"),
+    "button_primary_background_fill_hover": ("#00507f", "#8cc6ef"),
+    "button_primary_text_color": ("#ffffff", "#14181c"),
+    "button_secondary_background_fill": ("#f3f5f7", "#2a323a"),
+    "button_secondary_background_fill_hover": ("#e4e8ec", "#39424b"),
+    "button_secondary_text_color": ("#1c2126", "#e8ebee"),
+    "button_secondary_border_color": ("#8b949e", "#5d6873"),
+}
+
+
+def theme() -> Any:
+    """Returns a theme in the report's colours that fetches nothing from elsewhere."""
+    values = {"input_border_width": "1px", "button_border_width": "1px"}
+    for name, (light, dark) in COLOURS.items():
+        values[name], values[f"{name}_dark"] = light, dark
+    blue = gr.themes.Color(*BLUES)
+    return gr.themes.Base(primary_hue=blue, font=FONTS, font_mono=MONOSPACE_FONTS).set(**values)
+
+
+def style_sheet() -> str:
+    """Returns the style sheet of the HTML that we write ourselves."""
+    return (files("ipl.apps.workbench") / "style.css").read_text(encoding="utf-8")

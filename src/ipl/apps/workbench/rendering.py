@@ -1,283 +1,360 @@
-"""What a session has, as HTML: classes, progress, words, loss, gains, probabilities."""
+"""A session as HTML: classes, progress, words, loss, gains, probabilities. Texts are escaped."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ipl.apps.workbench import html_parts as parts
 from ipl.apps.workbench.fit_thread import FitThread
 from ipl.apps.workbench.image_classes import ClassImages, ImageClasses
-from ipl.apps.workbench.session import Session
+from ipl.apps.workbench.sessions import Session
 from ipl.apps.workbench.word_gain import GainInRun
-from ipl.display.document import Table
-from ipl.display.document import make_table as make
+from ipl.display.document import Table, make_table
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.learners.registry import learner_class
-from ipl.training.result import EpochRecord
+from ipl.prompts.layout import prompt_pieces
+from ipl.training.result import EpochRecord, FitResult
 from ipl.words.selection import Selection
 
-THUMBS = 4  # of each class
-ALL = 8  # classes that are all shown with images
-FIRST = 4  # of more classes that are shown with images
-CLASSES = 24  # that a sentence names
-TOP = 10  # classes of a ranking that are drawn
-OTHERS = "Learnt from other images than those above."
-NOT_THOSE = (
-    "These images, with these shots and this seed, are not those that the words of this prompt "
-    "were chosen from, so gains differ from the table above."
+MAX_THUMBNAILS = 4  # of each class
+MAX_CLASSES = 8  # that all have thumbnails
+FEWER_CLASSES = 4  # that have thumbnails if there are more than MAX_CLASSES
+MAX_NAMES = 24  # of classes in a sentence
+MAX_BARS = 10  # of a ranking
+IMAGES_CHANGED = "Learnt from other images than those above."
+OTHER_IMAGES = (
+    "The words of this prompt were chosen on other images, shots or seed, so these gains differ "
+    "from the table above."
 )
-WAITING = "Waiting: as many fits as this machine takes are running."
+WAITING = "Waiting for other fits on this machine to finish."
+
+
+# -- classes ------------------------------------------------------------------------------------
 
 
 def classes(session: Session) -> str:
-    """Returns the classes with their numbers of images and a few of these."""
+    """Returns the classes with their numbers of images and some thumbnails."""
     image_classes = session.image_classes
-    if not image_classes.classes:
-        hint = "No images yet. A first look costs one click: the drawn scenes."
-        return parts.box(parts.text(hint, "quiet"))
-    seen = (
-        image_classes.classes
-        if len(image_classes.classes) <= ALL
-        else image_classes.classes[:FIRST]
-    )
-    rows = "".join(_class(session, one) for one in seen)
-    told = [parts.text(note, "warning") for note in image_classes.notes]
-    if rest := image_classes.classes[len(seen) :]:
-        names = "".join(f"<li>{_named(one)}</li>" for one in rest)
-        told.insert(
-            0,
-            f"<details><summary>{several(len(rest), 'more class', 'more classes')}</summary>"
-            f'<ul class="names">{names}</ul></details>',
+    every = image_classes.classes
+    if not every:
+        hint = "No images yet. For a first try with one click, use the drawn scenes."
+        return box(paragraph(hint, "quiet"))
+    first = every if len(every) <= MAX_CLASSES else every[:FEWER_CLASSES]
+    strips = "".join(_class_strip(session, each) for each in first)
+    parts = [paragraph(_summary(image_classes)), f'<ul class="classes">{strips}</ul>']
+    if others := every[len(first) :]:
+        names = "".join(f"<li>{_class_title(each)}</li>" for each in others)
+        parts.append(
+            f"<details><summary>{several(len(others), 'more class', 'more classes')}</summary>"
+            f'<ul class="names">{names}</ul></details>'
         )
-    if len(image_classes.classes) == 1:
-        told.append(parts.text("One more class, and there is something to tell apart.", "quiet"))
-    head = parts.text(_summary(image_classes))
-    return parts.box(head, f'<ul class="classes">{rows}</ul>', *told)
+    parts += [paragraph(note, "warning") for note in image_classes.notes]
+    if len(every) == 1:
+        parts.append(paragraph("Add a second class to have something to distinguish.", "quiet"))
+    return box(*parts)
 
 
 def _summary(image_classes: ImageClasses) -> str:
     count = several(len(image_classes.classes), "class", "classes")
-    held_out = sum(len(one.test) for one in image_classes.classes)
-    told = f"{count} with {several(image_classes.count, 'image')}"
-    return told + (f", {held_out:,} of them to test on." if held_out else ".")
+    held_out = sum(len(each.test) for each in image_classes.classes)
+    sentence = f"{count} with {several(image_classes.count, 'image')}"
+    return sentence + (f", {held_out:,} of them for testing." if held_out else ".")
 
 
-def _class(session: Session, one: ClassImages) -> str:
-    found = []
-    for path in one.train[:THUMBS]:
-        uri = session.thumb(path)
+def _class_strip(session: Session, class_images: ClassImages) -> str:
+    thumbnails = []
+    for path in class_images.train[:MAX_THUMBNAILS]:
+        uri = session.thumbnail(path)
         name = path.name if isinstance(path, Path) else str(path)
         if uri is None:
-            found.append(f'<span class="broken" title="{escape(name)}">unreadable</span>')
+            thumbnails.append(f'<span class="broken" title="{escape(name)}">unreadable</span>')
         else:
-            found.append(parts.image(uri, f"{one.name}: {name}"))
-    return f'<li>{_named(one)}<div class="strip">{"".join(found)}</div></li>'
+            thumbnails.append(image(uri, f"{class_images.name}: {name}"))
+    return f'<li>{_class_title(class_images)}<div class="strip">{"".join(thumbnails)}</div></li>'
 
 
-def _named(one: ClassImages) -> str:
-    count = several(len(one.train) + len(one.test), "image")
-    return f"<b>{escape(one.name)}</b> <span>{count}</span>"
+def _class_title(class_images: ClassImages) -> str:
+    count = several(len(class_images.train) + len(class_images.test), "image")
+    return f"<b>{escape(class_images.name)}</b> <span>{count}</span>"
+
+
+# -- the fit ------------------------------------------------------------------------------------
 
 
 def status(session: Session) -> str:
-    """Returns in a line how the fit is going."""
-    fit = session.fit
-    earlier = _earlier(session)
+    """Returns the state of the fit in one line."""
+    fit, earlier = session.fit, _earlier_prompt(session)
     if fit is None:
-        told = earlier or "Nothing has been learnt here yet."
-        return parts.box(parts.text(told, "quiet"))
+        return box(paragraph(earlier or "Nothing has been learnt here yet.", "quiet"))
     if fit.state == "failed":
-        told = session.uploads.as_sent(fit.error)
-        return parts.box(
-            parts.text(told, "error"), *([parts.text(earlier, "quiet")] if earlier else [])
-        )
+        error = paragraph(session.uploads.with_sent_names(fit.error), "error")
+        return box(error, *([paragraph(earlier, "quiet")] if earlier else []))
     if fit.state == "cancelled":
-        return parts.box(parts.text(f"Cancelled. {earlier}".strip(), "done"))
+        return box(paragraph(f"Cancelled. {earlier}".strip(), "done"))
     if fit.state == "done":
-        return parts.box(parts.text(f"Done in {fit.seconds:.1f} s.", "done"))
+        return box(paragraph(f"Done in {fit.seconds:.1f} s.", "done"))
     if fit.state == "waiting":
-        return parts.box(parts.text(WAITING, "done"))
-    now = fit.watcher.progress
-    stopping = "Cancelling. " if fit.watcher.cancelled else ""
-    title = now.title or "Getting ready"
-    count = f": {now.done:,} of {now.total:,}" if now.total else ""
-    note = f", {now.note}" if now.note else ""
-    share = f' value="{min(now.done, now.total)}" max="{now.total}"' if now.total else ""
-    return parts.box(
-        parts.text(f"{stopping}{title}{count}{note}", "quiet"),
+        return box(paragraph(WAITING, "done"))
+    progress = fit.watcher.progress
+    cancelling = "Cancelling. " if fit.watcher.cancelled else ""
+    title = progress.title or "Getting ready"
+    count, share = "", ""
+    if progress.total:
+        count = f": {progress.done:,} of {progress.total:,}"
+        share = f' value="{min(progress.done, progress.total)}" max="{progress.total}"'
+    note = f", {progress.note}" if progress.note else ""
+    return box(
+        paragraph(f"{cancelling}{title}{count}{note}", "quiet"),
         f'<progress{share} aria-label="{escape(title)}"></progress>',
     )
 
 
-def _earlier(session: Session) -> str:
+def _earlier_prompt(session: Session) -> str:
     """Returns a sentence on the prompt in use that the last fit did not make, if there is one."""
     if session.classifier is None:
         return ""
-    if session.learnt is not None:
-        return "The prompt that was learnt before is still the one in use."
-    name = f" {session.bench.opened}" if session.bench.opened else ""
-    return f"The saved prompt{name} was opened and is the one in use."
+    if session.origin is not None:
+        return "The prompt that was learnt before is still in use."
+    name = f" {session.workbench.run_name}" if session.workbench.run_name else ""
+    return f"The saved prompt{name} is in use."
 
 
 def outcome(session: Session) -> str:
-    """Returns the prompt with its words, their gains and the loss, finished or on its way."""
+    """Returns the prompt with its words, their gains and the loss, finished or in progress."""
     fit, classifier = session.fit, session.classifier
     if fit is not None and session.learning:
-        return _on_its_way(fit)
+        return _unfinished(fit)
     if classifier is None:
-        return _on_its_way(fit) if fit is not None and fit.watcher.progress.epochs else ""
-    results, training = classifier.results_, classifier.training_
-    told = _accuracy(results, training)
-    notes = [OTHERS] if session.from_others else []
-    if session.learnt is not None:
-        notes += [session.uploads.as_sent(note) for note in session.learnt.notes]
-    epochs = [EpochRecord(**one) for one in training.get("history", {}).get("epochs", ())]
-    return parts.box(
-        parts.prompt(classifier.prompt_),
-        *([parts.text(told)] if told else []),
-        *(parts.text(note, "warning") for note in notes),
+        return _unfinished(fit) if fit is not None and fit.watcher.progress.epochs else ""
+    result = classifier.result_
+    notes = [IMAGES_CHANGED] if session.images_changed else []
+    if session.origin is not None:
+        notes += [session.uploads.with_sent_names(note) for note in session.origin.warnings]
+    epochs = result.history.epochs if result.history else ()
+    return box(
+        prompt_line(classifier.prompt_),
+        paragraph(_accuracy(result)),
+        *(paragraph(note, "warning") for note in notes),
         words(classifier.selection_),
-        parts.beside(_figures(classifier.selection_, epochs, len(epochs))),
+        side_by_side(_figures(classifier.selection_, epochs, len(epochs))),
     )
 
 
-def _on_its_way(fit: FitThread) -> str:
-    now, classifier = fit.watcher.progress, fit.classifier
+def _unfinished(fit: FitThread) -> str:
+    progress, classifier = fit.watcher.progress, fit.classifier
     recipe = classifier.recipe
     layout = learner_class(classifier.learner).layout_for(int(classifier.words), recipe.m)
-    found = now.selection.words if now.selection is not None else ()
-    return parts.box(
-        parts.prompt(layout.readable(found)),
-        words(now.selection),
-        parts.beside(_figures(now.selection, now.epochs, recipe.epochs)),
+    selected = progress.selection.words if progress.selection is not None else ()
+    return box(
+        prompt_line(layout.readable(selected)),
+        words(progress.selection),
+        side_by_side(_figures(progress.selection, progress.epochs, recipe.epochs)),
     )
 
 
-def _accuracy(results: dict[str, float | None], training: dict[str, object]) -> str:
-    train, held_out = results.get("train_accuracy"), results.get("held_out_accuracy")
-    if train is None:
-        return ""
-    told = f"Accuracy: {percent(train)} on {training.get('images', 'the')} training images"
+def _accuracy(result: FitResult) -> str:
+    train, held_out = percent(result.train_accuracy), result.held_out_accuracy
+    sentence = f"Accuracy: {train} on {result.images} training images"
     if held_out is None:
-        return f"{told}; no image was left to test on."
-    return f"{told}, {percent(held_out)} on {results['held_out_images']} held out."
+        return f"{sentence}; no images were left for testing."
+    return f"{sentence}, {percent(held_out)} on {result.held_out_images} held out."
 
 
 def words(selection: Selection | None) -> str:
-    """Returns the words chosen so far with what each brought."""
+    """Returns a table of the words selected so far, with the gain of each."""
     if selection is None or not selection.steps:
         return ""
     rows = [["(none)", "", "", "", number(selection.loss_without_words), ""]]
     for step in selection.steps:
         row = [step.word, signed(step.gain), signed(step.utility), number(step.redundancy)]
-        best = ", ".join(ranked.word for ranked in step.runners_up[:3])
-        rows.append([*row, number(step.loss), best])
+        runners_up = ", ".join(ranked.word for ranked in step.runners_up[:3])
+        rows.append([*row, number(step.loss), runners_up])
     columns = ("word", "gain", "utility", "redundancy", "loss after", "next best")
     caption = f"The words: gain = utility \N{MINUS SIGN} {selection.lambda_:g} times redundancy"
-    return parts.table(make(caption, columns, rows))
+    return table_html(make_table(caption, columns, rows))
 
 
 def _figures(
-    selection: Selection | None, epochs: list[EpochRecord] | tuple[EpochRecord, ...], total: int
+    selection: Selection | None, epochs: Sequence[EpochRecord], total_epochs: int
 ) -> list[str]:
-    found = []
+    figures = []
     if selection is not None and selection.steps:
-        shown = [
-            Bar(s.word, s.gain, signed(s.gain), 1 if s.gain >= 0 else 2) for s in selection.steps
-        ]
-        told = ", ".join(f"{step.word} {step.gain:+.3f}" for step in selection.steps)
-        found.append(parts.figure("What each word gained", bars(shown, f"Gains: {told}.")))
+        steps = selection.steps
+        gains = [Bar(s.word, s.gain, signed(s.gain), 1 if s.gain >= 0 else 2) for s in steps]
+        description = ", ".join(f"{step.word} {step.gain:+.3f}" for step in steps)
+        figures.append(figure("Gain of each word", bars(gains, f"Gains: {description}.")))
     if epochs:
-        found.append(parts.figure("The loss in training", _curve(epochs, total), _losses(epochs)))
-    return found
+        curve = _loss_curve(epochs, total_epochs)
+        figures.append(figure("Loss in training", curve, _loss_table(epochs)))
+    return figures
 
 
-def _curve(epochs: list[EpochRecord] | tuple[EpochRecord, ...], total: int) -> str:
-    points = tuple((float(one.epoch + 1), one.loss) for one in epochs)
-    came = [(float(one.epoch + 1), one.word) for one in epochs if one.word is not None]
+def _loss_curve(epochs: Sequence[EpochRecord], total_epochs: int) -> str:
+    points = tuple((float(record.epoch + 1), record.loss) for record in epochs)
+    arrivals = [
+        (float(record.epoch + 1), record.word) for record in epochs if record.word is not None
+    ]
     first, last = epochs[0].loss, epochs[-1].loss
-    told = f"Loss by epoch: {first:.3f} in the first, {last:.3f} in epoch {len(epochs)}."
     return lines(
         [Series("loss", points)],
-        told,
+        f"Loss by epoch: {first:.3f} in the first, {last:.3f} in epoch {len(epochs)}.",
         "epoch",
         "loss",
-        x_range=(1.0, max(2.0, total)),
-        arrivals=came,
+        x_range=(1.0, max(2.0, total_epochs)),
+        arrivals=arrivals,
     )
 
 
-def _losses(epochs: list[EpochRecord] | tuple[EpochRecord, ...]) -> Table:
-    rows = [[str(one.epoch + 1), number(one.loss), one.word or ""] for one in epochs]
-    return make("Loss by epoch", ("epoch", "loss", "word that entered"), rows)
+def _loss_table(epochs: Sequence[EpochRecord]) -> Table:
+    rows = [[str(record.epoch + 1), number(record.loss), record.word or ""] for record in epochs]
+    return make_table("Loss by epoch", ("epoch", "loss", "word that entered"), rows)
 
 
-def weighed(found: GainInRun, in_pool: bool) -> str:
-    """Returns what a typed word would bring, at each step beside the word chosen there."""
+# -- a word of one's own ------------------------------------------------------------------------
+
+
+def word_gain(result: GainInRun, in_pool: bool) -> str:
+    """Returns the gain of a typed word at each step, beside that of the word selected there."""
     rows = []
-    for one in found.steps:
-        typed, chosen = one.typed, one.chosen
-        row = [", ".join(one.after) or "(alone)", signed(typed.gain), signed(typed.utility)]
+    for step in result.steps:
+        typed, selected = step.typed, step.selected
+        row = [", ".join(step.after) or "(alone)", signed(typed.gain), signed(typed.utility)]
         row += [number(typed.redundancy), number(typed.loss)]
-        rows.append([*row, chosen.word if chosen else "", signed(chosen.gain) if chosen else ""])
-    word = found.steps[-1].typed.word
-    columns = ["after", "gain", "utility", "redundancy", "loss after", "chosen", "its gain here"]
-    caption = f"“{word}”: gain = utility \N{MINUS SIGN} {found.lambda_:g} times redundancy"
-    if all(one.chosen is None for one in found.steps):
+        row += [selected.word, signed(selected.gain)] if selected else ["", ""]
+        rows.append(row)
+    word = result.steps[-1].typed.word
+    columns = ["after", "gain", "utility", "redundancy", "loss after", "selected", "its gain here"]
+    caption = f"“{word}”: gain = utility \N{MINUS SIGN} {result.lambda_:g} times redundancy"
+    if all(step.selected is None for step in result.steps):
         columns, rows = columns[:5], [row[:5] for row in rows]
-    pool = "" if in_pool else " It is not in the pool that the search chooses from."
-    return parts.box(
-        *([] if found.same else [parts.text(NOT_THOSE, "warning")]),
-        parts.text(_sentence(found) + pool),
-        parts.table(make(caption, columns, rows)),
+    pool = "" if in_pool else " It is not in the pool that the search selects from."
+    return box(
+        *([] if result.same_images else [paragraph(OTHER_IMAGES, "warning")]),
+        paragraph(_gain_sentence(result) + pool),
+        table_html(make_table(caption, columns, rows)),
     )
 
 
-def _sentence(found: GainInRun) -> str:
-    first, last = found.steps[0], found.steps[-1]
-    typed, chosen = last.typed, last.chosen
-    own = chosen is not None and chosen.word == typed.word
-    if own and found.same:
+def _gain_sentence(result: GainInRun) -> str:
+    first, last = result.steps[0], result.steps[-1]
+    typed, selected = last.typed, last.selected
+    if result.same_images and selected is not None and selected.word == typed.word:
         return (
             f"“{typed.word}” is the {ordinal(len(last.after) + 1)} word of this prompt: its gain "
             f"is {signed(typed.gain)}."
         )
-    way = "lower" if typed.utility >= 0 else "raise"
-    told = f"would {way} the loss by {number(abs(typed.utility))}"
+    verb = "lower" if typed.utility >= 0 else "raise"
+    effect = f"would {verb} the loss by {number(abs(typed.utility))}"
     if not last.after:
-        return f"“{typed.word}” alone {told}: gain {signed(typed.gain)}."
-    told = (
-        f"After {listed(last.after)}, “{typed.word}” {told} and repeats "
-        f"{'it' if len(last.after) == 1 else 'them'} by {number(typed.redundancy)}: gain "
-        f"{signed(typed.gain)}."
+        return f"“{typed.word}” alone {effect}: gain {signed(typed.gain)}."
+    sentence = (
+        f"After {listed(last.after)}, “{typed.word}” {effect} with a redundancy of "
+        f"{number(typed.redundancy)}: gain {signed(typed.gain)}."
     )
-    if not found.same:
-        return told
-    assert first.chosen is not None
+    if not result.same_images:
+        return sentence
+    assert first.selected is not None
     return (
-        f"{told} Alone its gain is {signed(first.typed.gain)}; the first word chosen, "
-        f"“{first.chosen.word}”, has {signed(first.chosen.gain)}."
+        f"{sentence} Alone its gain is {signed(first.typed.gain)}; that of the first word "
+        f"selected, “{first.selected.word}”, is {signed(first.selected.gain)}."
     )
+
+
+# -- classifying --------------------------------------------------------------------------------
 
 
 def ranking(session: Session) -> str:
     """Returns the last image beside the probabilities of the classes."""
     ranked = session.ranked()
     if not session.names:
-        return parts.box(parts.text("There is no prompt yet: learn one first.", "quiet"))
+        return box(paragraph("There is no prompt yet: learn one first.", "quiet"))
     if ranked is None:
-        names = listed(session.names[:CLASSES])
-        more = ", and more" if len(session.names) > CLASSES else ""
-        return parts.box(parts.text(f"It tells apart {names}{more}.", "quiet"))
-    top = ranked.classes[:TOP]
-    best, share = top[0]
-    shown = [Bar(name, p, percent(p), 1 if name == best else 0) for name, p in top]
-    told = ", ".join(f"{name} {100 * p:.1f} %" for name, p in top)
-    numbers = make(
-        "Probabilities", ("class", "probability"), [[n, percent(p)] for n, p in ranked.classes]
+        names = listed(session.names[:MAX_NAMES])
+        more = ", and more" if len(session.names) > MAX_NAMES else ""
+        return box(paragraph(f"The prompt distinguishes {names}{more}.", "quiet"))
+    top = ranked.classes[:MAX_BARS]
+    best, probability = top[0]
+    top_bars = [Bar(name, p, percent(p), 1 if name == best else 0) for name, p in top]
+    description = ", ".join(f"{name} {100 * p:.1f} %" for name, p in top)
+    rows = [[name, percent(p)] for name, p in ranked.classes]
+    numbers = make_table("Probabilities", ("class", "probability"), rows)
+    drawing = bars(top_bars, f"{description}.", 1.0)
+    probabilities = figure(f"{best}: {percent(probability)}", drawing, numbers)
+    thumbnail = image(ranked.thumbnail, ranked.name) if ranked.thumbnail else ""
+    return box(f'<div class="ranked"><div>{thumbnail}</div>{probabilities}</div>')
+
+
+# -- elements of HTML ---------------------------------------------------------------------------
+
+
+def box(*parts: str) -> str:
+    """Returns parts in the frame that the style sheet applies to."""
+    return f'<div class="ipl">{"".join(parts)}</div>'
+
+
+def paragraph(text: str, kind: str = "plain") -> str:
+    """Returns a paragraph; `kind` is plain, quiet, done, warning or error."""
+    roles = {"error": "alert", "done": "status"}  # a screen reader reads these out by itself
+    role = f' role="{roles[kind]}"' if kind in roles else ""
+    return f'<p class="{kind}"{role}>{escape(text)}</p>'
+
+
+def prompt_line(line: str) -> str:
+    """Returns a prompt in large type: vectors small, words bold."""
+    spans = []
+    for piece in prompt_pieces(line):
+        space = "" if piece.text[0] in ".,;:!?" else " "
+        spans.append(f'{space}<span class="{piece.kind}">{escape(piece.text)}</span>')
+    return f'<p class="prompt">{"".join(spans).strip()}</p>'
+
+
+def table_html(table: Table, hidden_caption: bool = False) -> str:
+    """Returns a table, which scrolls by itself if it is too wide."""
+
+    def cell(column: int, content: str) -> str:
+        tag = 'th scope="row"' if column == 0 else "td"
+        kind = ' class="n"' if table.numeric[column] else ""
+        return f"<{tag}{kind}>{escape(content)}</{tag.split()[0]}>"
+
+    head = "".join(
+        f'<th scope="col"{" class=n" if numeric else ""}>{escape(name)}</th>'
+        for name, numeric in zip(table.columns, table.numeric, strict=True)
     )
-    drawn = parts.figure(f"{best}: {percent(share)}", bars(shown, f"{told}.", 1.0), numbers)
-    seen = parts.image(ranked.thumb, ranked.name) if ranked.thumb else ""
-    return parts.box(f'<div class="ranked"><div>{seen}</div>{drawn}</div>')
+    rows = "".join(
+        f"<tr>{''.join(cell(column, content) for column, content in enumerate(row))}</tr>"
+        for row in table.rows
+    )
+    kind, caption = ' class="hidden"' if hidden_caption else "", escape(table.caption)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table>'
+        f"<caption{kind}><span>{caption}</span></caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def figure(title: str, svg: str, numbers: Table | None = None) -> str:
+    """Returns a drawing below its title, with its numbers in a table to open."""
+    details = ""
+    if numbers is not None:
+        details = f"<details><summary>The numbers</summary>{table_html(numbers, True)}</details>"
+    return f"<figure><figcaption>{escape(title)}</figcaption>{svg}{details}</figure>"
+
+
+def side_by_side(figures: Sequence[str]) -> str:
+    """Returns drawings side by side if there is room."""
+    return f'<div class="beside">{"".join(figures)}</div>' if figures else ""
+
+
+def image(uri: str, alt: str) -> str:
+    """Returns a small image."""
+    return f'<img src="{uri}" alt="{escape(alt)}" loading="lazy">'
+
+
+def code_line(title: str, line: str) -> str:
+    """Returns a line of text in a fixed-width font."""
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f'<pre tabindex="0"><code>{escape(line)}</code></pre></figure>'
+    )

@@ -1,4 +1,4 @@
-"""What a word of one's own would bring, at each step of a search."""
+"""The gain that a word of one's own would have at each step of a search."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer, check_room
 from ipl.words.template import Template
 
-FILLED = 16  # candidates in a pass: fewer take other paths through a processor, to other last bits
+# Candidates in a pass of the scorer: smaller passes take other paths through a processor, and the
+# last bits differ.
+PASS_SIZE = 16
 
 
 @dataclass(frozen=True)
 class StepGain:
-    """What one word brings after others: gain = utility - lambda * redundancy."""
+    """The gain of one word after others: utility - lambda * redundancy."""
 
     word: str
     utility: float
@@ -32,63 +34,63 @@ class StepGain:
 
 @dataclass(frozen=True)
 class WordGain:
-    """A typed word after the first so many words, and the word that was chosen there, if any."""
+    """A typed word after the first words of a prompt, and the word that was selected there."""
 
     after: tuple[str, ...]
     typed: StepGain
-    chosen: StepGain | None
+    selected: StepGain | None  # None after the last word
 
 
 @dataclass(frozen=True)
 class GainInRun:
-    """A typed word at each step; `same` tells whether on the images of the search itself."""
+    """A typed word at each step of a search."""
 
     steps: tuple[WordGain, ...]
     lambda_: float
-    same: bool
+    same_images: bool  # as those of the search
 
 
 class GainScorer:
-    """Scores words on some images in the way of the search. One thread at a time."""
+    """Scores words on images as the search does. Threads take turns."""
 
     def __init__(
         self,
         backbone: Backbone,
         names: Sequence[str],
-        seen: LabelledFeatures,
+        images: LabelledFeatures,
         objective: Objective,
         template: Template,
     ) -> None:
         self.backbone, self.names, self.objective = backbone, tuple(names), objective
-        self.scorer = CandidateScorer(backbone, names, seen.features, seen.labels, template)
+        self.scorer = CandidateScorer(backbone, names, images.features, images.labels, template)
         self.without_words = self.scorer.loss([])
         self._lock = threading.Lock()
 
-    def saw(self, loss_without_words: float) -> bool:
-        """Returns whether a search that began at this loss was one on these images."""
+    def matches_search(self, loss_without_words: float) -> bool:
+        """Returns whether a search that started with this loss was on the same images."""
         return abs(self.without_words - loss_without_words) < SAME_LOSS
 
-    def weigh(self, word: str, words: Sequence[str]) -> tuple[WordGain, ...]:
-        """Returns what a word brings alone, after the first of `words`, ..., after all of them.
+    def score(self, word: str, words: Sequence[str]) -> tuple[WordGain, ...]:
+        """Returns the gains of a word alone, after the first of `words`, ..., after all of them.
 
-        A word that is one of them is looked at up to its own place.
+        For a word that is one of `words` they end at its own position.
         """
         with self._lock:
             check_room(self.scorer.template, self.backbone, self.names, len(words) + 1)
-            places = words.index(word) if word in words else len(words)
-            return tuple(self._at(word, words, place) for place in range(places + 1))
+            last = words.index(word) if word in words else len(words)
+            return tuple(self._word_gain(word, words, position) for position in range(last + 1))
 
-    def _at(self, word: str, words: Sequence[str], place: int) -> WordGain:
-        before = tuple(words[:place])
-        chosen = words[place] if place < len(words) else None
+    def _word_gain(self, word: str, words: Sequence[str], position: int) -> WordGain:
+        before = tuple(words[:position])
         loss = self._loss(before)
+        selected = words[position] if position < len(words) else None
         return WordGain(
             before,
-            self._bring(word, before, loss),
-            None if chosen is None else self._bring(chosen, before, loss),
+            self._step_gain(word, before, loss),
+            None if selected is None else self._step_gain(selected, before, loss),
         )
 
-    def _bring(self, word: str, before: Sequence[str], loss: float) -> StepGain:
+    def _step_gain(self, word: str, before: Sequence[str], loss: float) -> StepGain:
         after = self._loss((*before, word))
         embeddings = self.objective.embed_words(self.backbone, [*before, word])
         redundancy = float(self.objective.redundancy(embeddings, range(len(before)))[-1])
@@ -97,24 +99,24 @@ class GainScorer:
         return StepGain(word, utility, redundancy, gain, after)
 
     def _loss(self, words: Sequence[str]) -> float:
-        """Returns the loss of some words, of the last one as the search computes it."""
+        """Returns the loss with these words, scored in the same way as by the search."""
         if not words:
             return self.without_words
-        return float(self.scorer.score(words[:-1], [words[-1]] * FILLED)[0])
+        return float(self.scorer.score(words[:-1], [words[-1]] * PASS_SIZE)[0])
 
 
-def clean_word(raw: str | None, backbone: Backbone, pool: Pool) -> str:
-    """Returns a typed word in lower case; raises DataError if no prompt can have it."""
-    word = (raw or "").strip().lower()
+def clean_word(text: str | None, backbone: Backbone, pool: Pool) -> str:
+    """Returns a typed word in lower case; raises DataError if it cannot be a word of a prompt."""
+    word = (text or "").strip().lower()
     if not word:
-        raise DataError("There is no word yet; type one.")
+        raise DataError("No word is given; type one.")
     if len(word.split()) > 1:
-        raise DataError(f"{word[:40]!r} is more than one word; type one.")
+        raise DataError(f"{word[:40]!r} is more than one word; type a single one.")
     if not word.isalpha():
-        raise DataError(f"{word[:40]!r} is not made of letters only; type one word.")
+        raise DataError(f"{word[:40]!r} has characters other than letters; type a single word.")
     if not is_one_token(word, backbone.tokenizer):
         raise DataError(
-            f"{word[:40]!r} is cut into several pieces by the backbone's tokenizer; a word of a "
-            f"prompt must be one.{closest(word, pool.words)}"
+            f"{word[:40]!r} is more than one token for the backbone; a word of a prompt must be "
+            f"a single token.{closest(word, pool.words)}"
         )
     return word

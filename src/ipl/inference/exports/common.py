@@ -1,4 +1,4 @@
-"""What all exports share: where they may be written, what they say, what they refuse."""
+"""What all exports share: the check of their folder, their metadata, and what they refuse."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import check_writable
 
 
-def check_folder(folder: Path) -> None:
-    """Raises IplError unless an export can be put into a new or empty folder."""
+def check_export_folder(folder: Path) -> None:
+    """Raises IplError unless `folder` can be created or is an empty folder."""
     check_writable(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise IplError(f"{folder} is there already; choose a new folder for the export.")
+        raise IplError(f"{folder} already exists; choose a new folder for the export.")
 
 
-def facts(classifier: PromptClassifier) -> dict[str, Any]:
-    """Returns what an export says of its prompt, as plain values."""
+def metadata(classifier: PromptClassifier) -> dict[str, Any]:
+    """Returns the prompt, its classes and backbone as plain values, as every export holds them."""
     config = classifier.as_dict()
-    told = ("learner", "prompt", "words", "classes", "backbone", "preprocessing")
+    fields = ("learner", "prompt", "words", "classes", "backbone", "preprocessing")
     return {
-        **{name: config[name] for name in told},
+        **{name: config[name] for name in fields},
         "logit_scale": classifier.learner_.backbone.logit_scale,
         "ipl_version": __version__,
     }
 
 
-def refuse_moving_texts(classifier: PromptClassifier, what: str) -> None:
+def require_fixed_texts(classifier: PromptClassifier, target: str) -> None:
     """Raises ConfigError if every image has text features of its own, as in CoCoOp."""
     learner = classifier.learner_
     if not learner.fixed_texts:
         raise ConfigError(
-            f"{learner.name} cannot be exported as {what}: its prompts shift with every image, "
+            f"{learner.name} cannot be exported as {target}: its prompts shift with every image, "
             "so there are no fixed text features; the text tower is needed at prediction."
         )
 
 
-def refuse_image_prompts(classifier: PromptClassifier, what: str, instead: str) -> None:
+def require_plain_image_tower(classifier: PromptClassifier, target: str, advice: str) -> None:
     """Raises ConfigError if the image tower has prompts, as in MaPLe and PromptSRC."""
     learner = classifier.learner_
     if learner.prompts_images:
         raise ConfigError(
-            f"{learner.name} cannot be exported as {what}: its prompts also enter the image tower, "
-            f"and features of the plain image tower do not match its classes; {instead}."
+            f"{learner.name} cannot be exported as {target}: its prompts also enter the image "
+            "tower, and features of the plain image tower do not match its text features; "
+            f"{advice}."
         )

@@ -1,4 +1,4 @@
-"""ONNX: the image tower with its prompts, and the head, in one file; in fp32 and in int8."""
+"""`--to onnx`: the image tower with its prompts and the head in one file, in fp32 and in int8."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,17 @@ from ipl.backbone.encode_images import crop
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import UnreadableImageError
-from ipl.inference.exports.common import check_folder, facts, refuse_moving_texts
-from ipl.inference.predictions import BATCH
+from ipl.inference.exports.common import check_export_folder, metadata, require_fixed_texts
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import replace_folder, write_json
 from ipl_scenes import CLASSES, draw
 
-FP32, INT8, FACTS = "model.onnx", "model-int8.onnx", "export.json"
+FP32, INT8, METADATA = "model.onnx", "model-int8.onnx", "export.json"
 TOLERANCE = 1e-4  # between our probabilities and those of the fp32 file
-MOST = 2000  # images of a dataset that are compared
+MAX_IMAGES = 2000  # of a dataset that are compared
+BATCH = 64
 OPSET = 17
-Bytes = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]
 
 
 class _Network(nn.Module):
@@ -54,40 +55,63 @@ class _Network(nn.Module):
 def export_onnx(
     classifier: PromptClassifier, folder: Path, check: Dataset | None = None
 ) -> dict[str, Any]:
-    """Writes model.onnx, model-int8.onnx and export.json; returns what the latter says.
+    """Write model.onnx, model-int8.onnx and export.json.
 
-    Both are run with onnxruntime and compared with our own predictions: on the images of
-    `check`, with accuracies, or on drawn ones.
+    Both models are run with onnxruntime and compared with our own predictions.
+
+    Parameters
+    ----------
+    classifier : PromptClassifier
+        A fitted classifier on the CPU.
+    folder : Path
+        A new or empty folder.
+    check : Dataset, optional
+        Labelled images to compare on, which also gives accuracies. The default is to compare on
+        drawn scenes.
+
+    Returns
+    -------
+    dict
+        The content of export.json, with the comparison under "checked".
+
+    Raises
+    ------
+    IplError
+        If the folder is not empty, a package is missing, the learner cannot be exported, the
+        classes of `check` are unknown, or the probabilities of the fp32 file are not ours.
     """
-    _need_packages()
-    check_folder(folder)
-    refuse_moving_texts(classifier, "ONNX")
+    _check_packages()
+    check_export_folder(folder)
+    require_fixed_texts(classifier, "ONNX")
     if check is not None:
         _check_classes(classifier, check)
     backbone = classifier.learner_.backbone
     if backbone.device.type != "cpu":
         raise ConfigError("ONNX is written from the CPU; load the prompt with device cpu.")
-    told = {"format": "ipl-onnx", "format_version": 1, **facts(classifier)}
+    content = {"format": "ipl-onnx", "format_version": 1, **metadata(classifier)}
     size = backbone.preprocessing.crop
-    told["input"] = {"pixels": ["batch", size, size, 3], "type": "uint8"}
-    told["outputs"] = {"logits": ["batch", len(classifier.classes_)], "probabilities": "the same"}
+    content["input"] = {"pixels": ["batch", size, size, 3], "type": "uint8"}
+    content["outputs"] = {
+        "logits": ["batch", len(classifier.classes_)],
+        "probabilities": "the same",
+    }
     with replace_folder(folder) as work, _quiet():
         _write_fp32(_Network(classifier).eval(), work / FP32, size)
         _write_int8(work / FP32, work / INT8)
         for name in (FP32, INT8):
-            _annotate(work / name, told)
-        told["checked"] = _compare(classifier, work, check)
-        write_json(work / FACTS, told)
-    return told
+            _add_metadata(work / name, content)
+        content["checked"] = _compare(classifier, work, check)
+        write_json(work / METADATA, content)
+    return content
 
 
 def _check_classes(classifier: PromptClassifier, check: Dataset) -> None:
-    known = [str(name) for name in classifier.classes_]
+    names = [str(name) for name in classifier.classes_]
     for name in check.class_names:
-        if name not in known:
+        if name not in names:
             raise ConfigError(
-                f"{check.name} has the class {name!r}, which this prompt was not given; its "
-                f"classes are {', '.join(known)}: give others with --classes (with_classes([...]) "
+                f"{check.name} has the class {name!r}, which this prompt does not have; its "
+                f"classes are {', '.join(names)}: give others with --classes (with_classes([...]) "
                 "in Python)."
             )
 
@@ -108,94 +132,93 @@ def _write_fp32(network: nn.Module, path: Path, size: int) -> None:
 def _write_int8(source: Path, target: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    # Only matrices: the first convolution looks at pixels, where a rounding error spreads widest.
-    kinds = ["MatMul", "Gemm"]
-    quantize_dynamic(
-        source, target, kinds, per_channel=True, weight_type=QuantType.QInt8
-    )  # fmt: skip
+    # Not the first convolution: a rounding error in the pixels spreads widest.
+    operators = ["MatMul", "Gemm"]
+    quantize_dynamic(source, target, operators, per_channel=True, weight_type=QuantType.QInt8)
 
 
-def _annotate(path: Path, told: dict[str, Any]) -> None:
-    """Puts what is told into the file itself, so that it explains itself alone."""
+def _add_metadata(path: Path, content: dict[str, Any]) -> None:
+    """Adds classes and preprocessing to a model file, so that it can be used alone."""
     import onnx
 
     model = onnx.load(path)
     for name in ("classes", "preprocessing", "prompt", "words", "backbone"):
-        value = told[name] if isinstance(told[name], str) else json.dumps(told[name])
+        value = content[name] if isinstance(content[name], str) else json.dumps(content[name])
         model.metadata_props.add(key=name, value=value)
     onnx.save(model, path)
 
 
 def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) -> dict[str, Any]:
-    """Returns how the files do beside our own predictions; raises if fp32 is too far off."""
-    prepared, labels = _images(classifier, check)
-    ours = classifier.predict_proba([Image.fromarray(pixels) for pixels in prepared])
-    name = "drawn scenes" if check is None else check.name
-    found: dict[str, Any] = {"images": len(prepared), "of": name}
+    """Returns how the files compare with our own predictions; raises if fp32 is too far off."""
+    pixels, labels = _comparison_images(classifier, check)
+    ours = classifier.predict_proba([Image.fromarray(image) for image in pixels])
+    source = "drawn scenes" if check is None else check.name
+    comparison: dict[str, Any] = {"images": len(pixels), "of": source}
     if labels is not None:
-        found["accuracy"] = float((ours.argmax(1) == labels).mean())
-    for name, file in (("fp32", FP32), ("int8", INT8)):
-        values = _run(work / file, prepared)
-        one = {
+        comparison["accuracy"] = float((ours.argmax(1) == labels).mean())
+    for precision, file in (("fp32", FP32), ("int8", INT8)):
+        theirs = _run(work / file, pixels)
+        comparison[precision] = {
             "file": file,
             "bytes": (work / file).stat().st_size,
-            "largest_difference": float(np.abs(values - ours).max()),
-            "agreement": float((values.argmax(1) == ours.argmax(1)).mean()),
+            "largest_difference": float(np.abs(theirs - ours).max()),
+            "agreement": float((theirs.argmax(1) == ours.argmax(1)).mean()),
         }
         if labels is not None:
-            one["accuracy"] = float((values.argmax(1) == labels).mean())
-        found[name] = one
-    if found["fp32"]["largest_difference"] > TOLERANCE:
+            comparison[precision]["accuracy"] = float((theirs.argmax(1) == labels).mean())
+    difference = comparison["fp32"]["largest_difference"]
+    if difference > TOLERANCE:
         raise IplError(
-            f"The ONNX file is off by {found['fp32']['largest_difference']:.2e} in a probability; "
-            f"allowed is {TOLERANCE:g}, so nothing was written."
+            f"A probability of the ONNX file differs from ours by {difference:.2e}; at most "
+            f"{TOLERANCE:g} is allowed, so nothing was written."
         )
-    return found
+    return comparison
 
 
-def _run(path: Path, pixels: Bytes) -> Bytes:
+def _run(path: Path, pixels: Array) -> Array:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    parts = [
+    batches = [
         session.run(["probabilities"], {"pixels": pixels[start : start + BATCH]})[0]
         for start in range(0, len(pixels), BATCH)
     ]
-    return np.concatenate(parts)
+    return np.concatenate(batches)
 
 
-def _images(classifier: PromptClassifier, check: Dataset | None) -> tuple[Bytes, Bytes | None]:
+def _comparison_images(
+    classifier: PromptClassifier, check: Dataset | None
+) -> tuple[Array, Array | None]:
     """Returns images to compare on, resized and cropped, and their labels if they have any."""
     backbone = classifier.learner_.backbone
     if check is None:
         drawn = [draw(name, index) for name in CLASSES for index in (1000, 1001)]
         return np.stack([crop(backbone, image) for image in drawn]), None
-    known = [str(name) for name in classifier.classes_]
+    names = [str(name) for name in classifier.classes_]
     items = check.test or check.train
     pixels, labels = [], []
-    for item in items[:: 1 + (len(items) - 1) // MOST]:  # evenly spaced
+    for item in items[:: 1 + (len(items) - 1) // MAX_IMAGES]:  # evenly spaced
         with suppress(UnreadableImageError):
             pixels.append(crop(backbone, item.path))
-            labels.append(known.index(check.class_names[item.label]))
+            labels.append(names.index(check.class_names[item.label]))
     if not pixels:
         raise ConfigError(f"{check.name} has no readable image to check with.")
     return np.stack(pixels), np.array(labels)
 
 
-def _need_packages() -> None:
-    try:
-        import onnx
-        import onnxruntime
-    except ImportError:
-        raise ConfigError(
-            "ONNX needs packages that are not installed: `pip install 'ipl[onnx]'`."
-        ) from None
-    del onnx, onnxruntime
+def _check_packages() -> None:
+    for package in ("onnx", "onnxruntime"):
+        try:
+            import_module(package)
+        except ImportError:
+            raise ConfigError(
+                f"ONNX needs the package {package}; install it with: pip install 'ipl[onnx]'."
+            ) from None
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps the exporters' remarks on their own workings off the terminal; errors raise."""
+    """Hides the exporters' own warnings and log messages; errors are still raised."""
     level = logging.root.level
     logging.root.setLevel(logging.ERROR)
     try:

@@ -1,4 +1,4 @@
-"""The words and the readable prompt as plain text."""
+"""`--to text`: the words and the readable prompt as plain text."""
 
 from __future__ import annotations
 
@@ -6,22 +6,35 @@ from pathlib import Path
 from typing import Any
 
 from ipl.classifier import PromptClassifier
-from ipl.inference.exports.common import facts
+from ipl.inference.exports.common import metadata
 from ipl.support.files import write_text
 from ipl.words.template import Template
 
 
 def export_text(classifier: PromptClassifier, path: Path | None) -> dict[str, Any]:
-    """Writes the text to a file if one is named; returns it with what it says as plain values."""
+    """Write the prompt as plain text.
+
+    Parameters
+    ----------
+    classifier : PromptClassifier
+        A fitted classifier.
+    path : Path or None
+        The file to write, which is replaced if it exists; None writes nothing.
+
+    Returns
+    -------
+    dict
+        The text, the gains of the words, and the metadata of the prompt.
+    """
     text, selection = plain_text(classifier), classifier.selection_
     if path is not None:
         write_text(path, text)
     gains = [step.gain for step in selection.steps] if selection else []
-    return {"text": text, "gains": gains, **facts(classifier)}
+    return {"text": text, "gains": gains, **metadata(classifier)}
 
 
 def plain_text(classifier: PromptClassifier) -> str:
-    """Returns the prompt, its words with their gains, and a sentence that any CLIP can be given."""
+    """Returns the prompt, its words with their gains, and a sentence for any other CLIP."""
     lines = [classifier.prompt_, ""]
     selection = classifier.selection_
     if selection is not None:

@@ -1,6 +1,6 @@
-"""A `transformers` folder: a CLIP whose tokenizer knows a token for every trained vector.
+"""`--to transformers`: a folder with a CLIP whose tokenizer has a token for each trained vector.
 
-Then the whole prompt can be typed, `<ipl1> <ipl2> furry <ipl3> <ipl4> {} .`, as the template of a
+The whole prompt can then be typed, `<ipl1> <ipl2> furry <ipl3> <ipl4> {} .`, as the template of a
 zero-shot pipeline.
 """
 
@@ -19,19 +19,19 @@ from ipl.backbone.loading import quiet_transformers
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.classifier import PromptClassifier
 from ipl.inference.exports.common import (
-    check_folder,
-    facts,
-    refuse_image_prompts,
-    refuse_moving_texts,
+    check_export_folder,
+    metadata,
+    require_fixed_texts,
+    require_plain_image_tower,
 )
 from ipl.learners.learner import Learner
 from ipl.prompts.layout import ClassName, FixedText, Soft, WordSlot
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import replace_folder, write_json, write_text
 
-FACTS = "prompt.json"
+METADATA = "prompt.json"
 TOLERANCE = 1e-4  # between our normalised text features and those of the folder
-USE = """# A learnt prompt in a CLIP of its own
+README = """# A learnt prompt in a CLIP of its own
 
 `{prompt}`, learnt with ipl on `{backbone}`: its {count} trained vectors are tokens here.
 
@@ -51,46 +51,72 @@ classify(
 
 
 def export_transformers(classifier: PromptClassifier, folder: Path) -> dict[str, Any]:
-    """Writes a model folder for transformers and prompt.json; returns what the latter says."""
-    check_folder(folder)
+    """Write a model folder for transformers, with prompt.json and a README.md.
+
+    Parameters
+    ----------
+    classifier : PromptClassifier
+        A fitted classifier.
+    folder : Path
+        A new or empty folder.
+
+    Returns
+    -------
+    dict
+        The content of prompt.json; "hypothesis_template" is the template of the pipeline.
+
+    Raises
+    ------
+    IplError
+        If the folder is not empty, the learner or the backbone cannot be exported, or the text
+        features of the folder are not ours.
+    """
+    check_export_folder(folder)
     learner = classifier.learner_
-    what = "a transformers folder"
-    refuse_moving_texts(classifier, what)
-    refuse_image_prompts(classifier, what, "use --to onnx, which holds both towers' prompts")
+    target = "a transformers folder"
+    require_fixed_texts(classifier, target)
+    require_plain_image_tower(
+        classifier, target, "use --to onnx, which contains the prompts of both towers"
+    )
     if type(learner).text_features is not Learner.text_features:
         raise ConfigError(
-            f"{learner.name} cannot be exported as {what}: its vectors enter deeper layers, which "
-            "no token can."
+            f"{learner.name} cannot be exported as {target}: its vectors enter deeper layers, "
+            "which tokens cannot."
         )
     if learner.backbone.model.config.model_type != "clip":
         raise ConfigError(
-            f"{learner.backbone.name} cannot be exported as {what}: only a CLIP takes new tokens "
-            "as they are, and this is no CLIP."
+            f"{learner.backbone.name} cannot be exported as {target}: it is not a CLIP, and only "
+            "a CLIP takes new tokens as they are."
         )
     tokenizer = copy.deepcopy(learner.backbone.tokenizer)
-    names = [f"<ipl{number}>" for number in range(1, learner.layout.soft_count + 1)]
-    tokenizer.add_tokens(names)
-    new = [int(token) for token in tokenizer.convert_tokens_to_ids(names)]
-    template = _template(learner, names)
+    tokens = [f"<ipl{number}>" for number in range(1, learner.layout.soft_count + 1)]
+    tokenizer.add_tokens(tokens)
+    token_ids = [int(token) for token in tokenizer.convert_tokens_to_ids(tokens)]
+    template = _template(learner, tokens)
     for name in map(str, classifier.classes_):
-        if list(tokenizer(template.format(name))["input_ids"]) != _ids(learner, name, new):
-            raise ConfigError(f"The class {name!r} is not read the same inside a sentence.")
-    told = {"hypothesis_template": template, "tokens": names, **facts(classifier)}
+        if list(tokenizer(template.format(name))["input_ids"]) != _ids(learner, name, token_ids):
+            raise ConfigError(
+                f"The class {name!r} has other tokens inside a sentence than on its own."
+            )
+    content = {"hypothesis_template": template, "tokens": tokens, **metadata(classifier)}
+    readme = README.format(
+        prompt=classifier.prompt_, backbone=learner.backbone.name, count=len(tokens)
+    )
     with replace_folder(folder) as work, quiet_transformers(local=True):
-        model = _extended(learner.backbone, learner.soft.detach(), new)
+        model = _extended_model(learner.backbone, learner.soft.detach(), token_ids)
         model.save_pretrained(work)
         tokenizer.save_pretrained(work)
-        write_json(work / "preprocessor_config.json", _processor(learner.backbone.preprocessing))
-        shown = {"prompt": classifier.prompt_, "backbone": learner.backbone.name}
-        write_text(work / "README.md", USE.format(**shown, count=len(names)))
-        told["largest_difference"] = _check(classifier, work, template)
-        write_json(work / FACTS, told)
-    return told
+        processor = _processor_config(learner.backbone.preprocessing)
+        write_json(work / "preprocessor_config.json", processor)
+        write_text(work / "README.md", readme)
+        content["largest_difference"] = _compare(classifier, work, template)
+        write_json(work / METADATA, content)
+    return content
 
 
-def _template(learner: Learner, names: list[str]) -> str:
-    """Returns the prompt as it is typed; a blank before the full stop keeps it a token apart."""
-    vectors, words = iter(names), iter(learner.words)
+def _template(learner: Learner, tokens: list[str]) -> str:
+    """Returns the prompt as it is typed; a space before the full stop keeps it a separate token."""
+    vectors, words = iter(tokens), iter(learner.words)
     pieces: list[str] = []
     for segment in learner.layout.segments:
         if isinstance(segment, Soft):
@@ -104,10 +130,10 @@ def _template(learner: Learner, names: list[str]) -> str:
     return " ".join(pieces)
 
 
-def _ids(learner: Learner, class_name: str, new: list[int]) -> list[int]:
-    """Returns the tokens of a class's prompt, vectors and all."""
+def _ids(learner: Learner, class_name: str, token_ids: list[int]) -> list[int]:
+    """Returns the token ids of the prompt of a class, including those of the vectors."""
     backbone = learner.backbone
-    vectors, words = iter(new), iter(learner.words)
+    vectors, words = iter(token_ids), iter(learner.words)
     ids = list(backbone.opening)
     for segment in learner.layout.segments:
         if isinstance(segment, Soft):
@@ -121,35 +147,35 @@ def _ids(learner: Learner, class_name: str, new: list[int]) -> list[int]:
     return [*ids, backbone.eos]
 
 
-def _extended(backbone: Backbone, soft: Tensor, new: list[int]) -> Any:
-    """Returns a CLIP in fp32 with rows for the new tokens, which are the last of its vocabulary."""
+def _extended_model(backbone: Backbone, soft: Tensor, token_ids: list[int]) -> Any:
+    """Returns a CLIP in fp32 with rows for the new tokens, the last ones of its vocabulary."""
     from transformers import CLIPModel
 
     config = copy.deepcopy(backbone.model.config)
     rows = "text_model.embeddings.token_embedding.weight"
-    # Old configs say 2, and the highest token is then taken for the end, which ours would be.
+    # Old configs say 2, which makes the highest token the end of the text; ours would be that.
     config.text_config.eos_token_id = backbone.eos
-    config.text_config.vocab_size = max(new) + 1
+    config.text_config.vocab_size = max(token_ids) + 1
     config.dtype = torch.float32
     state = {name: value.float().cpu() for name, value in backbone.model.state_dict().items()}
-    known = state[rows]
-    table = torch.zeros(max(new) + 1, known.shape[1])
-    table[: len(known)] = known[: len(table)]
-    table[new] = soft.float().cpu()
+    old_table = state[rows]
+    table = torch.zeros(max(token_ids) + 1, old_table.shape[1])
+    table[: len(old_table)] = old_table[: len(table)]
+    table[token_ids] = soft.float().cpu()
     with torch.device("meta"):
         model = CLIPModel(config)
     model.load_state_dict({**state, rows: table}, assign=True)
     return model
 
 
-def _processor(preprocessing: Preprocessing) -> dict[str, Any]:
+def _processor_config(preprocessing: Preprocessing) -> dict[str, Any]:
     crop = {"height": preprocessing.crop, "width": preprocessing.crop}
-    whole = {"shortest_edge": preprocessing.resize}
+    shortest_edge = {"shortest_edge": preprocessing.resize}
     return {
         "image_processor_type": "CLIPImageProcessor",
         "do_convert_rgb": True,
         "do_resize": True,
-        "size": crop if preprocessing.squash else whole,
+        "size": crop if preprocessing.squash else shortest_edge,
         "resample": int(preprocessing.resample),
         "do_center_crop": not preprocessing.squash,
         "crop_size": crop,
@@ -162,8 +188,8 @@ def _processor(preprocessing: Preprocessing) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _check(classifier: PromptClassifier, folder: Path, template: str) -> float:
-    """Returns how far text features of the folder are from ours; raises if that is too far."""
+def _compare(classifier: PromptClassifier, folder: Path, template: str) -> float:
+    """Returns how far the folder's text features are from ours; raises if they are too far off."""
     from transformers import AutoTokenizer, CLIPModel
 
     model = CLIPModel.from_pretrained(folder, use_safetensors=True).eval()
@@ -171,11 +197,11 @@ def _check(classifier: PromptClassifier, folder: Path, template: str) -> float:
     texts = [template.format(name) for name in classifier.classes_]
     inputs = tokenizer(texts, padding=True, return_tensors="pt")
     hidden = model.text_model(**inputs).pooler_output
-    found = normalize(model.text_projection(hidden), dim=-1)
-    off = float((found - classifier.learner_.text_features().cpu()).abs().max())
-    if not off <= TOLERANCE:
+    theirs = normalize(model.text_projection(hidden), dim=-1)
+    difference = float((theirs - classifier.learner_.text_features().cpu()).abs().max())
+    if not difference <= TOLERANCE:
         raise IplError(
-            f"The folder's text features are off by {off:.2e}; allowed is {TOLERANCE:g}, so "
-            "nothing was written."
+            f"The text features of the folder differ from ours by {difference:.2e}; at most "
+            f"{TOLERANCE:g} is allowed, so nothing was written."
         )
-    return off
+    return difference

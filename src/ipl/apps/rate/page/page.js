@@ -1,145 +1,152 @@
 "use strict";
 
 const MEANINGS = ["not at all", "hardly", "somewhat", "quite", "very"];
-const NAME = "ipl-rating-name"; // in this browser only
-const at = (id) => document.getElementById(id);
-const rater = { name: "", screens: [], tasks: [], words: {}, answers: {}, shown: 0 };
-const waiting = new Map(); // answers that the server has not confirmed
+const NAME_KEY = "ipl-rating-name"; // in this browser only
+const element = (id) => document.getElementById(id);
+const rater = { name: "", screens: [], tasks: [], words: {}, answers: {}, current: 0 };
+const unsaved = new Map(); // answers that the server has not confirmed
+const RETRY_MS = 2000;
 let sending = false;
 
-function make(kind, fields, ...inside) {
-  const element = Object.assign(document.createElement(kind), fields);
-  element.append(...inside);
-  return element;
+function create(tag, properties, ...children) {
+  const created = Object.assign(document.createElement(tag), properties);
+  created.append(...children);
+  return created;
 }
 
-function remember(store, value) {
+function storedName(storage) {
   try {
-    if (value === undefined) return store.getItem(NAME);
-    if (value === null) store.removeItem(NAME);
-    else store.setItem(NAME, value);
-  } catch { /* a browser that keeps nothing: the name is typed again */ }
-  return null;
+    return storage.getItem(NAME_KEY);
+  } catch {
+    return null; // the browser allows no storage: the name is typed again
+  }
 }
 
-async function ask(path, body) {
+function storeName(storage, name) {
+  try {
+    if (name === null) storage.removeItem(NAME_KEY);
+    else storage.setItem(NAME_KEY, name);
+  } catch { /* the browser allows no storage */ }
+}
+
+async function post(path, body) {
   const response = await fetch(path, {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-IPL-Rating": "1" },
     body: JSON.stringify(body),
   });
-  const told = await response.json();
-  if (response.ok) return told;
-  const problem = new Error(told.error);
-  problem.final = response.status < 500;
-  throw problem;
+  const content = await response.json();
+  if (response.ok) return content;
+  const error = new Error(content.error);
+  error.final = response.status < 500;
+  throw error;
 }
 
-function say(id, text) {
-  at(id).textContent = text;
-  at(id).hidden = !text;
+function showMessage(id, text) {
+  element(id).textContent = text;
+  element(id).hidden = !text;
 }
 
-function only(id) {
-  for (const part of ["start", "screen", "end"]) at(part).hidden = part !== id;
+function showSection(id) {
+  for (const part of ["start", "screen", "end"]) element(part).hidden = part !== id;
 }
 
-// The first screen: who is it?
+// The first screen: who rates?
 
 function showStart() {
-  const known = remember(localStorage);
-  remember(sessionStorage, null);
+  const known = storedName(localStorage);
+  storeName(sessionStorage, null);
   rater.name = "";
-  only("start");
-  at("known").hidden = !known;
-  at("go-on").textContent = known ? `Go on as ${known}` : "";
-  at("name-label").textContent = known ? "Or another name" : "Your name";
-  at("name").value = "";
-  say("start-problem", "");
+  showSection("start");
+  element("known").hidden = !known;
+  element("continue").textContent = known ? `Continue as ${known}` : "";
+  element("name-label").textContent = known ? "Or another name" : "Your name";
+  element("name").value = "";
+  showMessage("start-problem", "");
 }
 
-async function begin(name, where) {
+async function begin(name, number) {
   try {
-    Object.assign(rater, await ask("begin", { name }));
-  } catch (problem) {
+    Object.assign(rater, await post("begin", { name }));
+  } catch (error) {
     showStart();
-    say("start-problem", problem.final ? problem.message : "The server does not answer; try again.");
+    showMessage("start-problem", error.final ? error.message : "The server does not answer; try again.");
     return;
   }
-  remember(localStorage, rater.name);
-  remember(sessionStorage, rater.name);
-  go(where || rater.screens.length + 1);
+  storeName(localStorage, rater.name);
+  storeName(sessionStorage, rater.name);
+  go(number || rater.screens.length + 1);
 }
 
 // The screens: one list of words each.
 
-const rated = (item) => rater.answers[item] !== undefined;
-const unfinished = () => {
-  const place = rater.screens.findIndex((screen) => !screen.items.every(rated));
-  return place < 0 ? rater.screens.length + 1 : place + 1;
+const isRated = (item) => rater.answers[item] !== undefined;
+const firstUnfinished = () => {
+  const index = rater.screens.findIndex((screen) => !screen.items.every(isRated));
+  return index < 0 ? rater.screens.length + 1 : index + 1;
 };
 
 function go(number) {
-  const wanted = Math.max(1, Math.min(number, unfinished()));
-  if (location.hash === `#${wanted}`) show(wanted);
-  else location.hash = wanted; // and hashchange shows it
+  const allowed = Math.max(1, Math.min(number, firstUnfinished()));
+  if (location.hash === `#${allowed}`) show(allowed);
+  else location.hash = allowed; // hashchange shows it
 }
 
 function show(number) {
-  rater.shown = number;
+  rater.current = number;
   if (number > rater.screens.length) {
     showEnd();
     return;
   }
   const screen = rater.screens[number - 1];
   const task = rater.tasks[screen.task];
-  only("screen");
-  say("problem", "");
-  at("who-rates").textContent = rater.name;
-  at("screen-title").textContent = `List ${number} of ${rater.screens.length}`;
-  at("pictures").replaceChildren(...task.pictures.map((picture) => make("li", {},
-    make("img", { src: `pictures/${picture.file}`, alt: `A picture of the class ${picture.label}` }),
-    make("span", { textContent: picture.label }))));
+  showSection("screen");
+  showMessage("problem", "");
+  element("who-rates").textContent = rater.name;
+  element("screen-title").textContent = `List ${number} of ${rater.screens.length}`;
+  element("images").replaceChildren(...task.pictures.map((image) => create("li", {},
+    create("img", { src: `pictures/${image.file}`, alt: `An image of the class ${image.label}` }),
+    create("span", { textContent: image.label }))));
   const more = task.more ? ` and ${task.more} more` : "";
-  at("classes").textContent = `Classes: ${task.classes.join(", ")}${more}.`;
-  at("words").replaceChildren(...screen.items.map(makeWord));
-  at("back").disabled = number === 1;
-  at("next").textContent = number === rater.screens.length ? "Finish" : "Next";
+  element("classes").textContent = `Classes: ${task.classes.join(", ")}${more}.`;
+  element("words").replaceChildren(...screen.items.map(createWord));
+  element("back").disabled = number === 1;
+  element("next").textContent = number === rater.screens.length ? "Finish" : "Next";
   showProgress();
-  at("screen-title").focus({ preventScroll: true });
+  element("screen-title").focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }
 
-function makeWord(item) {
-  const scale = MEANINGS.map((meaning, index) => make("label", {},
-    make("input", {
+function createWord(item) {
+  const scale = MEANINGS.map((meaning, index) => create("label", {},
+    create("input", {
       type: "radio", name: item, value: index + 1, checked: rater.answers[item] === index + 1,
     }),
-    make("b", { textContent: index + 1 }),
-    make("span", { className: "hidden", textContent: ` ${meaning}` })));
-  const word = make("fieldset", {}, make("legend", { textContent: rater.words[item] }),
-    make("div", { className: "scale" }, ...scale));
+    create("b", { textContent: index + 1 }),
+    create("span", { className: "hidden", textContent: ` ${meaning}` })));
+  const word = create("fieldset", {}, create("legend", { textContent: rater.words[item] }),
+    create("div", { className: "scale" }, ...scale));
   word.dataset.item = item;
   return word;
 }
 
-const fieldsets = () => [...at("words").querySelectorAll("fieldset")];
-const open = () => fieldsets().find((word) => !rated(word.dataset.item));
+const fieldsets = () => [...element("words").querySelectorAll("fieldset")];
+const firstUnrated = () => fieldsets().find((word) => !isRated(word.dataset.item));
 
 function showProgress() {
   const total = Object.keys(rater.words).length;
   const done = Object.keys(rater.answers).length;
-  at("progress").max = total;
-  at("progress").value = done;
-  at("progress-label").textContent = `${done} of ${total} words rated`;
-  const now = document.activeElement.closest("fieldset") || open();
-  for (const word of fieldsets()) word.classList.toggle("now", word === now);
+  element("progress").max = total;
+  element("progress").value = done;
+  element("progress-label").textContent = `${done} of ${total} words rated`;
+  const current = document.activeElement.closest("fieldset") || firstUnrated();
+  for (const word of fieldsets()) word.classList.toggle("now", word === current);
 }
 
 function rate(item, rating) {
   rater.answers[item] = rating;
-  waiting.set(`${rater.name} ${item}`, { name: rater.name, item, rating });
-  say("problem", "");
+  unsaved.set(`${rater.name} ${item}`, { name: rater.name, item, rating });
+  showMessage("problem", "");
   showProgress();
   send();
 }
@@ -147,91 +154,91 @@ function rate(item, rating) {
 async function send() {
   if (sending) return;
   sending = true;
-  while (waiting.size) {
-    const [key, answer] = waiting.entries().next().value;
-    at("saved").textContent = "Saving";
+  while (unsaved.size) {
+    const [key, answer] = unsaved.entries().next().value;
+    element("saved").textContent = "Saving";
     try {
-      await ask("rate", answer);
-      if (waiting.get(key) === answer) waiting.delete(key); // else it was changed meanwhile
-    } catch (problem) {
-      at("saved").textContent = "";
-      if (problem.final) {
-        waiting.delete(key);
+      await post("rate", answer);
+      if (unsaved.get(key) === answer) unsaved.delete(key); // otherwise it was changed meanwhile
+    } catch (error) {
+      element("saved").textContent = "";
+      if (error.final) {
+        unsaved.delete(key);
         delete rater.answers[answer.item];
-        go(rater.shown);
+        go(rater.current);
       }
-      const why = problem.final === undefined ? "cannot be reached" : "could not save it";
-      say("problem", problem.final ? `Your last answer is not saved. ${problem.message}`
-        : `The server ${why}; your answer is kept here and sent again.`);
-      if (!problem.final) await new Promise((later) => setTimeout(later, 2000));
+      const reason = error.final === undefined ? "cannot be reached" : "could not save it";
+      showMessage("problem", error.final ? `Your last answer is not saved. ${error.message}`
+        : `The server ${reason}; your answer stays on this page and is sent again.`);
+      if (!error.final) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       continue;
     }
-    if (!waiting.size) {
-      at("saved").textContent = "Saved";
-      say("problem", "");
+    if (!unsaved.size) {
+      element("saved").textContent = "Saved";
+      showMessage("problem", "");
     }
   }
   sending = false;
-  if (!at("end").hidden) showEnd();
+  if (!element("end").hidden) showEnd();
 }
 
 function next() {
-  const left = open();
-  if (left) {
-    say("problem", `Please rate “${rater.words[left.dataset.item]}” first.`);
-    left.querySelector("input").focus();
+  const unrated = firstUnrated();
+  if (unrated) {
+    showMessage("problem", `Please rate “${rater.words[unrated.dataset.item]}” first.`);
+    unrated.querySelector("input").focus();
     return;
   }
-  go(rater.shown + 1);
+  go(rater.current + 1);
 }
 
 function showEnd() {
-  only("end");
+  showSection("end");
   const count = Object.keys(rater.words).length;
-  at("end-text").textContent = waiting.size
+  element("end-text").textContent = unsaved.size
     ? "Your last answers are being saved. Please leave this page open."
     : `${rater.name}, all ${count} words are rated and saved. You can close this page.`;
-  at("end-title").focus();
+  element("end-title").focus();
 }
 
-// What a person does.
+// What the rater does.
 
-at("who").addEventListener("submit", (event) => {
+element("who").addEventListener("submit", (event) => {
   event.preventDefault();
-  begin(at("name").value);
+  begin(element("name").value);
 });
-at("go-on").addEventListener("click", () => begin(remember(localStorage)));
-at("leave").addEventListener("click", showStart);
-at("other").addEventListener("click", showStart);
-at("back").addEventListener("click", () => go(rater.shown - 1));
-at("change").addEventListener("click", () => go(rater.screens.length));
-at("next").addEventListener("click", next);
-at("words").addEventListener("submit", (event) => event.preventDefault());
-at("words").addEventListener("change", (event) => rate(event.target.name, Number(event.target.value)));
-at("words").addEventListener("focusin", showProgress);
+element("continue").addEventListener("click", () => begin(storedName(localStorage)));
+element("leave").addEventListener("click", showStart);
+element("other").addEventListener("click", showStart);
+element("back").addEventListener("click", () => go(rater.current - 1));
+element("change").addEventListener("click", () => go(rater.screens.length));
+element("next").addEventListener("click", next);
+element("words").addEventListener("submit", (event) => event.preventDefault());
+element("words").addEventListener("change", (event) => rate(event.target.name, Number(event.target.value)));
+element("words").addEventListener("focusin", showProgress);
 
 document.addEventListener("keydown", (event) => {
-  if (at("screen").hidden || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (element("screen").hidden || event.ctrlKey || event.altKey || event.metaKey) return;
   if (!"12345".includes(event.key)) return;
-  const word = document.activeElement.closest("fieldset") || open();
+  const word = document.activeElement.closest("fieldset") || firstUnrated();
   if (!word) return;
   event.preventDefault();
   const choice = word.querySelector(`input[value="${event.key}"]`);
   choice.checked = true;
   choice.focus();
   rate(word.dataset.item, Number(event.key));
-  const after = fieldsets()[fieldsets().indexOf(word) + 1];
-  const left = after && !rated(after.dataset.item) ? after : open();
-  (left ? left.querySelector("input") : at("next")).focus();
+  const following = fieldsets()[fieldsets().indexOf(word) + 1];
+  const target = following && !isRated(following.dataset.item) ? following : firstUnrated();
+  (target ? target.querySelector("input") : element("next")).focus();
 });
 
 window.addEventListener("hashchange", () => {
   if (rater.name) go(Number(location.hash.slice(1)) || 1);
 });
 window.addEventListener("beforeunload", (event) => {
-  if (waiting.size) event.preventDefault();
+  if (unsaved.size) event.preventDefault();
 });
 
-const name = remember(sessionStorage);
+const name = storedName(sessionStorage);
 if (name) begin(name, Number(location.hash.slice(1)));
 else showStart();

@@ -1,4 +1,4 @@
-"""Bytes are judged before they are decoded, and the model sees what it would see of a file."""
+"""Bytes are checked before they are decoded, and the model sees what it would see of a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
+from ipl import Backbone
+from ipl.apps.image_decoding import MAX_SCANS, check_image_header, decode_image
 from ipl.apps.limits import Refusal
-from ipl.apps.serve.decode import MOST_SCANS, check_header, read_image
-from ipl.backbone.backbone import Backbone
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.datasets.images import open_image
 from tests.helpers.serving import to_bytes
@@ -44,7 +44,7 @@ def preprocessing(request: pytest.FixtureRequest, pocket: Backbone) -> Preproces
 
 
 @pytest.mark.parametrize(
-    ("size", "mode", "kind", "how"),
+    ("size", "mode", "kind", "options"),
     [
         ((64, 64), "RGB", "PNG", {}),
         ((301, 97), "RGB", "PNG", {}),
@@ -57,29 +57,29 @@ def preprocessing(request: pytest.FixtureRequest, pocket: Backbone) -> Preproces
     ],
 )  # fmt: skip
 def test_the_model_sees_of_bytes_what_it_sees_of_a_file(
-    size: tuple[int, int], mode: str, kind: str, how: dict[str, Any],
+    size: tuple[int, int], mode: str, kind: str, options: dict[str, Any],
     preprocessing: Preprocessing, tmp_path: Path,
 ) -> None:  # fmt: skip
-    data = to_bytes(noise(*size, mode), kind, **how)
+    data = to_bytes(noise(*size, mode), kind, **options)
     (tmp_path / "file").write_bytes(data)
-    small = read_image(data, PIXELS, preprocessing)
+    small = decode_image(data, PIXELS, preprocessing)
     expected = preprocessing.evaluate(open_image(tmp_path / "file"))
     assert np.array_equal(preprocessing.evaluate(small), expected)
-    assert max(small.size) <= preprocessing.resize  # what waits is small
+    assert max(small.size) <= preprocessing.resize  # waiting images are small
 
 
 def refused(data: bytes, pocket: Backbone, pixels: int = PIXELS) -> Refusal:
     with pytest.raises(Refusal) as caught:
-        read_image(data, pixels, pocket.preprocessing)
+        decode_image(data, pixels, pocket.preprocessing)
     return caught.value
 
 
 def test_the_number_of_pixels_is_a_limit(pocket: Backbone) -> None:
     data = to_bytes(Image.new("RGB", (20, 10)))
-    read_image(data, 200, pocket.preprocessing)
-    no = refused(data, pocket, 199)
-    assert no.status == 413
-    assert no.sentence == "image has 20 x 10 pixels; at most 199 are allowed."
+    decode_image(data, 200, pocket.preprocessing)
+    refusal = refused(data, pocket, 199)
+    assert refusal.status == 413
+    assert refusal.sentence == "image has 20 x 10 pixels; at most 199 are allowed."
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
@@ -109,14 +109,14 @@ def test_nothing_is_decoded_to_find_a_bomb(
     assert refused(data, pocket).status == 413
 
 
-def test_a_jpeg_may_not_paint_itself_over_and_over(pocket: Backbone) -> None:
+def test_a_jpeg_with_many_scans_is_refused(pocket: Backbone) -> None:
     data = to_bytes(noise(64, 64), "JPEG", progressive=True)
     assert 5 < data.count(b"\xff\xda") < 20  # what photographs have
-    check_header(data, PIXELS)
+    check_image_header(data, PIXELS)
     start = data.rindex(b"\xff\xda")
-    again = data[:-2] + data[start:-2] * MOST_SCANS + data[-2:]
-    no = refused(again, pocket)
-    assert (no.status, f"more than {MOST_SCANS} scans" in no.sentence) == (413, True)
+    again = data[:-2] + data[start:-2] * MAX_SCANS + data[-2:]
+    refusal = refused(again, pocket)
+    assert (refusal.status, f"more than {MAX_SCANS} scans" in refusal.sentence) == (413, True)
 
 
 def test_of_an_animation_only_the_first_frame_is_decoded(pocket: Backbone) -> None:
@@ -124,7 +124,7 @@ def test_of_an_animation_only_the_first_frame_is_decoded(pocket: Backbone) -> No
     data = to_bytes(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
     with Image.open(BytesIO(data)) as image:
         assert image.n_frames == 20
-    small = read_image(data, 64 * 64, pocket.preprocessing)
+    small = decode_image(data, 64 * 64, pocket.preprocessing)
     assert np.array_equal(np.asarray(small), pocket.preprocessing.evaluate(frames[0]))
 
 
@@ -140,14 +140,14 @@ def test_of_an_animation_only_the_first_frame_is_decoded(pocket: Backbone) -> No
         (to_bytes(noise(8, 8), "TIFF")[:60], 415),
     ],
 )
-def test_what_is_no_image_or_a_damaged_one(data: bytes, status: int, pocket: Backbone) -> None:
-    no = refused(data, pocket)
-    assert no.status == status
-    assert no.sentence.startswith("image")
-    assert no.sentence.endswith(".")
+def test_what_is_no_image_or_damaged_is_refused(data: bytes, status: int, pocket: Backbone) -> None:
+    refusal = refused(data, pocket)
+    assert refusal.status == status
+    assert refusal.sentence.startswith("image")
+    assert refusal.sentence.endswith(".")
 
 
-def test_bytes_that_are_changed_at_random_are_read_or_refused(pocket: Backbone) -> None:
+def test_random_damage_is_decoded_or_refused(pocket: Backbone) -> None:
     stream = np.random.default_rng(0)
     for kind in ("PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP"):
         whole = np.frombuffer(to_bytes(noise(40, 30), kind), dtype=np.uint8)
@@ -155,4 +155,4 @@ def test_bytes_that_are_changed_at_random_are_read_or_refused(pocket: Backbone) 
             data = whole.copy()
             data[stream.integers(0, len(data), 6)] = stream.integers(0, 256, 6)
             with suppress(Refusal):  # and nothing else
-                read_image(data.tobytes(), PIXELS, pocket.preprocessing)
+                decode_image(data.tobytes(), PIXELS, pocket.preprocessing)

@@ -22,13 +22,13 @@ from PIL import Image
 
 import ipl
 from ipl import PromptClassifier
+from ipl.apps.hosts import address_of, listen
 from ipl.apps.limits import Limits
 from ipl.apps.serve.app import create_app
-from ipl.apps.server import address_of, is_loopback, listen, run_server
-from ipl.support.errors import ConfigError
+from ipl.apps.server import run_server
 from tests.helpers.serving import as_json
 
-SECONDS = 60  # to wait for what should take few
+SECONDS = 60  # timeout of a connection
 
 
 def connect(address: str) -> socket.socket:
@@ -69,9 +69,9 @@ def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_p
     ) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()  # once it listens
-            assert said.startswith(f"{classifier.prompt_} answers at http://127.0.0.1:"), said
-            address = said.partition(" answers at ")[2].split()[0]
+            line = process.stderr.readline()  # once it listens
+            assert line.startswith(f"{classifier.prompt_} answers at http://127.0.0.1:"), line
+            address = line.partition(" answers at ")[2].split()[0]
             body = json.dumps(as_json(beach, top=1)).encode()
             best = classifier.classes_[
                 classifier.predict_proba([Image.open(BytesIO(beach))])[0].argmax()
@@ -79,10 +79,10 @@ def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_p
             assert ask(f"{address}/predict", body)["classes"][0]["name"] == best
             with closing(connect(address)) as asking, asking.makefile("rb") as answer:
                 asking.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                told, _, rest = answer.read().partition(b"\r\n\r\n")
-                assert told.startswith(b"HTTP/1.1 200 ")
+                start, _, rest = answer.read().partition(b"\r\n\r\n")
+                assert start.startswith(b"HTTP/1.1 200 ")
                 assert rest == b""  # as GET, without the body
-            # A request that has come half when the signal comes is still answered.
+            # A request that has half arrived when the signal comes is still answered.
             with closing(connect(address)) as slow, closing(connect(address)) as idle:
                 slow.sendall(head(len(body)) + body[:100])
                 idle.sendall(b"GET /healthz HT")
@@ -106,7 +106,7 @@ def serving(classifier: PromptClassifier, limits: Limits, clients: Callable[[str
         address = address_of(bound)
 
         def work() -> None:
-            ask(f"{address}/healthz")  # from here on a signal is the server's
+            ask(f"{address}/healthz")  # from here on the server handles signals
             try:
                 clients(address)
             finally:
@@ -124,24 +124,25 @@ def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> 
 
     def clients(address: str) -> None:
         names = ("silent", "slow_head", "slow_body", "chunked", "announced", "lying", "good")
-        made = {name: connect(address) for name in names}
-        made["slow_head"].sendall(b"POST /predict HT")
-        made["slow_body"].sendall(head(len(body)) + body[:50])
-        made["chunked"].sendall(head(None) + piece * (limits.max_bytes // 1000 + 2))  # and no end
-        made["announced"].sendall(head(limits.max_bytes + 1))
-        made["lying"].sendall(head(10) + body)  # more than announced: the rest is no request
-        made["good"].sendall(head(len(body)) + body)
-        assert read_response(made["good"])[0] == 200  # while the others are still there
+        connections = {name: connect(address) for name in names}
+        connections["slow_head"].sendall(b"POST /predict HT")
+        connections["slow_body"].sendall(head(len(body)) + body[:50])
+        pieces = piece * (limits.max_bytes // 1000 + 2)  # and no end
+        connections["chunked"].sendall(head(None) + pieces)
+        connections["announced"].sendall(head(limits.max_bytes + 1))
+        connections["lying"].sendall(head(10) + body)  # more than announced: the rest is no request
+        connections["good"].sendall(head(len(body)) + body)
+        assert read_response(connections["good"])[0] == 200  # while the others are still there
         for name, status in {"chunked": 413, "announced": 413, "lying": 400}.items():
-            assert read_response(made[name])[0] == status, name
-        status, told = read_response(made["slow_body"])
-        assert (status, told["error"]) == (408, "The request had not come whole after 1 s.")
+            assert read_response(connections[name])[0] == status, name
+        status, answer = read_response(connections["slow_body"])
+        assert (status, answer["error"]) == (408, "The request was not complete after 1 s.")
         for name in ("silent", "slow_head"):
-            assert made[name].recv(1000) == b"", name  # closed
+            assert connections[name].recv(1000) == b"", name  # closed
         with pytest.raises(OSError, match="reset|Broken"):  # goes on sending after it was refused
-            _send_on(made["chunked"], piece)
+            _send_on(connections["chunked"], piece)
         assert ask(f"{address}/healthz")["inside"] == 0
-        for connection in made.values():
+        for connection in connections.values():
             connection.close()
 
     before = signal.getsignal(signal.SIGINT)
@@ -154,22 +155,3 @@ def _send_on(connection: socket.socket, piece: bytes) -> None:
     while time.monotonic() < until:
         connection.sendall(piece)
         time.sleep(0.01)
-
-
-def test_a_port_that_is_taken_is_said() -> None:
-    with closing(listen("127.0.0.1", 0)) as bound:
-        bound.listen()
-        port = bound.getsockname()[1]
-        assert address_of(bound) == f"http://127.0.0.1:{port}"
-        with pytest.raises(ConfigError, match=f"Port {port} of '127.0.0.1' cannot be listened on"):
-            listen("127.0.0.1", port)
-    with pytest.raises(ConfigError, match="cannot be listened on"):
-        listen("\x00", 0)
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)]
-)
-def test_loopback_is_known(host: str, loopback: bool) -> None:
-    with closing(listen(host, 0)) as bound:
-        assert is_loopback(bound) is loopback

@@ -1,4 +1,4 @@
-"""The server answers what the page needs and no more: no file of the machine, no other site."""
+"""The application answers what the page needs and no more: no other file, no other site."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ipl.apps.server import LOCAL_NAMES
-from ipl.apps.workbench.server import RequestFilter, _gradio_settings
+from ipl.apps.hosts import LOCAL_HOSTS
+from ipl.apps.workbench.app import RequestFilter, _gradio_environment
 
 HOST = (b"host", b"127.0.0.1:7860")
 
@@ -43,7 +43,7 @@ def inbox(tmp_path: Path) -> Path:
 
 
 def test_only_files_of_the_inbox_are_served(inbox: Path) -> None:
-    gate = RequestFilter(passed_on, inbox, LOCAL_NAMES)
+    gate = RequestFilter(passed_on, inbox, LOCAL_HOSTS)
     file = "/gradio_api/file="
     assert ask(f"{file}{inbox}/hash/a.png", gate=gate) == 200
     (inbox / "link").symlink_to(inbox.parent / "secret.txt")
@@ -80,8 +80,8 @@ def test_only_files_of_the_inbox_are_served(inbox: Path) -> None:
         ("/docs", 404),
     ],
 )
-def test_what_the_page_does_not_need_is_not_there(path: str, status: int, inbox: Path) -> None:
-    assert ask(path, gate=RequestFilter(passed_on, inbox, LOCAL_NAMES)) == status
+def test_what_the_page_does_not_need_is_not_found(path: str, status: int, inbox: Path) -> None:
+    assert ask(path, gate=RequestFilter(passed_on, inbox, LOCAL_HOSTS)) == status
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_another_site_cannot_use_it(
     host: bytes, origin: bytes | None, status: int, inbox: Path
 ) -> None:
     headers = [(b"host", host)] + ([(b"origin", origin)] if origin else [])
-    assert ask("/", *headers, gate=RequestFilter(passed_on, inbox, LOCAL_NAMES)) == status
+    assert ask("/", *headers, gate=RequestFilter(passed_on, inbox, LOCAL_HOSTS)) == status
 
 
 def test_for_other_machines_any_name_will_do_but_the_site_must_be_the_same(inbox: Path) -> None:
     gate = RequestFilter(passed_on, inbox, None)
-    name, own = (b"host", b"bench.example"), (b"origin", b"https://bench.example")
+    name, own = (b"host", b"workbench.example"), (b"origin", b"https://workbench.example")
     assert ask("/", name, own, gate=gate) == 200
     assert ask("/", name, (b"origin", b"https://example.com"), gate=gate) == 403
 
@@ -115,7 +115,7 @@ def test_for_other_machines_any_name_will_do_but_the_site_must_be_the_same(inbox
 def test_the_environment_is_as_it_was(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADIO_TEMP_DIR", "mine")
     monkeypatch.delenv("GRADIO_HEARTBEAT_INTERVAL", raising=False)
-    with _gradio_settings(inbox):
+    with _gradio_environment(inbox):
         assert os.environ["GRADIO_TEMP_DIR"] == str(inbox)
         assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
     assert os.environ["GRADIO_TEMP_DIR"] == "mine"

@@ -1,0 +1,83 @@
+"""Reads the body of a request: no more bytes and no more time than its limits allow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive
+
+from ipl.apps.limits import Limits, Refusal
+
+
+async def read_json(request: Request, limits: Limits) -> dict[str, Any]:
+    """Returns the JSON object in the body of a request."""
+    kind = content_type(request)
+    if kind != "application/json":
+        raise Refusal(415, f"Content-Type is {kind!r}; it must be application/json.")
+    with refused_disconnects():
+        return parse_json(await limited_request(request, limits).body())
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """Returns the JSON object in a body."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refusal(400, "The request is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise Refusal(422, "The request must be a JSON object.")
+    return value
+
+
+def content_type(request: Request) -> str:
+    """Returns the media type of a request's body, without parameters and in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def limited_request(request: Request, limits: Limits) -> Request:
+    """Returns the request with a body that cannot be read beyond its limits."""
+    length = request.headers.get("content-length")
+    # A client that announces less than it sends is stopped while the body is read.
+    if length is not None and length.isascii() and length.isdigit():
+        _check_size(int(length[:20]), limits)
+    return Request(request.scope, limited_receive(request.receive, limits))
+
+
+def limited_receive(receive: Receive, limits: Limits) -> Receive:
+    """Returns a `receive` that counts the bytes of the body and watches the clock."""
+    size, deadline = 0, asyncio.get_running_loop().time() + limits.upload_seconds
+
+    async def limited() -> Message:
+        nonlocal size
+        remaining = deadline - asyncio.get_running_loop().time()
+        try:
+            message = await asyncio.wait_for(receive(), remaining)
+        except asyncio.TimeoutError:
+            raise Refusal(
+                408, f"The request was not complete after {limits.upload_seconds:g} s."
+            ) from None
+        size += len(message.get("body", b""))
+        _check_size(size, limits)
+        return message
+
+    return limited
+
+
+@contextmanager
+def refused_disconnects() -> Iterator[None]:
+    """Raises Refusal when the client closes the connection too early."""
+    try:
+        yield
+    except ClientDisconnect:
+        raise Refusal(400, "The connection was closed before the request was complete.") from None
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.max_bytes:
+        raise Refusal(413, f"The request is larger than {limits.max_bytes:,} bytes.")

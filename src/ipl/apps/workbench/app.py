@@ -1,0 +1,156 @@
+"""The web application of the workbench: only what its page needs is answered; and its server."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import gradio as gr
+import uvicorn
+from fastapi import FastAPI
+from starlette.responses import PlainTextResponse
+
+from ipl.apps.hosts import allowed_hosts, is_allowed_host
+from ipl.apps.server import UVICORN_OPTIONS, ended_by_signals
+from ipl.apps.workbench.page import build_page, style_sheet, theme
+from ipl.apps.workbench.sessions import Workbench
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+API = "/gradio_api/"
+FILE = API + "file="
+PAGES = {"/", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json"}
+CALLS = {"queue/join", "queue/data", "upload", "upload_progress", "cancel", "reset", "app_id"}
+CALLS |= {"startup-events", "info"}
+FOLDERS = ("/assets/", "/static/", API + "heartbeat/")
+HEARTBEAT_SECONDS = "2"  # after which a browser that has gone is noticed
+SHUTDOWN_SECONDS = 1
+
+
+class RequestFilter:
+    """Passes on what the page asks for; Gradio would answer, fetch and serve more than that."""
+
+    def __init__(self, app: Any, inbox: Path, hosts: frozenset[str] | None) -> None:
+        """Takes the folder whose files may be served, and the host names that are allowed."""
+        self.app, self.inbox, self.hosts = app, inbox.resolve(), hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuses a request, or passes it on."""
+        if scope["type"] == "http":
+            if not self._is_known(scope["path"]):
+                await PlainTextResponse("Not found.", 404)(scope, receive, send)
+                return
+            if not self._is_same_site(scope):
+                await PlainTextResponse("Not for other sites.", 403)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+    def _is_known(self, path: str) -> bool:
+        if path.startswith(FILE):
+            try:
+                return Path(path.removeprefix(FILE)).resolve().is_relative_to(self.inbox)
+            except (OSError, ValueError):
+                return False
+        known = path.removeprefix(API) in CALLS if path.startswith(API) else path in PAGES
+        return known or path.startswith(FOLDERS)
+
+    def _is_same_site(self, scope: Scope) -> bool:
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "")
+        if not is_allowed_host(host, self.hosts):
+            return False
+        origin = headers.get(b"origin")
+        return origin is None or urlsplit(origin).netloc == host
+
+
+class _Server(uvicorn.Server):
+    """Calls a function when it is up, and another when it ends."""
+
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_end: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._on_ready, self._on_end = on_ready, on_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts to listen."""
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends the open connections."""
+        self._on_end()
+        await super().shutdown(sockets)
+
+
+def create_workbench_app(workbench: Workbench, hosts: frozenset[str] | None) -> tuple[Any, Any]:
+    """Returns the application, and Gradio's own inside it."""
+    app = gr.mount_gradio_app(
+        FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
+        build_page(workbench),
+        path="/",
+        footer_links=[],
+        run_history=False,
+        max_file_size=workbench.limits.max_bytes,
+        show_error=False,
+        ssr_mode=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        pwa=False,
+        theme=theme(),
+        css=style_sheet(),
+    )
+    gradio_app = app.routes[-1].app
+    return RequestFilter(app, workbench.inbox, hosts), gradio_app
+
+
+def run_workbench(
+    workbench: Workbench, bound: socket.socket, on_ready: Callable[[], None] = lambda: None
+) -> None:
+    """Serves the page until Ctrl-C or SIGTERM; `on_ready` is called when it can be opened."""
+    try:
+        with _gradio_environment(workbench.inbox):
+            app, gradio_app = create_workbench_app(workbench, allowed_hosts(bound))
+
+            def on_end() -> None:
+                gradio_app.stop_event.set()  # ends the heartbeats of open browsers
+                workbench.end()
+
+            config = uvicorn.Config(
+                app,
+                log_level="critical",
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                **UVICORN_OPTIONS,
+            )
+            server = _Server(config, on_ready, on_end)
+            with ended_by_signals(server):
+                server.run([bound])
+    finally:
+        workbench.end()
+
+
+@contextmanager
+def _gradio_environment(inbox: Path) -> Iterator[None]:
+    """Sets what Gradio reads from the environment only, and restores it afterwards."""
+    variables = {
+        "GRADIO_TEMP_DIR": str(inbox),
+        "GRADIO_HEARTBEAT_INTERVAL": HEARTBEAT_SECONDS,
+        "GRADIO_ANALYTICS_ENABLED": "False",
+    }
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,141 @@
+"""Writers of a stream of predictions: a table for people, or CSV, JSON lines, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ipl.inference.prediction_stream import Prediction, printable
+from ipl.support.errors import ConfigError
+
+COLUMNS = ("image", "rank", "class", "probability", "error")
+ROW_GROUP = 8192  # rows
+
+
+class PredictionWriter(ABC):
+    """Writes predictions batch by batch; its memory does not grow with their number."""
+
+    @abstractmethod
+    def write(self, predictions: Sequence[Prediction]) -> None:
+        """Writes a batch."""
+
+    def close(self) -> None:  # noqa: B027 (most writers hold nothing back)
+        """Writes the remaining rows."""
+
+    def __enter__(self) -> PredictionWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class TableWriter(PredictionWriter):
+    """Lines for people, without the images that cannot be read."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._width = 0  # of the longest path so far, so that batches are aligned
+        self._has_header = False
+
+    def write(self, predictions: Sequence[Prediction]) -> None:
+        """Writes the lines of a batch, the first batch below a header."""
+        readable = [prediction for prediction in predictions if prediction.error is None]
+        if not readable:
+            return
+        self._width = max(self._width, *(len(each.printable_image) for each in readable))
+        table = Table(box=None, pad_edge=False, show_header=not self._has_header)
+        max_width = max(5, self.console.width // 2)
+        table.add_column("image", overflow="fold", min_width=min(self._width, max_width))
+        table.add_column("classes, most probable first")
+        for prediction in readable:
+            ranked = [f"{name} {100 * value:.1f} %" for name, value in prediction.classes]
+            classes = printable(", ".join(ranked) or "(none)")
+            table.add_row(Text(prediction.printable_image), Text(classes))
+        self.console.print(table)
+        self._has_header = True
+
+
+class JsonLinesWriter(PredictionWriter):
+    """One JSON object per line: image and classes, or image and error."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, predictions: Sequence[Prediction]) -> None:
+        """Writes a line for each image."""
+        lines = (json.dumps(each.as_dict(), ensure_ascii=False) + "\n" for each in predictions)
+        self.stream.write("".join(lines))
+        self.stream.flush()
+
+
+class CsvWriter(PredictionWriter):
+    """One row for each class of an image, with the columns in COLUMNS."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.rows = csv.writer(stream, lineterminator="\n")
+        self.rows.writerow(COLUMNS)
+
+    def write(self, predictions: Sequence[Prediction]) -> None:
+        """Writes the rows of a batch."""
+        self.rows.writerows(_rows(predictions))
+        self.stream.flush()
+
+
+class ParquetWriter(PredictionWriter):
+    """The same rows as in CSV, in a Parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise ConfigError(
+                "--format parquet needs the package pyarrow; install it with: "
+                "pip install 'ipl[parquet]'."
+            ) from None
+        self._arrow = pyarrow
+        text, integer, real = pyarrow.string(), pyarrow.int32(), pyarrow.float32()
+        types = (text, integer, text, real, text)
+        self._schema = pyarrow.schema(list(zip(COLUMNS, types, strict=True)))
+        self._file: Any = pyarrow.parquet.ParquetWriter(path, self._schema)
+        self._rows: list[tuple[Any, ...]] = []
+
+    def write(self, predictions: Sequence[Prediction]) -> None:
+        """Collects the rows of a batch, and writes them once there are enough."""
+        self._rows.extend(_rows(predictions))
+        if len(self._rows) >= ROW_GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        """Writes the remaining rows and the end of the file."""
+        self._flush()
+        self._file.close()
+
+    def _flush(self) -> None:
+        if self._rows:
+            columns = dict(zip(COLUMNS, zip(*self._rows, strict=True), strict=True))
+            self._file.write_table(self._arrow.table(columns, schema=self._schema))
+            self._rows = []
+
+
+def _rows(predictions: Sequence[Prediction]) -> list[tuple[Any, ...]]:
+    """Returns rows with the columns in COLUMNS; an image without classes has one row."""
+    rows: list[tuple[Any, ...]] = []
+    for prediction in predictions:
+        if not prediction.classes:
+            rows.append((prediction.image, None, None, None, prediction.error))
+        for rank, (name, value) in enumerate(prediction.classes, start=1):
+            rows.append((prediction.image, rank, name, value, None))
+    return rows

@@ -1,0 +1,15 @@
+"""A missing package is named, with the command that installs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ipl.apps.extras import require
+from ipl.support.errors import ConfigError
+
+
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    require("The service", "serve", "json", "fastapi")
+    message = r"The service needs the package nowhere; .*: pip install 'ipl\[serve\]'\."
+    with pytest.raises(ConfigError, match=message):
+        require("The service", "serve", "json", "nowhere")

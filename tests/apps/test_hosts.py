@@ -1,0 +1,55 @@
+"""Sockets are bound where they are asked to, and other names of this machine are recognised."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from ipl.apps.hosts import (
+    LOCAL_HOSTS,
+    address_of,
+    allowed_hosts,
+    is_allowed_host,
+    is_loopback,
+    listen,
+)
+from ipl.support.errors import ConfigError
+
+
+def test_a_port_in_use_is_named() -> None:
+    with closing(listen("127.0.0.1", 0)) as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
+        assert address_of(bound) == f"http://127.0.0.1:{port}"
+        with pytest.raises(ConfigError, match=f"Cannot listen on port {port} of '127.0.0.1'"):
+            listen("127.0.0.1", port)
+    with pytest.raises(ConfigError, match="Cannot listen on"):
+        listen("\x00", 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)]
+)
+def test_a_loopback_socket_has_few_names(host: str, loopback: bool) -> None:
+    with closing(listen(host, 0)) as bound:
+        assert is_loopback(bound) is loopback
+        assert allowed_hosts(bound) == (LOCAL_HOSTS if loopback else None)
+
+
+@pytest.mark.parametrize(
+    ("header", "allowed"),
+    [
+        ("127.0.0.1:8001", True),
+        ("LOCALHOST", True),
+        ("[::1]:8001", True),
+        ("[::1]", True),
+        ("[::1", False),
+        ("evil.example:8001", False),
+        ("127.0.0.1.evil.example:8001", False),
+        ("", False),
+    ],
+)
+def test_only_names_of_this_machine_are_allowed(header: str, allowed: bool) -> None:
+    assert is_allowed_host(header, LOCAL_HOSTS) is allowed
+    assert is_allowed_host(header, None)

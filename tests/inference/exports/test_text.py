@@ -1,0 +1,43 @@
+"""The plain text reads back as the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from ipl import PromptClassifier
+from ipl.inference.exports.text import export_text, plain_text
+from ipl.prompts.layout import PromptLayout
+
+Fitted = Callable[..., PromptClassifier]
+
+
+def test_plain_text_reads_back_as_the_prompt(fitted: Fitted) -> None:
+    classifier = fitted("coop", 2)
+    text = plain_text(classifier)
+    layout, words = PromptLayout.parse(text.splitlines()[0])
+    assert list(words) == classifier.words_
+    assert layout.readable(words) == classifier.prompt_
+    assert classifier.selection_ is not None
+    for step in classifier.selection_.steps:
+        assert f"{step.gain:+.4f}" in next(
+            line for line in text.splitlines() if line.startswith(f"{step.word} ")
+        )
+    # The sentence it proposes is the one whose loss the search has computed.
+    sentence = next(line for line in text.splitlines() if "{cls}, with" in line)
+    sentence = sentence.partition(": ")[2]
+    backbone = classifier.learner_.backbone
+    texts = backbone.encode_texts([sentence.replace("{cls}", name) for name in classifier.classes_])
+    assert torch.isfinite(texts).all()
+    assert sentence.endswith(", ".join(classifier.words_))
+    assert "no words" in plain_text(fitted("kgcoop", 0))
+
+
+def test_the_file_holds_the_text_that_is_returned(fitted: Fitted, tmp_path: Path) -> None:
+    classifier = fitted("coop", 2)
+    content = export_text(classifier, tmp_path / "prompt.txt")
+    assert (tmp_path / "prompt.txt").read_text() == content["text"] == plain_text(classifier)
+    assert content["words"] == classifier.words_
+    assert len(content["gains"]) == 2

@@ -1,0 +1,48 @@
+"""The zero-shot pipeline of transformers, with the exported folder, gives our own answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from ipl import PromptClassifier
+from ipl.inference.exports.transformers import export_transformers
+
+Fitted = Callable[..., PromptClassifier]
+
+
+@pytest.mark.parametrize("words", [0, 2])
+def test_the_zero_shot_pipeline_of_transformers_gives_our_answer(
+    words: int, fitted: Fitted, images: list[Image.Image], tmp_path: Path
+) -> None:
+    from transformers import pipeline
+
+    classifier = fitted("coop", words)
+    content = export_transformers(classifier, tmp_path / "out")
+    assert content["largest_difference"] < 1e-5
+    prompt = json.loads((tmp_path / "out" / "prompt.json").read_text())
+    classify = pipeline("zero-shot-image-classification", model=str(tmp_path / "out"))
+    for names in (classifier.classes_, ["St. Bernard!", "lake", "a 2nd-hand car"]):
+        answers = classify(
+            images,
+            candidate_labels=names,
+            hypothesis_template=prompt["hypothesis_template"],
+        )
+        ours = classifier.with_classes(names).predict_proba(images)
+        for answer, row in zip(answers, ours, strict=True):
+            scores = {entry["label"]: entry["score"] for entry in answer}
+            assert [scores[name] for name in names] == pytest.approx(list(row), abs=2e-4)
+
+
+def test_the_backbone_is_left_as_it_was(fitted: Fitted, tmp_path: Path) -> None:
+    backbone = fitted("coop", 2).learner_.backbone
+    before, tokens = backbone.clip.config.to_dict(), len(backbone.tokenizer)
+    rows = backbone.clip.text_model.embeddings.token_embedding.weight.shape
+    export_transformers(fitted("coop", 2), tmp_path / "out")
+    assert backbone.clip.config.to_dict() == before
+    assert len(backbone.tokenizer) == tokens
+    assert backbone.clip.text_model.embeddings.token_embedding.weight.shape == rows
