@@ -1,8 +1,9 @@
-"""PromptClassifier, from images to a saved prompt and back."""
+"""PromptClassifier: from images to a saved prompt and back, on any data, with every learner."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ import ipl
 from ipl import Dataset, Pool, PromptClassifier
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
+from ipl.backbone.feature_store import FeatureStore
 from ipl.datasets.dataset import Item
+from ipl.datasets.images import ImageSource, open_image
+from ipl.datasets.readers import read_dataset
+from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
 
 POOL = Pool.from_words(
@@ -267,3 +272,167 @@ def test_the_public_names() -> None:
         assert getattr(ipl, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = ipl.nothing
+
+
+# -- datasets of other libraries, and published class lists ----------------------------------------
+
+QUICK: dict[str, Any] = {"words": 0, "epochs": 2, "shots": 2, "views": 0, "seed": 3}
+
+
+class InMemory:
+    """Images in memory, as torchvision's CIFAR10 has them."""
+
+    def __init__(self, dataset: Dataset, part: str) -> None:
+        self.items = getattr(dataset, part)
+        self.classes = list(dataset.class_names)
+        self.targets = [item.label for item in self.items]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        return open_image(self.items[index].path), self.targets[index]
+
+
+@pytest.fixture(scope="module")
+def few(scenes: Dataset) -> Dataset:
+    """Returns three of the drawn classes."""
+    return scenes.only([0, 1, 2], "three")
+
+
+@pytest.mark.parametrize("learner", ["coop", "maple"])
+def test_images_in_memory_teach_what_files_do(learner: str, few: Dataset, pocket: Backbone) -> None:
+    held = {part: InMemory(few, part) for part in ("train", "test")}
+    first = PromptClassifier(pocket, learner, **QUICK).fit(few)
+    second = PromptClassifier(pocket, learner, **QUICK).fit(held)
+    assert second.result_.results == first.result_.results
+    first_losses = [epoch.loss for epoch in first.result_.history.epochs]
+    assert [epoch.loss for epoch in second.result_.history.epochs] == first_losses
+    assert second.score(held["test"]) == first.score(few)
+
+
+def test_features_of_images_in_memory_are_kept_by_their_pixels(
+    few: Dataset, pocket: Backbone
+) -> None:
+    folder_of_images = [item.path for item in read_dataset(InMemory(few, "test")).train]
+    cache = Cache()
+    first = FeatureStore(pocket, cache).encode(folder_of_images)
+    kept = cache.usage()["images"][0]
+    assert kept == len(folder_of_images)
+    again = [item.path for item in read_dataset(InMemory(few, "test")).train]
+    taken = []
+    counted = [ImageSource(str(p), lambda p=p: taken.append(p) or p.take()) for p in again]  # type: ignore[misc]
+    second = FeatureStore(pocket, cache).encode(counted)
+    assert torch.equal(first.features, second.features)
+    assert cache.usage()["images"][0] == kept
+    assert len(taken) == len(counted)  # taken once, to be hashed
+
+
+def test_a_published_list_may_say_a_name_twice(
+    few: Dataset, pocket: Backbone, tmp_path: Path
+) -> None:
+    twice = ("beach", "beach", few.class_names[2])
+    with pytest.raises(DataError, match="read the same"):
+        replace(few, class_names=twice)
+    published = replace(few, class_names=twice, alike=True)
+    classifier = PromptClassifier(pocket, **QUICK).fit(published)
+    assert classifier.classes_ == list(twice)
+    # Equal prompts: the first of the two is always taken, so the second class is always missed.
+    only_second = replace(published, test=tuple(i for i in few.test if i.label == 1))
+    assert classifier.score(only_second) == 0.0
+    other = PromptClassifier(pocket, **QUICK).fit(few).with_classes(published)
+    assert other.classes_ == list(twice)
+    assert other.score(only_second) == 0.0
+    with pytest.raises(DataError, match="same name"):
+        other.with_classes(twice)
+    classifier.save_pretrained(tmp_path / "run")
+    assert PromptClassifier.from_pretrained(tmp_path / "run", pocket).classes_ == list(twice)
+
+
+# -- every learner ---------------------------------------------------------------------------------
+
+FOUR_WORDS = Pool.from_words(("blue", "furry", "remote", "title"), "test")
+
+TWO_EPOCHS: dict[str, Any] = {
+    "epochs": 2,
+    "interval": 1,
+    "batch": 3,
+    "shots": 2,
+    "pool": FOUR_WORDS,
+}
+
+
+@pytest.fixture(scope="module")
+def three(scenes: Dataset) -> Dataset:
+    return scenes.only([0, 1, 2], "three")
+
+
+@pytest.mark.parametrize("words", [0, 2])
+@pytest.mark.parametrize("learner", ["cocoop", "kgcoop", "maple", "promptsrc"])
+def test_fit_predict_save_and_load(
+    learner: str, words: int, pocket: Backbone, three: Dataset, tmp_path: Path
+) -> None:
+    before = {name: value.clone() for name, value in pocket.model.state_dict().items()}
+    classifier = PromptClassifier(pocket, learner, words, views=2, **TWO_EPOCHS).fit(three)
+    for name, value in pocket.model.state_dict().items():
+        assert torch.equal(value, before[name]), name  # only prompts train
+    assert len(classifier.words_) == words
+    assert [e.word for e in classifier.result_.history.epochs] == [*classifier.words_, None, None][
+        :2
+    ]
+    paths = [item.path for item in three.test[:4]]
+    expected = classifier.predict_proba(paths)
+    np.testing.assert_allclose(expected.sum(1), 1, atol=1e-5)
+    right = [item.label for item in three.test]
+    guess = classifier.predict_proba([item.path for item in three.test]).argmax(1)
+    assert classifier.score(three) == pytest.approx(float(np.mean(guess == right)))
+    classifier.save_pretrained(tmp_path / "run")
+    again = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
+    np.testing.assert_allclose(again.predict_proba(paths), expected, atol=1e-6)
+    assert again.words_ == classifier.words_
+    other = again.with_classes(["cat", "dog"])
+    assert other.predict_proba(paths).shape == (4, 2)
+    assert other.with_classes(three.class_names).predict(paths) == classifier.predict(paths)
+
+
+def test_the_same_seed_gives_the_same_bits_with_image_prompts(
+    pocket: Backbone, three: Dataset
+) -> None:
+    runs = [
+        PromptClassifier(pocket, "maple", 1, views=1, **TWO_EPOCHS).fit(three) for _ in range(2)
+    ]
+    first, second = (run.learner_.state_dict() for run in runs)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_depth_is_asked_for_and_kept(pocket: Backbone, three: Dataset, tmp_path: Path) -> None:
+    classifier = PromptClassifier(pocket, "maple", 0, depth=2, views=0, **TWO_EPOCHS).fit(three)
+    assert classifier.learner_.state_dict()["deep"].shape[0] == 1
+    classifier.save_pretrained(tmp_path / "run")
+    again = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
+    assert again.learner_.depth == 2
+
+
+def test_a_depth_beyond_the_towers_is_told(pocket: Backbone, three: Dataset) -> None:
+    how = {**TWO_EPOCHS, "depth": 99, "views": 0}
+    (note,) = PromptClassifier(pocket, "maple", 0, **how).fit(three).notes_
+    assert note == (
+        "depth is 99; the towers have 6 (text) and 8 (image) layers, and all of them get vectors."
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"class_template": "a photo"}, "class_template is 'a photo'; it needs {} once"),
+        ({"class_template": "{x} of {}"}, "class_template is"),
+        ({"depth": 0}, "depth is 0"),
+        ({"depth": 3}, "depth is 3; kgcoop has vectors in the first layer alone"),
+    ],
+)
+def test_what_a_learner_does_not_take(
+    how: dict[str, Any], says: str, pocket: Backbone, three: Dataset
+) -> None:
+    with pytest.raises(ConfigError, match=says.replace("{", r"\{").replace("}", r"\}")):
+        PromptClassifier(pocket, "kgcoop", 0, views=0, **{**TWO_EPOCHS, **how}).fit(three)

@@ -1,4 +1,4 @@
-"""PromptClassifier and the number of its words, and what its fits leave in the cache."""
+"""PromptClassifier and its words: their number, what is kept, who is told, and precision."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import torch
 
 from ipl import Dataset, Pool, PromptClassifier, select_words
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.loading import load_backbone, load_wider
 from ipl.datasets.dataset import Item
+from ipl.learners.batch import Batch
+from ipl.learners.coop import CoOp
 from ipl.support.cache import Cache, cache_folder
-from ipl.support.errors import ConfigError
+from ipl.support.errors import ConfigError, NotFiniteError
+from ipl.support.progress import Reporter
+from ipl.training.result import EpochRecord
 from ipl.words.modes import Search
 from ipl.words.scorer import CandidateScorer
+from ipl.words.selection import Selection
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "social", "title"), "test")
 FAST: dict[str, Any] = {
@@ -175,3 +181,117 @@ def test_other_searches(search: str | Search, pocket: Backbone, base: Dataset) -
     assert fitted.selection_ is not None
     assert fitted.selection_.search == (search if isinstance(search, str) else "screen")
     assert fitted.selection_.certified == (search == "exhaustive")
+
+
+# -- reporters are told of each word and epoch -----------------------------------------------------
+
+
+class Stop(Exception):
+    """Raised by a watcher that has seen enough."""
+
+
+class Watcher(Reporter):
+    """Keeps what it is told, and stops at an epoch if it was asked to."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        super().__init__(quiet=True)
+        self.stop_at = stop_at
+        self.words: list[tuple[str, ...]] = []
+        self.epochs: list[EpochRecord] = []
+
+    def record_event(self, event: object) -> None:
+        if isinstance(event, Selection):
+            self.words.append(event.words)
+        if isinstance(event, EpochRecord):
+            self.epochs.append(event)
+            if event.epoch == self.stop_at:
+                raise Stop
+
+
+def _fit(backbone: Backbone, data: Dataset, pool: Pool, watcher: Watcher) -> PromptClassifier:
+    recipe = {"shots": 2, "epochs": 4, "interval": 2, "views": 0, "batch": 4}
+    fresh = PromptClassifier(backbone, words=2, pool=pool, reporter=watcher, **recipe)
+    return fresh.fit(data)
+
+
+@pytest.fixture
+def data(scenes: Dataset) -> Dataset:
+    """Returns three classes of the scenes."""
+    return scenes.only(range(3), "three scenes")
+
+
+def test_words_and_epochs_come_in_order(pocket: Backbone, data: Dataset, pool: Pool) -> None:
+    watcher = Watcher()
+    classifier = _fit(pocket, data, pool, watcher)
+    words = tuple(classifier.words_)
+    assert watcher.words == [words[:1], words]
+    assert tuple(watcher.epochs) == classifier.result_.history.epochs
+    assert [epoch.word for epoch in watcher.epochs] == [words[0], None, words[1], None]
+
+
+def test_a_watcher_can_stop_and_hears_of_what_was_kept(
+    pocket: Backbone, data: Dataset, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _fit(pocket, data, pool, Watcher())
+    monkeypatch.setenv("IPL_CACHE", str(tmp_path / "another"))
+    with pytest.raises(Stop):
+        _fit(pocket, data, pool, Watcher(stop_at=1))
+    watcher = Watcher()
+    again = _fit(pocket, data, pool, watcher)
+    assert watcher.words == [tuple(whole.words_)]
+    assert [epoch.epoch for epoch in watcher.epochs] == [0, 1, 2, 3]
+    assert [epoch.loss for epoch in watcher.epochs] == [
+        e.loss for e in whole.result_.history.epochs
+    ]
+    assert again.learner_.soft.equal(whole.learner_.soft)
+
+
+# -- half precision that overflows -----------------------------------------------------------------
+
+HOW = {"words": 0, "epochs": 2, "shots": 2, "views": 0, "cache": False}
+
+
+@pytest.fixture
+def overflowing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """CoOp's loss is no number in fp16; gives the precisions it was asked in."""
+    asked: list[str] = []
+    loss = CoOp.loss
+
+    def breaks(self: CoOp, batch: Batch) -> torch.Tensor:
+        asked.append(self.backbone.precision)
+        broken = self.backbone.precision == "fp16"
+        return loss(self, batch) * (float("inf") if broken else 1.0)
+
+    monkeypatch.setattr(CoOp, "loss", breaks)
+    return asked
+
+
+@pytest.fixture(scope="module")
+def small(scenes: Dataset) -> Dataset:
+    return scenes.only([0, 4, 9], "three scenes")
+
+
+def test_fp16_that_breaks_is_trained_again_in_fp32(small: Dataset, overflowing: list[str]) -> None:
+    reporter = Reporter(quiet=True)
+    ours = PromptClassifier("pocket", precision="fp16", reporter=reporter, **HOW).fit(small)
+    assert overflowing == ["fp16", "fp32", "fp32"]
+    (warning,) = reporter.warnings
+    assert "inf in epoch 1, batch 1" in warning
+    assert "Starting again in fp32" in warning
+    wide = PromptClassifier("pocket", precision="fp32", **HOW).fit(small)
+    assert torch.equal(ours.learner_.soft, wide.learner_.soft)
+    assert ours.as_dict()["backbone"]["precision"] == "fp32"
+
+
+def test_fp32_that_breaks_is_an_error(small: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CoOp, "loss", lambda self, batch: self.soft.sum() * float("nan"))
+    with pytest.raises(NotFiniteError, match="nan in epoch 1, batch 1; a smaller learning rate"):
+        PromptClassifier("pocket", **HOW).fit(small)
+
+
+def test_a_backbone_that_cannot_be_loaded_again_leaves_the_error(pocket: Backbone) -> None:
+    half = load_backbone("pocket", "cpu", "fp16")
+    for name, sha256 in (("nowhere", half.weights_sha256), ("pocket", "0" * 64)):
+        half.name, half.weights_sha256 = name, sha256
+        with pytest.raises(NotFiniteError, match="as it was"):
+            load_wider(half, NotFiniteError("as it was"), Reporter(quiet=True))

@@ -1,296 +1,195 @@
-"""The search against plain loops over whole prompts."""
+"""A selection: numbers by hand, plain values there and back, and how people see it."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import json
+from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
-from torch.nn.functional import cross_entropy, normalize
+from rich.console import Console
 
-from ipl.backbone import prefix_cache as prefix
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.feature_store import FeatureStore
-from ipl.support.errors import ConfigError
-from ipl.support.progress import Reporter
 from ipl.words.greedy import greedy_search
-from ipl.words.modes import MODES, Search
-from ipl.words.objective import Objective
+from ipl.words.modes import Search
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer, check_room
-from ipl.words.template import Template
-
-NAMES = ["cat", "starry night", "pirate ship"]
-POOL = Pool.from_words(
-    ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
-    "test",
+from ipl.words.scorer import CandidateScorer
+from ipl.words.selection import (
+    RankedWord,
+    Selection,
+    SelectionStep,
+    selection_report,
+    words_table,
 )
-FIVE = POOL.words[:5]
-Images = tuple[torch.Tensor, torch.Tensor]
+
+POOL = Pool.from_words(("adopt", "blue", "furry", "heather", "phone", "pile", "social"), "test")
+NEW_OF_A_STEP = ("certified", "compared", "rising", "recalled")
+
+
+def step(word: str, gain: float, compared: int = 0, rising: int = 0, **more: object):
+    values = {
+        "utility": gain + 0.5,
+        "redundancy": 0.25,
+        "loss": 1.0,
+        "runners_up": (RankedWord("other", gain - 1), RankedWord("last", gain - 2)),
+        "scored": 7,
+        "seconds": 0.5,
+        **more,
+    }
+    return SelectionStep(word=word, gain=gain, compared=compared, rising=rising, **values)
 
 
 @pytest.fixture
-def scorer(pocket: Backbone, few_images: Images) -> CandidateScorer:
-    return CandidateScorer(pocket, NAMES, *few_images)
-
-
-def plain_loss(backbone: Backbone, images: Images, prompts: list[str]) -> float:
-    """Returns the cross-entropy of whole prompts, one per class, by the library's own functions."""
-    texts = normalize(backbone.encode_texts(prompts), dim=-1)
-    return cross_entropy(backbone.logit_scale * images[0] @ texts.T, images[1]).item()
-
-
-def prompts(words: list[str]) -> list[str]:
-    return [f"a photo of a {name}, with emphasis on: {', '.join(words)}" for name in NAMES]
-
-
-@pytest.mark.parametrize("selected", [[], ["furry"], ["furry", "blue"]])
-def test_losses_are_those_of_a_plain_loop(
-    pocket: Backbone, few_images: Images, scorer: CandidateScorer, selected: list[str]
-) -> None:
-    ours = scorer.score(selected, POOL.words)
-    loop = [plain_loss(pocket, few_images, prompts([*selected, word])) for word in POOL.words]
-    torch.testing.assert_close(ours, torch.tensor(loop).double(), atol=1e-4, rtol=0)
-
-
-def test_the_loss_of_no_words_is_the_plain_prompts(
-    pocket: Backbone, few_images: Images, scorer: CandidateScorer
-) -> None:
-    plain = plain_loss(pocket, few_images, [f"a photo of a {name}" for name in NAMES])
-    assert scorer.loss([]) == pytest.approx(plain, abs=1e-4)
-    several = plain_loss(pocket, few_images, prompts(["furry", "blue"]))
-    assert scorer.loss(["furry", "blue"]) == pytest.approx(several, abs=1e-4)
-
-
-@pytest.mark.parametrize("preset", ["paper", "reference"])
-@pytest.mark.parametrize("embedding", ["text", "token"])
-def test_the_words_are_those_of_a_plain_greedy_loop(
-    pocket: Backbone, few_images: Images, scorer: CandidateScorer, preset: str, embedding: str
-) -> None:
-    objective = Objective(0.3, preset, embedding)
-    if embedding == "text":
-        e = normalize(pocket.encode_texts(list(POOL.words)), dim=-1)
-    else:
-        e = normalize(pocket.embed([pocket.tokenize(w)[0] for w in POOL.words]), dim=-1)
-    chosen: list[int] = []
-    loss = plain_loss(pocket, few_images, [f"a photo of a {name}" for name in NAMES])
-    steps = []
-    for _ in range(3):
-        best = None
-        for i, word in enumerate(POOL.words):
-            if i in chosen:
-                continue
-            after = plain_loss(
-                pocket, few_images, prompts([POOL.words[j] for j in chosen] + [word])
-            )
-            cosines = [float(e[i] @ e[j]) for j in chosen] or [0.0]
-            repeated = sum(cosines) if preset == "paper" else sum(cosines) / len(cosines)
-            gain = loss - after - 0.3 * repeated
-            if best is None or gain > best[0]:
-                best = (gain, i, after, repeated)
-        assert best is not None
-        steps.append(best)
-        chosen.append(best[1])
-        loss = best[2]
-    found = greedy_search(scorer, POOL, 3, objective)
-    assert found.words == tuple(POOL.words[i] for i in chosen)
-    for step, (gain, _, after, repeated) in zip(found.steps, steps, strict=True):
-        assert step.gain == pytest.approx(gain, abs=2e-4)
-        assert step.loss == pytest.approx(after, abs=1e-4)
-        assert step.redundancy == pytest.approx(repeated, abs=1e-4)
-        assert step.gain == pytest.approx(step.utility - 0.3 * step.redundancy, abs=1e-6)
-
-
-def test_the_objective_is_the_sum_of_the_steps_gains(
-    pocket: Backbone, few_images: Images, scorer: CandidateScorer
-) -> None:
-    """Utility and redundancy of the set, computed at once, telescope into the increments."""
-    found = greedy_search(scorer, POOL, 3, Objective(0.2))
-    words = list(found.words)
-    e = normalize(pocket.encode_texts(words), dim=-1)
-    pairs = sum(float(e[i] @ e[j]) for i, j in itertools.combinations(range(3), 2))
-    utility = scorer.loss([]) - plain_loss(pocket, few_images, prompts(words))
-    assert sum(step.gain for step in found.steps) == pytest.approx(utility - 0.2 * pairs, abs=5e-4)
-
-
-def test_the_first_word_is_the_best_single_word(scorer: CandidateScorer) -> None:
-    found = greedy_search(scorer, POOL, 1)
-    losses = {word: scorer.loss([word]) for word in POOL.words}
-    assert found.words[0] == min(losses, key=losses.__getitem__)
-    ranked = [found.words[0], *(r.word for r in found.steps[0].runners_up)]
-    assert ranked == sorted(losses, key=losses.__getitem__)
-
-
-def test_a_large_lambda_changes_the_choice(scorer: CandidateScorer) -> None:
-    free = greedy_search(scorer, POOL, 3, Objective(0.0))
-    strict = greedy_search(scorer, POOL, 3, Objective(50.0))
-    assert free.words[0] == strict.words[0]
-    assert free.words != strict.words
-    assert sum(s.redundancy for s in strict.steps) < sum(s.redundancy for s in free.steps)
-
-
-def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: CandidateScorer) -> None:
-    found = greedy_search(scorer, POOL, len(POOL))
-    assert sorted(found.words) == list(POOL.words)
-    assert [step.scored for step in found.steps] == list(range(len(POOL), 0, -1))
-    assert found.steps[-1].runners_up == ()
-
-
-def test_k_must_fit_the_pool_and_the_positions(pocket: Backbone, few_images: Images) -> None:
-    scorer = CandidateScorer(pocket, NAMES, *few_images)
-    with pytest.raises(ConfigError, match="words is 11; the pool has 10 words"):
-        greedy_search(scorer, POOL, 11)
-    many = Pool.from_words(Pool.bundled().words[:60], "test")
-    with pytest.raises(ConfigError, match="40 words need 93 tokens .* 77 positions"):
-        greedy_search(scorer, many, 40)
-
-
-def test_the_room_is_counted_exactly(pocket: Backbone, few_images: Images) -> None:
-    """The largest k that check_room allows is the largest whose sentence fits."""
-    scorer = CandidateScorer(pocket, NAMES, *few_images)
-    fits = [k for k in range(1, 60) if _fits(scorer, k)]
-    whole = max(len(pocket.tokenize(t)) for t in prompts(["blue"] * max(fits))) + 2
-    assert whole <= 77 < whole + 2
-
-
-def _fits(scorer: CandidateScorer, k: int) -> bool:
-    try:
-        check_room(scorer.template, scorer.backbone, scorer.class_names, k)
-    except ConfigError:
-        return False
-    return True
-
-
-def test_candidates_must_be_one_token(scorer: CandidateScorer) -> None:
-    with pytest.raises(ConfigError, match=r"'pirate ship' is \d tokens"):
-        scorer.score([], ["pirate ship"])
-
-
-def test_a_template_with_text_after_the_words(pocket: Backbone, few_images: Images) -> None:
-    template = Template("a {cls} showcasing: {words}.")
-    scorer = CandidateScorer(pocket, NAMES, *few_images, template)
-    ours = scorer.score(["blue"], ["furry"])
-    loop = plain_loss(pocket, few_images, [f"a {n} showcasing: blue, furry." for n in NAMES])
-    assert ours.item() == pytest.approx(loop, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a photo",
-        "a {cls}",
-        "{words}",
-        "{words} of a {cls}",
-        "{cls} {cls} {words}",
-        "{cls} {words} {x}",
-        "{cls} un{words}",
-        "{cls} {words}ish",
-    ],
-)
-def test_what_is_no_template(text: str) -> None:
-    with pytest.raises(ConfigError, match="template is"):
-        Template(text)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"lambda_": -0.1}, "lambda is -0.1"),
-        ({"lambda_": float("nan")}, "lambda is nan"),
-        ({"preset": "mine"}, "preset is 'mine'; allowed are paper, reference"),
-        ({"word_embedding": "x"}, "word_embedding is 'x'; allowed are text, token"),
-    ],
-)
-def test_what_is_no_objective(arguments: dict[str, object], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        Objective(**arguments)  # type: ignore[arg-type]
-
-
-def test_what_is_no_search() -> None:
-    with pytest.raises(ConfigError, match="search is 'exakt'.*exact"):
-        Search("exakt")
-    with pytest.raises(ConfigError, match="shortlist is 19; it must be 20 or more"):
-        Search("screen", shortlist=19)
-    with pytest.raises(ConfigError, match="recall is measured for search 'screen'"):
-        Search("lazy", recall=True)
-
-
-@pytest.mark.parametrize(
-    "search",
-    [*map(Search, MODES), Search("screen", recall=True)],
-    ids=lambda s: f"{s.mode} {s.recall}",
-)
-def test_progress_ends_at_the_size_of_the_pool(scorer: CandidateScorer, search: Search) -> None:
-    done: list[int] = []
-
-    class Counting(Reporter):
-        @contextmanager
-        def task(self, title: str, total: int) -> Iterator[Callable[..., None]]:
-            assert total == len(POOL)
-            done.append(0)
-
-            def advance(steps: int = 1, note: str = "") -> None:
-                done[-1] += steps
-
-            yield advance
-
-    greedy_search(scorer, POOL, 2, search=search, reporter=Counting(quiet=True))
-    assert done == [len(POOL)] * 2
-
-
-def test_too_little_memory_is_said_in_the_numbers_given(
-    pocket: Backbone, few_images: Images
-) -> None:
-    with pytest.raises(ConfigError, match="memory is 2e-05 GiB; 3 prompts need at least 0.00012"):
-        CandidateScorer(pocket, NAMES, *few_images, memory=2e-5).score([], FIVE)
-    CandidateScorer(pocket, NAMES, *few_images, memory=1.3e-4).score([], FIVE)
-
-
-def test_a_scorer_survives_words_that_do_not_fit(scorer: CandidateScorer) -> None:
-    """Growth that fails half way, or is interrupted, leaves nothing half grown behind."""
-    before = scorer.score(["blue"], FIVE)
-    with pytest.raises(Exception, match="does not fit the 77 positions"):
-        scorer.score(["blue"] * 40, FIVE)
-    for selected in (["blue"], [], ["blue", "furry"], ["furry"]):
-        expected = CandidateScorer(
-            scorer.backbone, NAMES, scorer.cross_entropy.images.float(), scorer.cross_entropy.labels
-        ).score(selected, FIVE)
-        torch.testing.assert_close(scorer.score(selected, FIVE), expected, atol=1e-4, rtol=0)
-    torch.testing.assert_close(scorer.score(["blue"], FIVE), before, atol=1e-4, rtol=0)
-
-
-def test_other_shots_reuse_candidate_features(
-    pocket: Backbone, few_images: Images, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a store, a second seed runs the tower only where its words differ."""
-    runs: list[int] = []
-    run = prefix._CandidatePass.features
-    monkeypatch.setattr(
-        prefix._CandidatePass,
-        "features",
-        lambda self, ids: (runs.append(len(ids)), run(self, ids))[1],
+def three() -> Selection:
+    steps = (
+        step("furry", 1.5),
+        step("blue", 0.25, 10, 3),
+        step("adopt", -0.5, 8, 1, utility=-0.25),
     )
-    store = FeatureStore(pocket)
-    first = CandidateScorer(pocket, NAMES, *few_images, store=store)
-    other = CandidateScorer(pocket, NAMES, few_images[0], few_images[1].flip(0), store=store)
-    a, b = first.score([], POOL.words), other.score([], POOL.words)
-    assert runs == [len(POOL)]
-    assert not np.allclose(a, b)
-    torch.testing.assert_close(
-        b,
-        CandidateScorer(pocket, NAMES, few_images[0], few_images[1].flip(0)).score([], POOL.words),
+    return Selection(steps, 2.0, "a {cls} {words}", 0.1, "paper", "text", 7, "ab" * 32, "exact")
+
+
+def test_diminishing_returns_by_hand(three: Selection) -> None:
+    assert three.diminishing_returns() == {
+        "gains": [1.5, 0.25, -0.5],
+        "objective": [1.5, 1.75, 1.25],
+        "pairs": 18,
+        "violations": 4,
+        "share": 4 / 18,
+    }
+    assert three.first(1).diminishing_returns()["share"] is None
+    nothing = {"gains": [], "objective": [], "pairs": 0, "violations": 0, "share": None}
+    assert three.first(0).diminishing_returns() == nothing
+
+
+def test_the_first_words(three: Selection) -> None:
+    assert three.words == ("furry", "blue", "adopt")
+    for k in range(5):
+        fewer = three.first(k)
+        assert fewer.words == three.words[:k]
+        assert replace(fewer, steps=three.steps) == three
+    assert three.first(3) == three
+    assert (three.harmful, three.first(2).harmful) == (("adopt",), ())
+    assert three.first(2).notes == ()
+    assert "adopt raised it" in three.notes[0]
+
+
+def test_plain_values_there_and_back(three: Selection) -> None:
+    recalled = replace(three, steps=(*three.steps, step("phone", 0.0, recalled=True)))
+    for selection in (three, three.first(0), recalled):
+        text = json.dumps(selection.as_dict(), allow_nan=False)
+        assert Selection.from_dict(json.loads(text)) == selection
+        assert Selection.from_dict(json.loads(text)).as_dict() == selection.as_dict()
+    values = three.as_dict()
+    assert values["words"] == ["furry", "blue", "adopt"]
+    assert values["steps"][0]["runners_up"] == [["other", 0.5], ["last", -0.5]]
+    assert (values["certified"], values["recall"], values["search"]) == (True, None, "exact")
+
+
+@pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
+def test_a_real_trace_survives_json(pocket: Backbone, few_images: tuple, mode: str) -> None:
+    scorer = CandidateScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
+    found = greedy_search(scorer, POOL, 3, search=Search(mode))
+    assert Selection.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
+    assert (found.pool_sha256, found.pool_size) == (POOL.sha256, len(POOL))
+    assert found.search == mode
+
+
+def test_dicts_of_before_the_modes_load(three: Selection) -> None:
+    """A prompt saved by an earlier version told less."""
+    values = json.loads(json.dumps(three.as_dict()))
+    for new in ("search", "certified", "recall", "diminishing_returns"):
+        del values[new]
+    for one in values["steps"]:
+        for new in NEW_OF_A_STEP:
+            del one[new]
+    old = Selection.from_dict(values)
+    assert old.search == "exhaustive"  # which was the only way
+    assert old.certified
+    assert old.recall is None
+    assert old.words == three.words
+    assert old.diminishing_returns()["share"] is None
+    assert old.steps[1].runners_up == three.steps[1].runners_up
+
+
+def test_from_dict_leaves_its_argument_alone(three: Selection) -> None:
+    values = three.as_dict()
+    Selection.from_dict(values)
+    assert values == three.as_dict()
+
+
+@pytest.mark.parametrize("damage", [{"steps": [{}]}, {"steps": None}])
+def test_what_is_no_trace(three: Selection, damage: dict[str, object]) -> None:
+    with pytest.raises((KeyError, TypeError)):
+        Selection.from_dict({**three.as_dict(), **damage})
+
+
+def test_what_a_later_version_adds_is_passed_over(three: Selection) -> None:
+    values = {**three.as_dict(), "later": 1}
+    values["steps"] = [{**one, "later": 1} for one in values["steps"]]
+    assert Selection.from_dict(values) == three
+
+
+def test_recall_and_certified_are_over_all_steps(three: Selection) -> None:
+    def with_recall(*values: bool | None) -> Selection:
+        return replace(three, steps=tuple(step("w", 1.0, recalled=value) for value in values))
+
+    assert three.recall is None
+    assert with_recall(True, True).recall == 1.0
+    assert with_recall(True, False, False, False).recall == 0.25
+    assert with_recall(None, False, True).recall == 0.5
+    assert three.certified
+    guessed = replace(three, steps=(three.steps[0], replace(three.steps[1], certified=False)))
+    assert not guessed.certified
+    assert guessed.first(1).certified
+
+
+# -- the table of words and the report -------------------------------------------------------------
+
+
+@pytest.fixture
+def selection() -> Selection:
+    runners_up = tuple(RankedWord(word, 0.5) for word in ("pile", "phone", "social", "heather"))
+    steps = (
+        SelectionStep("furry", 2.0, 0.25, 1.975, 1.0, runners_up, 7, 0.5, compared=10, rising=3),
+        SelectionStep("blue", -0.25, 0.5, -0.3, 1.25, (), 6, 0.25, recalled=True),
     )
-    other.score(["blue"], POOL.words)
-    assert sum(runs) == 3 * len(POOL)
+    return Selection(steps, 2.0, "a {cls} {words}", 0.1, "paper", "text", 7, "ab" * 32)
 
 
-def test_a_small_store_forgets(pocket: Backbone, few_images: Images) -> None:
-    store = FeatureStore(pocket, text_bytes=len(NAMES) * len(POOL) * 512 * 4)
-    scorer = CandidateScorer(pocket, NAMES, *few_images, store=store)
-    for selected in ([], ["blue"], []):
-        expected = CandidateScorer(pocket, NAMES, *few_images).score(selected, POOL.words)
-        assert torch.equal(scorer.score(selected, POOL.words), expected)
-    assert len(store._texts) == 1
+def report(selection: Selection) -> str:
+    console = Console(width=200, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(selection_report(selection))
+    return captured.get()
+
+
+def test_the_table_has_a_row_for_each_word_and_one_for_none(selection: Selection) -> None:
+    table = words_table(selection)
+    assert table.columns == ("word", "gain", "utility", "redundancy", "loss after", "next best")
+    assert table.numeric == (False, True, True, True, True, False)
+    assert table.rows == (
+        ("(none)", "", "", "", "2.0000", ""),
+        ("furry", "+1.9750", "+2.0000", "0.2500", "1.0000", "pile, phone, social"),
+        ("blue", "-0.3000", "-0.2500", "0.5000", "1.2500", ""),
+    )
+
+
+def test_the_report_says_what_was_proved(selection: Selection) -> None:
+    text = report(selection)
+    assert "Proved (exhaustive): no other word has a higher gain at its step" in text
+    assert "the loss of 7, 6 of 7 words was computed, 0.8 s." in text
+    assert "gain = utility - 0.1 * redundancy" in text
+    assert "rose from one step to the next in 30.0 % of 10 cases" in text
+    assert "The shortlist held the true winner at 1 of 2 steps (blue)." in text
+
+
+def test_the_report_of_an_approximate_search(selection: Selection) -> None:
+    first = replace(selection.steps[0], certified=False)
+    text = report(replace(selection, steps=(first,), search="lazy"))
+    assert "Approximate (lazy): the loss of 7 of 7 words" in text
+    assert "Another word may be better." in text
+    assert "rose from" not in text  # the words scored were picked out
+
+
+def test_the_report_of_no_words(selection: Selection) -> None:
+    assert report(selection.first(0)) == "No words were asked for.\n"

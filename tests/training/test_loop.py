@@ -1,27 +1,21 @@
-"""Algorithm 1, its schedule, its views and its promises."""
+"""Algorithm 1 and its promises."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import encode_files
-from ipl.backbone.shots import LabelledFeatures
-from ipl.datasets.dataset import Dataset, Item
 from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
 from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
-from ipl.support.errors import ConfigError, TrainingError
-from ipl.support.progress import SILENT
+from ipl.support.errors import TrainingError
 from ipl.training.loop import batches, train
-from ipl.training.schedule import learning_rate, word_epochs
-from ipl.training.views import BankedViews, View, make_views
+from ipl.training.schedule import learning_rate
+from ipl.training.views import BankedViews
 
 NAMES = ["cat", "starry night", "pirate ship"]
 RECIPE = Recipe(epochs=6, interval=2, batch=4, lr=0.1, m=2)
@@ -37,23 +31,6 @@ def run(pocket: Backbone, images: Images, seed: int = 5, recipe: Recipe = RECIPE
     views = BankedViews(pocket, images[1], 1, images[0][None], seed=seed)
     learner.record = train(learner, views, len(images[1]), ["furry", "blue"], recipe, seed)
     return learner
-
-
-def test_words_enter_at_0_t_2t() -> None:
-    assert word_epochs(3, 10, 100) == (0, 10, 20)
-    assert word_epochs(0, 10, 5) == ()
-    assert word_epochs(2, 3, 6) == (0, 3)
-    with pytest.raises(ConfigError, match=r"k = 3.*t = 10.*30.*T = 20"):
-        word_epochs(3, 10, 20)
-
-
-def test_the_learning_rate_rule() -> None:
-    rates = [learning_rate(epoch, 0.002, 100) for epoch in range(100)]
-    assert rates[0] == 1e-5
-    assert rates[1] == 0.002
-    assert rates[51] == pytest.approx(0.001)
-    assert rates[99] == pytest.approx(0.002 * (1 + math.cos(math.pi * 98 / 100)) / 2)
-    assert all(a > b for a, b in itertools.pairwise(rates[1:]))
 
 
 def test_the_record_shows_the_schedule(pocket: Backbone, few_images: Images) -> None:
@@ -140,63 +117,3 @@ def test_batches_drop_a_short_last_one_unless_it_is_all() -> None:
     assert sizes(3, 4) == [3]
     together = torch.cat(list(batches(12, 4, torch.Generator().manual_seed(0))))
     assert sorted(together.tolist()) == list(range(12))
-
-
-@pytest.fixture(scope="module")
-def paths(scenes: Dataset) -> list[Path]:
-    return [item.path for item in scenes.train[:6]]
-
-
-def seen(pocket: Backbone, paths: list[Path]) -> LabelledFeatures:
-    items = tuple(Item(path, index % 3) for index, path in enumerate(paths))
-    return LabelledFeatures(items, encode_files(pocket, paths).features, ())
-
-
-def test_no_views_is_the_centre_crop_computed_once(
-    pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shots = seen(pocket, paths)
-    monkeypatch.setattr(Backbone, "encode_image", None)  # any further look would fail
-    views = make_views(0, CoOp, pocket, shots, 1, SILENT)
-    batch = views.batch(3, torch.tensor([4, 0]))
-    assert torch.equal(batch.features, shots.features[[4, 0]])
-    assert batch.labels.tolist() == [shots.items[4].label, shots.items[0].label]
-    assert batch.pixels is None
-
-
-def test_a_bank_of_views(pocket: Backbone, paths: list[Path]) -> None:
-    views = make_views(3, CoOp, pocket, seen(pocket, paths), 1, SILENT)
-    assert isinstance(views, BankedViews)
-    assert views.features.shape == (3, 6, 512)
-    every = torch.arange(6)
-    drawn = torch.stack([views.batch(epoch, every).features for epoch in range(20)])
-    assert torch.equal(drawn[0], views.batch(0, every).features)
-    assert all((row == views.features[:, 2]).all(-1).any() for row in drawn[:, 2])
-    assert len(drawn[:, 2].unique(dim=0)) == 3  # all views of an image get their turn
-    assert not torch.allclose(views.features[0], views.features[1], atol=1e-3)
-
-
-def test_fresh_views_differ_by_epoch_and_repeat_by_seed(
-    pocket: Backbone, paths: list[Path]
-) -> None:
-    shots, every = seen(pocket, paths), torch.tensor([5, 1])
-    first, same, other = (make_views("fresh", CoOp, pocket, shots, s, SILENT) for s in (1, 1, 2))
-
-    def features(views: View, epoch: int, indices: torch.Tensor = every) -> torch.Tensor:
-        found = views.batch(epoch, indices).features
-        assert found is not None
-        return found
-
-    assert torch.equal(features(first, 0), features(same, 0))
-    assert not torch.allclose(features(first, 0), features(first, 1), atol=1e-3)
-    assert not torch.allclose(features(first, 0), features(other, 0), atol=1e-3)
-    # an image's crop does not depend on its company
-    alone = features(first, 0, torch.tensor([1]))
-    torch.testing.assert_close(alone, features(first, 0)[1:], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("views", [-1, "stale", 1.5])
-def test_what_is_no_view(pocket: Backbone, views: object) -> None:
-    nothing = LabelledFeatures((), torch.zeros(0, 512), ())
-    with pytest.raises(ConfigError, match="views is"):
-        make_views(views, CoOp, pocket, nothing, 1, SILENT)  # type: ignore[arg-type]

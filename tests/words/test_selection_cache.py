@@ -273,7 +273,7 @@ def test_ctrl_c_keeps_the_steps_that_were_done(
 
 ASK = """
 import torch
-from ipl.backbone import load_backbone
+from ipl.backbone.loading import load_backbone
 from ipl.support.cache import Cache
 from ipl.words.pool import Pool
 from ipl.words.greedy import greedy_search

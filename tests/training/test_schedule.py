@@ -1,0 +1,28 @@
+"""When words enter, and the learning rate of each epoch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from ipl.support.errors import ConfigError
+from ipl.training.schedule import learning_rate, word_epochs
+
+
+def test_words_enter_at_0_t_2t() -> None:
+    assert word_epochs(3, 10, 100) == (0, 10, 20)
+    assert word_epochs(0, 10, 5) == ()
+    assert word_epochs(2, 3, 6) == (0, 3)
+    with pytest.raises(ConfigError, match=r"k = 3.*t = 10.*30.*T = 20"):
+        word_epochs(3, 10, 20)
+
+
+def test_the_learning_rate_rule() -> None:
+    rates = [learning_rate(epoch, 0.002, 100) for epoch in range(100)]
+    assert rates[0] == 1e-5
+    assert rates[1] == 0.002
+    assert rates[51] == pytest.approx(0.001)
+    assert rates[99] == pytest.approx(0.002 * (1 + math.cos(math.pi * 98 / 100)) / 2)
+    assert all(a > b for a, b in itertools.pairwise(rates[1:]))

@@ -1,0 +1,287 @@
+"""The search against plain loops, what it counts and what it reports."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from torch.nn.functional import cross_entropy, normalize
+
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.prefix_cache import PrefixCache
+from ipl.backbone.siglip import SiglipBackbone
+from ipl.support.errors import ConfigError
+from ipl.support.progress import Advance, Reporter
+from ipl.words.greedy import _rising, greedy_search
+from ipl.words.modes import MODES, Search
+from ipl.words.objective import Objective
+from ipl.words.pool import Pool
+from ipl.words.scorer import CandidateScorer, check_room
+from tests.helpers.reference_loss import NAMES, POOL, Images, plain_loss, prompts_with
+
+SEVEN = Pool.from_words(POOL.words[:7], "test")
+LARGE = Pool.from_words(Pool.bundled().words[::60], "test")
+
+
+@pytest.fixture
+def scorer(pocket: Backbone, few_images: Images) -> CandidateScorer:
+    return CandidateScorer(pocket, NAMES, *few_images)
+
+
+@pytest.mark.parametrize("preset", ["paper", "reference"])
+@pytest.mark.parametrize("embedding", ["text", "token"])
+def test_the_words_are_those_of_a_plain_greedy_loop(
+    pocket: Backbone, few_images: Images, scorer: CandidateScorer, preset: str, embedding: str
+) -> None:
+    objective = Objective(0.3, preset, embedding)
+    if embedding == "text":
+        e = normalize(pocket.encode_texts(list(POOL.words)), dim=-1)
+    else:
+        e = normalize(pocket.embed([pocket.tokenize(w)[0] for w in POOL.words]), dim=-1)
+    chosen: list[int] = []
+    loss = plain_loss(pocket, few_images, [f"a photo of a {name}" for name in NAMES])
+    steps = []
+    for _ in range(3):
+        best = None
+        for i, word in enumerate(POOL.words):
+            if i in chosen:
+                continue
+            after = plain_loss(
+                pocket, few_images, prompts_with([POOL.words[j] for j in chosen] + [word])
+            )
+            cosines = [float(e[i] @ e[j]) for j in chosen] or [0.0]
+            repeated = sum(cosines) if preset == "paper" else sum(cosines) / len(cosines)
+            gain = loss - after - 0.3 * repeated
+            if best is None or gain > best[0]:
+                best = (gain, i, after, repeated)
+        assert best is not None
+        steps.append(best)
+        chosen.append(best[1])
+        loss = best[2]
+    found = greedy_search(scorer, POOL, 3, objective)
+    assert found.words == tuple(POOL.words[i] for i in chosen)
+    for step, (gain, _, after, repeated) in zip(found.steps, steps, strict=True):
+        assert step.gain == pytest.approx(gain, abs=2e-4)
+        assert step.loss == pytest.approx(after, abs=1e-4)
+        assert step.redundancy == pytest.approx(repeated, abs=1e-4)
+        assert step.gain == pytest.approx(step.utility - 0.3 * step.redundancy, abs=1e-6)
+
+
+def test_the_first_word_is_the_best_single_word(scorer: CandidateScorer) -> None:
+    found = greedy_search(scorer, POOL, 1)
+    losses = {word: scorer.loss([word]) for word in POOL.words}
+    assert found.words[0] == min(losses, key=losses.__getitem__)
+    ranked = [found.words[0], *(r.word for r in found.steps[0].runners_up)]
+    assert ranked == sorted(losses, key=losses.__getitem__)
+
+
+def test_a_large_lambda_changes_the_choice(scorer: CandidateScorer) -> None:
+    free = greedy_search(scorer, POOL, 3, Objective(0.0))
+    strict = greedy_search(scorer, POOL, 3, Objective(50.0))
+    assert free.words[0] == strict.words[0]
+    assert free.words != strict.words
+    assert sum(s.redundancy for s in strict.steps) < sum(s.redundancy for s in free.steps)
+
+
+def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: CandidateScorer) -> None:
+    found = greedy_search(scorer, POOL, len(POOL))
+    assert sorted(found.words) == list(POOL.words)
+    assert [step.scored for step in found.steps] == list(range(len(POOL), 0, -1))
+    assert found.steps[-1].runners_up == ()
+
+
+def test_k_must_fit_the_pool_and_the_positions(pocket: Backbone, few_images: Images) -> None:
+    scorer = CandidateScorer(pocket, NAMES, *few_images)
+    with pytest.raises(ConfigError, match="words is 11; the pool has 10 words"):
+        greedy_search(scorer, POOL, 11)
+    many = Pool.from_words(Pool.bundled().words[:60], "test")
+    with pytest.raises(ConfigError, match="40 words need 93 tokens .* 77 positions"):
+        greedy_search(scorer, many, 40)
+
+
+def test_rising_gains_are_counted_where_both_are_known() -> None:
+    nan = np.nan
+    before = np.array([1.0, 2.0, nan, 0.5, 3.0, -1.0])
+    now = np.array([1.5, 1.0, 9.0, nan, 3.0, -0.5])
+    assert _rising(before, now) == (4, 2)  # an equal gain has not risen
+    assert _rising(before * nan, now) == (0, 0)
+
+
+def test_what_a_search_counts_as_rising(pocket: Backbone, few_images: tuple) -> None:
+    """The exhaustive search compares every word but those chosen at either step."""
+    scorer = CandidateScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
+    found = greedy_search(scorer, SEVEN, 3, Objective(0.3), Search("exhaustive"))
+    e = Objective().embed_words(pocket, SEVEN.words)
+    losses = [found.loss_without_words, *(one.loss for one in found.steps)]
+    gains = []
+    for number in range(3):
+        chosen = [SEVEN.words.index(word) for word in found.words[:number]]
+        after = scorer.score(found.words[:number], SEVEN.words)
+        gain = losses[number] - after - 0.3 * (e @ e[chosen].T).sum(1)
+        gain[chosen] = torch.nan
+        gains.append(gain.numpy())
+    for number, one in enumerate(found.steps):
+        rising = int((gains[number] > gains[number - 1]).sum()) if number else 0
+        assert (one.compared, one.rising) == (len(SEVEN) - number if number else 0, rising)
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "search",
+    [*map(Search, MODES), Search("screen", recall=True)],
+    ids=lambda s: f"{s.mode} {s.recall}",
+)
+def test_progress_ends_at_the_size_of_the_pool(scorer: CandidateScorer, search: Search) -> None:
+    done: list[int] = []
+
+    class Counting(Reporter):
+        @contextmanager
+        def task(self, title: str, total: int) -> Iterator[Callable[..., None]]:
+            assert total == len(POOL)
+            done.append(0)
+
+            def advance(steps: int = 1, note: str = "") -> None:
+                done[-1] += steps
+
+            yield advance
+
+    greedy_search(scorer, POOL, 2, search=search, reporter=Counting(quiet=True))
+    assert done == [len(POOL)] * 2
+
+
+class Stopped(Exception):
+    """Nobody waits for the search any longer."""
+
+
+class Counter(Reporter):
+    """Keeps what it is told, and stops the search after so many words."""
+
+    def __init__(self, most: float = float("inf")) -> None:
+        super().__init__(quiet=True)
+        self.steps: list[int] = []
+        self.most = most
+
+    @contextmanager
+    def task(self, title: str, total: int | None) -> Iterator[Advance]:
+        """Yields advance(steps)."""
+
+        def advance(steps: int = 1, note: str = "") -> None:
+            self.steps.append(steps)
+            if sum(self.steps) >= self.most:
+                raise Stopped
+
+        yield advance
+
+
+@pytest.mark.parametrize("mode", ["exact", "exhaustive"])
+def test_every_chunk_of_words_is_told(
+    pocket: Backbone, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PrefixCache, "candidates_at_once", lambda *_: 16)
+    images = normalize(torch.randn(6, pocket.feature_dim), dim=-1)
+    labels = torch.tensor([0, 1] * 3)
+    scorer = CandidateScorer(pocket, ["cat", "ox"], images, labels)
+    counter = Counter()
+    greedy_search(scorer, LARGE, 1, search=Search(mode), reporter=counter)
+    assert sum(counter.steps) == len(LARGE)
+    assert max(counter.steps) == 16
+    stopped = Counter(most=40)
+    with pytest.raises(Stopped):
+        greedy_search(scorer, LARGE, 1, search=Search(mode), reporter=stopped)
+    assert sum(stopped.steps) == 48
+
+
+FEW = Pool.from_words(LARGE.words[::5], "test")
+
+
+# -- towers that are not causal --------------------------------------------------------------------
+
+
+@torch.no_grad()
+def library_features(siglip: Backbone, texts: list[str]) -> torch.Tensor:
+    """Returns normalised text features by the library's own forward, one text at a time."""
+    found = []
+    for text in texts:
+        ids = [*siglip.tokenizer(text, add_special_tokens=False)["input_ids"]]
+        ids += [siglip.eos] * (siglip.positions - len(ids))
+        output = siglip.model.get_text_features(input_ids=torch.tensor([ids]))
+        found.append(getattr(output, "pooler_output", output)[0])
+    return normalize(torch.stack(found), dim=-1)
+
+
+def plain_search(
+    siglip: Backbone, images: torch.Tensor, labels: torch.Tensor, k: int, lambda_: float
+) -> list[tuple[str, float]]:
+    """Returns words and gains of the method as it is written down."""
+
+    def loss(words: list[str]) -> float:
+        ending = f", with emphasis on: {', '.join(words)}" if words else ""
+        texts = library_features(siglip, [f"a photo of a {name}{ending}" for name in NAMES])
+        return cross_entropy(siglip.logit_scale * images @ texts.T, labels).item()
+
+    e = dict(zip(FEW.words, library_features(siglip, list(FEW.words)), strict=True))
+    chosen: list[tuple[str, float]] = []
+    for _ in range(k):
+        words = [word for word, _ in chosen]
+        before = loss(words)
+        gains = {
+            word: before
+            - loss([*words, word])
+            - lambda_ * sum(float(e[word] @ e[other]) for other in words)
+            for word in FEW.words
+            if word not in words
+        }
+        best = max(gains, key=gains.__getitem__)
+        chosen.append((best, gains[best]))
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def folder_of_images() -> tuple[torch.Tensor, torch.Tensor]:
+    features = torch.randn(9, 32, generator=torch.Generator().manual_seed(4))
+    return normalize(features, dim=-1), torch.arange(9) % 3
+
+
+@pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
+def test_siglip_against_a_plain_loop(
+    siglip: SiglipBackbone, folder_of_images: tuple[torch.Tensor, torch.Tensor], mode: str
+) -> None:
+    said = io.StringIO()
+    scorer = CandidateScorer(siglip, NAMES, *folder_of_images)
+    found = greedy_search(
+        scorer,
+        FEW,
+        2,
+        Objective(0.3),
+        Search(mode),
+        reporter=Reporter(console=Console(file=said, width=500)),
+    )
+    assert "tiny siglip has no causal text tower: every prompt is run" in said.getvalue()
+    expected = plain_search(siglip, *folder_of_images, k=2, lambda_=0.3)
+    assert found.words == tuple(word for word, _ in expected)
+    for step, (_, gain) in zip(found.steps, expected, strict=True):
+        assert step.gain == pytest.approx(gain, abs=2e-4)
+    assert scorer.half is None
+
+
+def test_the_room_of_a_siglip_is_counted_without_an_opening(
+    siglip: SiglipBackbone, folder_of_images: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    """The largest k that is let through fills the positions to the last but one at most."""
+    scorer = CandidateScorer(siglip, NAMES, *folder_of_images)
+    sentence = f"a photo of a {NAMES[1]}, with emphasis on: "
+    fits = [
+        k
+        for k in range(1, 12)
+        if len(siglip.tokenize(sentence + ", ".join(["blue"] * k))) + 1 <= siglip.positions
+    ]
+    check_room(scorer.template, scorer.backbone, scorer.class_names, max(fits))
+    with pytest.raises(ConfigError, match=f"but tiny siglip has {siglip.positions} positions"):
+        check_room(scorer.template, scorer.backbone, scorer.class_names, max(fits) + 1)
