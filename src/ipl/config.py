@@ -15,7 +15,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -254,6 +254,11 @@ class FitConfig:
             self.words if isinstance(self.words, int) else 1, self.protocol
         )
         return published.override(**{name: getattr(self, name) for name in learner_values()})
+
+    def without_words(self) -> FitConfig:
+        """Returns the config of the same fit without words, and without settings about them."""
+        about_words = {s.name: s.default for s in settings() if s.option.concerns_words}
+        return replace(self, words=0, **about_words)
 
     # -- plain values and back --------------------------------------------------------------------
 

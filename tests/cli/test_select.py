@@ -226,7 +226,7 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes any look at a prompt or at an image a failure."""
     for method in ("features", "loss"):
         monkeypatch.setattr(f"ipl.words.scorer.CandidateScorer.{method}", _must_not_run)
-    monkeypatch.setattr("ipl.backbone.clip.Backbone.encode_image", _must_not_run)
+    monkeypatch.setattr("ipl.backbone.clip.ClipBackbone.encode_image", _must_not_run)
 
 
 def _must_not_run(*_: Any, **__: Any) -> None:

@@ -7,7 +7,6 @@ import random
 from pathlib import Path
 
 import pytest
-from split_helpers import pets, rows, touch, write_split
 
 from ipl.datasets.benchmark_readers import check_same_classes, read_benchmark
 from ipl.datasets.benchmarks import BENCHMARKS, Benchmark
@@ -15,6 +14,7 @@ from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.readers import read_dataset
 from ipl.support.errors import ConfigError, DataError
+from tests.helpers.split_files import pets, rows, touch, write_split
 
 SPLIT_SETS = [b for b in BENCHMARKS.values() if b.split_file]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ipl.backbone.backbone import Backbone
+from ipl.classifier import select_words
 from ipl.datasets.fewshot import sample_shots
 from ipl.explain.report import Analysis, ReportSettings, analyse_run
 from ipl.words.pool import Pool
-from ipl.words.select import select_words
 
 MakeRun = Callable[..., Path]
 

@@ -92,3 +92,12 @@ def test_rates_are_positive_numbers(field: str, value: float) -> None:
 def test_overriding_keeps_the_rest() -> None:
     recipe = learner_class("maple").recipe(0).override(epochs=7, lr=None, depth=2)
     assert recipe == Recipe(epochs=7, interval=1, batch=4, lr=0.0035, m=2, depth=2)
+
+
+def test_words_enter_at_0_t_2t() -> None:
+    recipe = Recipe(epochs=100, interval=10, batch=4, lr=0.1, m=2)
+    assert recipe.word_epochs(3) == (0, 10, 20)
+    assert recipe.override(epochs=5).word_epochs(0) == ()
+    assert recipe.override(epochs=6, interval=3).word_epochs(2) == (0, 3)
+    with pytest.raises(ConfigError, match=r"k = 3.*t = 10.*30.*T = 20"):
+        recipe.override(epochs=20).word_epochs(3)

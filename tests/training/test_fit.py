@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from ipl.training.fitting import Fitted, Trial, check_words, fit_learner, most_words, numbers_to_try
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.shots import LabelledFeatures
+from ipl.config import FitConfig
 from ipl.datasets.dataset import Item
 from ipl.learners.recipe import Recipe
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.progress import Reporter
+from ipl.training.fit import train_best, word_choice, word_counts
+from ipl.training.result import Trial
 from ipl.words.pool import Pool
-from ipl.words.select import WordChoice
 
 WORDS = ("one", "two", "three", "four")
 LABELS = (0, 1, 0, 1)
@@ -69,20 +70,20 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         seen.append(tuple(words))
         return f"record of {len(words)}"
 
-    monkeypatch.setattr("ipl.training.fitting.train", train)
+    monkeypatch.setattr("ipl.training.fit.train", train)
     return seen
 
 
 def fit(
     outcomes: dict[int, tuple[int, float]], reporter: Reporter | None = None, recipe: Any = None
-) -> Fitted:
+) -> Any:
     """Returns what is kept when k words get `outcomes[k]`: images right, and their margin."""
 
     def make(k: int) -> StandIn:
         return StandIn(*outcomes[k])
 
     more = () if reporter is None else (1, reporter)
-    return fit_learner(make, list(outcomes), WORDS, SHOTS, 0, recipe, *more)  # type: ignore[arg-type]
+    return train_best(make, list(outcomes), WORDS, SHOTS, 0, recipe, *more)  # type: ignore[arg-type]
 
 
 def loss(right: int, margin: float) -> float:
@@ -106,23 +107,23 @@ def loss(right: int, margin: float) -> float:
 def test_accuracy_then_loss_then_fewer_words(
     trained: list[tuple[str, ...]], outcomes: dict[int, tuple[int, float]], taken: int, why: str
 ) -> None:
-    fitted = fit(outcomes)
-    assert len(fitted.learner.words) == taken, why
-    assert fitted.record == f"record of {taken}"
+    learner, history, _ = fit(outcomes)
+    assert len(learner.words) == taken, why
+    assert history == f"record of {taken}"
     assert trained == [WORDS[:k] for k in outcomes]  # each with the first k words
 
 
 @pytest.mark.usefixtures("trained")
 def test_every_trial_is_told() -> None:
     outcomes = {1: (2, 1.0), 2: (3, 0.5), 3: (4, 2.0)}
-    fitted = fit(outcomes)
-    assert [trial.words for trial in fitted.trials] == [1, 2, 3]
-    for trial in fitted.trials:
+    trials = fit(outcomes)[2]
+    assert [trial.words for trial in trials] == [1, 2, 3]
+    for trial in trials:
         right, margin = outcomes[trial.words]
         assert trial.accuracy == right / 4
         assert trial.loss == pytest.approx(loss(right, margin), abs=1e-12)
-    (only,) = fit({2: (3, 0.5)}).trials
-    assert only == Trial(2, 0.75, fitted.trials[1].loss)
+    (only,) = fit({2: (3, 0.5)})[2]
+    assert only == Trial(2, 0.75, trials[1].loss)
 
 
 @pytest.mark.usefixtures("trained")
@@ -147,40 +148,15 @@ def recipe(epochs: int, interval: int) -> Recipe:
 def test_auto_tries_as_many_words_as_the_epochs_allow(
     epochs: int, interval: int, most: int
 ) -> None:
-    assert most_words(recipe(epochs, interval)) == most
-    check_words("auto", recipe(epochs, interval))
-    numbers, notes = numbers_to_try("auto", recipe(epochs, interval), lambda k: None)
+    numbers, notes = word_counts("auto", recipe(epochs, interval), lambda k: None)
     assert list(numbers) == list(range(1, most + 1))
     assert len(notes) == (most < 6)
     assert all(f"no more than {most} can be tried: epochs ({epochs})" in note for note in notes)
 
 
-def test_auto_without_time_for_one_word() -> None:
-    for ask in (most_words, lambda recipe: check_words("auto", recipe)):
-        with pytest.raises(ConfigError, match=r"t = 10.*T = 5"):
-            ask(recipe(5, 10))
-
-
 @pytest.mark.parametrize("words", [0, 1, 5])
 def test_numbers_that_are_allowed(words: int) -> None:
-    check_words(words, recipe(10, 2))
-    assert numbers_to_try(words, recipe(10, 2), lambda k: None) == ((words,), ())
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (-1, "words is -1; it must be 0 or more"),
-        ("three", "words is 'three'; allowed are .* auto"),
-        ("3", "words is '3'"),
-        ("", "words is ''"),
-        ("AUTO", "words is 'AUTO'"),
-        (6, r"k = 6.*t = 2.*T = 10"),
-    ],
-)
-def test_numbers_that_are_not(words: int | str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        check_words(words, recipe(10, 2))
+    assert word_counts(words, recipe(10, 2), lambda k: None) == ((words,), ())
 
 
 def limited(most: int) -> Any:
@@ -194,23 +170,22 @@ def limited(most: int) -> Any:
 
 
 def test_auto_does_with_what_there_is_room_for_and_says_why() -> None:
-    numbers, notes = numbers_to_try("auto", recipe(100, 10), limited(3))
+    numbers, notes = word_counts("auto", recipe(100, 10), limited(3))
     assert list(numbers) == [1, 2, 3]
     assert notes == ("words is auto; no more than 3 can be tried: 4 are too many.",)
-    assert numbers_to_try("auto", recipe(100, 10), limited(6))[1] == ()
+    assert word_counts("auto", recipe(100, 10), limited(6))[1] == ()
 
 
 def test_no_room_for_one_word_or_for_the_number_asked_for() -> None:
     with pytest.raises(DataError, match="1 are too many"):
-        numbers_to_try("auto", recipe(100, 10), limited(0))
+        word_counts("auto", recipe(100, 10), limited(0))
     with pytest.raises(DataError, match="4 are too many"):
-        numbers_to_try(4, recipe(100, 10), limited(3))
+        word_counts(4, recipe(100, 10), limited(3))
 
 
 def test_room_in_the_pool_and_in_the_sentence(pocket: Backbone) -> None:
     pool = Pool.from_words(("blue", "furry", "stone"), "test")
-    template = "a photo of a {cls}, with emphasis on: {words}"
-    choice = WordChoice.of(0.1, "paper", "text", template, "exact", 1.0, pool)
+    choice = word_choice(FitConfig(), pool)
     choice.check(pocket, ["cat", "dog"], 3)
     with pytest.raises(ConfigError, match="the pool has 3 words"):
         choice.check(pocket, ["cat", "dog"], 4)

@@ -1,4 +1,4 @@
-"""When words enter, and the learning rate of each epoch."""
+"""The learning rate of each epoch."""
 
 from __future__ import annotations
 
@@ -7,16 +7,7 @@ import math
 
 import pytest
 
-from ipl.support.errors import ConfigError
-from ipl.training.schedule import learning_rate, word_epochs
-
-
-def test_words_enter_at_0_t_2t() -> None:
-    assert word_epochs(3, 10, 100) == (0, 10, 20)
-    assert word_epochs(0, 10, 5) == ()
-    assert word_epochs(2, 3, 6) == (0, 3)
-    with pytest.raises(ConfigError, match=r"k = 3.*t = 10.*30.*T = 20"):
-        word_epochs(3, 10, 20)
+from ipl.training.schedule import learning_rate
 
 
 def test_the_learning_rate_rule() -> None:

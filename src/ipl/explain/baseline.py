@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ipl.backbone.shots import LabelledFeatures
@@ -56,7 +56,7 @@ def train_baseline(
     What the run was given is given here as well; the rest is published for the learner without
     words.
     """
-    config, learner_name = baseline_config(run.result.config), run.result.config.learner
+    config, learner_name = run.result.config.without_words(), run.result.config.learner
 
     def start(words: int) -> Learner:
         return new_learner(config, run.learner.backbone, run.classes, words)
@@ -70,8 +70,3 @@ def train_baseline(
         f"{learner_name} without words, trained for comparison: {config.recipe.epochs} epochs, "
         f"seed {config.seed}, the same shots",
     )
-
-
-def baseline_config(config: FitConfig) -> FitConfig:
-    """Returns the config of the same fit without words."""
-    return replace(config, words=0)

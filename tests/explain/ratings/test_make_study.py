@@ -90,9 +90,9 @@ def test_runs_of_one_task_share_it_and_their_plain_learner(
     make_run: MakeRun, scenes_folder: Path, how: StudySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [make_run(words=2), make_run(words=1), make_run(words=1, seed=2)]
-    trained, fit = [], baseline_module.fit_learner
+    trained, fit = [], baseline_module.train_best
     monkeypatch.setattr(
-        baseline_module, "fit_learner", lambda *a, **k: trained.append(1) or fit(*a, **k)
+        baseline_module, "train_best", lambda *a, **k: trained.append(1) or fit(*a, **k)
     )
     study, _ = make_study(runs, [scenes_folder], replace(how, baseline=None))
     assert len(study.tasks) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import UnreadableImageError, small_jpeg
-from ipl.explain.baseline import Baseline, baseline_config, read_baseline, train_baseline
+from ipl.explain.baseline import Baseline, read_baseline, train_baseline
 from ipl.explain.comparison import run_names
 from ipl.explain.loaded_run import LoadedRun, RunShots, load_run, redraw_shots
 from ipl.explain.random_words import draw_words, frequencies
@@ -192,7 +192,7 @@ class _StudyBuilder:
         if self.settings.baseline is not None:
             return read_baseline(run, self.settings.baseline)
         shots = [str(item.path) for item in run_shots.shots.items]
-        key = repr((baseline_config(run.result.config), run.result.backbone, run.classes, shots))
+        key = repr((run.result.config.without_words(), run.result.backbone, run.classes, shots))
         if key not in self._baselines:
             self._baselines[key] = train_baseline(run, run_shots.shots, self.reporter)
         return self._baselines[key]
