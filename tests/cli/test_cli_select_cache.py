@@ -35,7 +35,7 @@ class Ear(Reporter):
 def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes any look at a prompt or at an image a failure."""
     for place in ("ipl.words.CandidateScorer.features", "ipl.words.CandidateScorer.loss",
-                  "ipl.backbone.Backbone.encode_image"):  # fmt: skip
+                  "ipl.backbone.clip.ClipBackbone.encode_image"):  # fmt: skip
         monkeypatch.setattr(place, _must_not_run)
 
 

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy, normalize
 from transformers import SiglipConfig, SiglipModel
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
@@ -90,7 +91,7 @@ def test_no_cache_means_none(drawn: Dataset, pocket: Backbone) -> None:
 def test_settings_are_checked_before_anything_is_computed(
     drawn: Dataset, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Backbone, "encode_image", None)
+    monkeypatch.setattr(ClipBackbone, "encode_image", None)
     for settings, says in [
         ({"words": len(FEW) + 1}, f"words is {len(FEW) + 1}; the pool has {len(FEW)}"),
         ({"words": -1}, "words is -1"),
