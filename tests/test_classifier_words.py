@@ -11,6 +11,7 @@ import torch
 
 from ipl import Dataset, Pool, PromptClassifier, select_words
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.datasets.dataset import Item
 from ipl.learners.batch import Batch
@@ -148,7 +149,7 @@ def test_another_fit_has_its_words_from_the_cache(
     with monkeypatch.context() as patch:
         for name in ("features", "loss", "score"):
             patch.setattr(CandidateScorer, name, _must_not_run)
-        patch.setattr(Backbone, "encode_image", _must_not_run)
+        patch.setattr(ClipBackbone, "encode_image", _must_not_run)
         for settings in ({"epochs": 9, "m": 3}, {"lr": 0.1, "batch": 5}, {"words": 2}):
             again = PromptClassifier(pocket, **{"words": 3, **FAST, **settings}).fit(base)
             assert again.words_ == first.words_[: again.words]

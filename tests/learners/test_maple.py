@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.learners.batch import Batch
 from ipl.learners.maple import MaPLe
 from ipl.prompts.layout import FixedText, Soft
@@ -77,7 +78,7 @@ def test_deep_vectors_start_small_and_different(pocket: Backbone) -> None:
 def image_side(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Tensor]]:
     """Returns what stands after the patches: the first prompts (layer 0), then each deeper ones."""
     seen: list[tuple[int, Tensor]] = []
-    encode = Backbone.encode_image
+    encode = ClipBackbone.encode_image
 
     def spy(self: Backbone, pixels: Tensor, prompts: Tensor, enter: Any) -> Tensor:
         seen.append((0, prompts))
@@ -91,7 +92,7 @@ def image_side(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Tensor]]:
 
         return encode(self, pixels, prompts, watch)
 
-    monkeypatch.setattr(Backbone, "encode_image", spy)
+    monkeypatch.setattr(ClipBackbone, "encode_image", spy)
     return seen
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.encode_images import encode_files
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.dataset import Dataset, Item
@@ -31,7 +32,7 @@ def test_no_views_is_the_centre_crop_computed_once(
     pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shots = seen(pocket, paths)
-    monkeypatch.setattr(Backbone, "encode_image", None)  # any further look would fail
+    monkeypatch.setattr(ClipBackbone, "encode_image", None)  # any further look would fail
     views = make_views(0, CoOp, pocket, shots, 1, SILENT)
     batch = views.batch(3, torch.tensor([4, 0]))
     assert torch.equal(batch.features, shots.features[[4, 0]])

@@ -40,9 +40,9 @@ def test_the_zero_shot_pipeline_of_transformers_gives_our_answer(
 
 def test_the_backbone_is_left_as_it_was(fitted: Fitted, tmp_path: Path) -> None:
     backbone = fitted("coop", 2).learner_.backbone
-    before, tokens = backbone.clip.config.to_dict(), len(backbone.tokenizer)
-    rows = backbone.clip.text_model.embeddings.token_embedding.weight.shape
+    before, tokens = backbone.model.config.to_dict(), len(backbone.tokenizer)
+    rows = backbone.model.text_model.embeddings.token_embedding.weight.shape
     export_transformers(fitted("coop", 2), tmp_path / "out")
-    assert backbone.clip.config.to_dict() == before
+    assert backbone.model.config.to_dict() == before
     assert len(backbone.tokenizer) == tokens
-    assert backbone.clip.text_model.embeddings.token_embedding.weight.shape == rows
+    assert backbone.model.text_model.embeddings.token_embedding.weight.shape == rows
