@@ -159,7 +159,7 @@ def test_training_moves_every_prompt_tensor_and_no_other(
         learner.place_word(word)
     before = {key: value.clone() for key, value in learner.state_dict().items()}
     frozen = {key: value.clone() for key, value in pocket.model.state_dict().items()}
-    tokens, rows = pocket._token_rows.clone(), learner.prompts.embeddings.clone()
+    tokens, rows = pocket._token_embeddings.clone(), learner.prompts.embeddings.clone()
     recipe = learner.recipe(words).override(epochs=2, interval=1, batch=3, lr=0.1)
     train(learner, Still(batch), 3, [], recipe)
     assert set(before) == {key for key, _ in learner.named_parameters()}  # no buffers
@@ -169,7 +169,7 @@ def test_training_moves_every_prompt_tensor_and_no_other(
     for key, value in pocket.model.state_dict().items():
         assert torch.equal(value, frozen[key]), key
     assert all(p.grad is None and not p.requires_grad for p in pocket.model.parameters())
-    assert torch.equal(pocket._token_rows, tokens)
+    assert torch.equal(pocket._token_embeddings, tokens)
     assert torch.equal(learner.prompts.embeddings, rows)
 
 

@@ -15,7 +15,7 @@ from ipl.learners.recipe import Recipe
 from ipl.learners.registry import learner_class
 from ipl.support.cache import Cache, key_of
 from ipl.support.errors import NotFiniteError
-from ipl.training import checkpoint as bookmark
+from ipl.training import checkpoint as checkpoint_module
 from ipl.training.checkpoint import Checkpoint
 from ipl.training.loop import train
 from ipl.training.result import TrainingHistory
@@ -67,7 +67,7 @@ def run(
     views = StoppingViews(pocket, images[1], 2, features, pixels)
     views.stop_in, views.seen = stop_in, False
     mark = Checkpoint(cache, KEY if cache else "")
-    return learner, train(learner, views, 12, WORDS, recipe, 5, bookmark=mark)
+    return learner, train(learner, views, 12, WORDS, recipe, 5, checkpoint=mark)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_stopping_twice(pocket: Backbone, few_images: Images, tmp_path: Path) ->
 def test_what_is_kept_after_the_end_trains_no_epoch(
     pocket: Backbone, few_images: Images, tmp_path: Path
 ) -> None:
-    """fit_learner removes bookmarks when all numbers of words are trained, not before."""
+    """train_best removes checkpoints when all numbers of words are trained, not before."""
     cache = Cache(tmp_path)
     first, _ = run(pocket, few_images, "promptsrc", cache)
     again, record = run(pocket, few_images, "promptsrc", cache, stop_in=0)
@@ -138,7 +138,7 @@ def test_epochs_are_written_now_and_then(
     assert written == [5]
     written.clear()
     Cache(tmp_path).clear()
-    monkeypatch.setattr(bookmark, "SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr(checkpoint_module, "SECONDS_BETWEEN_WRITES", 0.0)
     run(pocket, few_images, cache=Cache(tmp_path))
     assert written == [1, 2, 3, 4, 5]
 
