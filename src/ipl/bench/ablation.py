@@ -8,10 +8,10 @@ from typing import Any
 
 from ipl.bench.levels import POOL, Level
 from ipl.bench.recipe import Planned
+from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.run import Run
 from ipl.bench.tables.cells import AVERAGE, Cell
 from ipl.bench.tables.result_table import build_tables
-from ipl.bench.tables.results import NOT_RUN, RunRecord
 from ipl.support.errors import DataError
 
 # What `ipl ablate NAME` varies: a setting of a plan, or the pool of words.

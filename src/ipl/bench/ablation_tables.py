@@ -8,11 +8,12 @@ from io import StringIO
 from typing import Any
 
 from ipl.bench.ablation import Ablation, AblationRow
-from ipl.bench.plan import BASE_TO_NOVEL
+from ipl.bench.protocols.base_to_novel import BaseToNovel
+from ipl.bench.protocols.registry import all_measures, find_protocol
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE
 from ipl.bench.tables.methods import setting_text
-from ipl.bench.tables.sheets import MEASURES, TITLES, number
+from ipl.bench.tables.sheets import number
 from ipl.display.table import Sheet
 
 NAMES = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence", "pool": "pool"}
@@ -20,9 +21,9 @@ NAMES = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence",
 
 def ablation_sheet(ablation: Ablation) -> Sheet:
     """Returns a section for each dataset and the average, a row for each method and level."""
-    names = [MEASURES[measure] for measure in ablation.measures]
+    names = [all_measures()[measure] for measure in ablation.measures]
     columns = ["dataset", "method", NAMES[ablation.name], *names, "seeds"]
-    protocol = TITLES[ablation.protocol].format(ablation.source)
+    protocol = find_protocol(ablation.protocol).title.format(ablation.source)
     title = f"Ablation of the {ablation.axis}: {protocol[0].lower()}{protocol[1:]}"
     sheet = Sheet(title, columns, 3, _caption(ablation))
     for dataset in ablation.datasets:
@@ -37,7 +38,7 @@ def ablation_sheet(ablation: Ablation) -> Sheet:
     sheet.notes += ablation.notes
     if ablation.same_words and ablation.name in ("penalty", "template", "pool"):
         sheet.notes.append("Every level chose the same words: it makes no difference here.")
-    if ablation.name == "penalty" and ablation.protocol == BASE_TO_NOVEL:
+    if ablation.name == "penalty" and ablation.protocol == BaseToNovel.name:
         with_it, without = paper.PENALTY[True], paper.PENALTY[False]
         sheet.notes.append(
             "The paper's averages (CLIP ViT-B/16, CoOp + IPL, eleven datasets): "

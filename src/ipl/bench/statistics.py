@@ -1,4 +1,4 @@
-"""Is a difference more than chance? All the signs that the pairs could have had."""
+"""Whether a difference is more than chance: a permutation test of paired differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAWS = 1_000_000
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Mean difference of pairs and the probability of one as large if signs were a coin's."""
+    """Mean difference of pairs, and the probability of one as large if signs were random."""
 
     difference: float
     pairs: int

@@ -56,7 +56,7 @@ def copy(
 
     text = recipe_text(name)
     if path_exists(path) and not overwrite:
-        raise ConfigError(f"{path} is there already; --overwrite replaces it.")
+        raise ConfigError(f"{path} already exists; --overwrite replaces it.")
     write_text(path, text)
     command = typed("bench", "--recipe", path, "--data", "ROOT", "--out", "DIR")
     out().print(f"Saved:  {path}\nNext:   {command}", markup=False, soft_wrap=True)

@@ -6,23 +6,19 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ipl.bench.plan import BASE_TO_NOVEL, ZERO_SHOT
+from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.protocols.protocol import Protocol, Values
+from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.paper import SOURCE
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
-    paper_average,
-    paper_numbers,
-    targets_of,
     why_not,
     why_not_data,
     why_not_seeds,
 )
-from ipl.bench.tables.results import NOT_RUN, RunRecord
-from ipl.metrics import harmonic_mean
 
 AVERAGE = "average"
-Values = dict[str, float]  # by measure, in %
 BySeed = dict[int, tuple[RunRecord, Values]]
 
 
@@ -54,12 +50,7 @@ class Cell:
 
 def measures_of(run: RunRecord, dataset: str) -> Values | None:
     """Returns a finished run's measures on a dataset in %, or None if it has none."""
-    if run.protocol == BASE_TO_NOVEL and run.done and run.dataset == dataset:
-        base, novel = 100 * run.accuracy["base"], 100 * run.accuracy["novel"]
-        return {"base": base, "novel": novel, "hm": harmonic_mean(base, novel)}
-    if run.protocol != BASE_TO_NOVEL and dataset in run.accuracy:
-        return {"accuracy": 100 * run.accuracy[dataset]}
-    return None
+    return run.rules.results(run.dataset, run.accuracy, dataset)
 
 
 def finished(arm: Method, dataset: str) -> BySeed:
@@ -74,6 +65,7 @@ def finished(arm: Method, dataset: str) -> BySeed:
 
 def entry_of(arm: Method, dataset: str, results: BySeed, expected: Sequence[int]) -> Cell:
     """Returns an arm's numbers on a dataset, and what is missing of the expected seeds."""
+    protocol = arm.runs[0].rules
     seeds = tuple(sorted(results))
     runs = [results[seed][0] for seed in seeds]
     reasons = [reason for run in runs for reason in (*why_not(run), *why_not_data(run, dataset))]
@@ -82,10 +74,10 @@ def entry_of(arm: Method, dataset: str, results: BySeed, expected: Sequence[int]
     return Cell(
         dataset,
         arm,
-        _numbers([results[seed][1] for seed in seeds]),
+        _numbers(protocol, [results[seed][1] for seed in seeds]),
         seeds,
         _gaps(arm, dataset, seeds, expected),
-        paper_numbers(arm.runs[0].protocol, arm.learner, arm.with_words, dataset),
+        protocol.paper_results(arm.learner, arm.with_words, dataset),
         tuple(dict.fromkeys(reasons)),
     )
 
@@ -94,7 +86,7 @@ def average_of(
     arm: Method, parts: Sequence[Cell], results: Mapping[str, BySeed], source: str | None
 ) -> Cell:
     """Returns the average over datasets; its deviation is over the seeds that all of them have."""
-    protocol = arm.runs[0].protocol
+    protocol = arm.runs[0].rules
     full = [part for part in parts if part.numbers]
     gaps = []
     if len(full) < len(parts):
@@ -105,9 +97,12 @@ def average_of(
     seeds = set.intersection(*(set(part.seeds) for part in full)) if full else set()
     numbers: dict[str, Number] = {}
     if full:
-        each = [_mean([results[part.dataset][seed][1] for part in full]) for seed in sorted(seeds)]
-        middle = _mean([{m: n.mean for m, n in part.numbers.items()} for part in full])
-        deviations = {m: n.std for m, n in _numbers(each).items()}
+        each = [
+            protocol.mean([results[part.dataset][seed][1] for part in full])
+            for seed in sorted(seeds)
+        ]
+        middle = protocol.mean([{m: n.mean for m, n in part.numbers.items()} for part in full])
+        deviations = {m: n.std for m, n in _numbers(protocol, each).items()}
         numbers = {m: Number(value, deviations.get(m)) for m, value in middle.items()}
     return Cell(
         AVERAGE,
@@ -115,16 +110,16 @@ def average_of(
         numbers,
         tuple(sorted(seeds)),
         tuple(gaps),
-        paper_average(protocol, arm.learner, arm.with_words),
+        protocol.paper_average(arm.learner, arm.with_words),
         tuple(_why_not_average(protocol, source, full)),
     )
 
 
-def _why_not_average(protocol: str, source: str | None, full: Sequence[Cell]) -> list[str]:
+def _why_not_average(protocol: Protocol, source: str | None, full: Sequence[Cell]) -> list[str]:
     reasons = list(dict.fromkeys(reason for part in full for reason in part.differs))
-    wanted = targets_of(protocol, source or "")
+    wanted = protocol.paper_datasets(source)
     absent = set(wanted) - {part.dataset for part in full}
-    if full and not wanted:
+    if full and not wanted and source is not None:
         reasons = [reason for reason in reasons if not reason.startswith(NOT_TESTED)]
         reasons.insert(0, f"the paper's source is {SOURCE}, not {source}")
     elif full and absent:
@@ -133,15 +128,7 @@ def _why_not_average(protocol: str, source: str | None, full: Sequence[Cell]) ->
     return reasons
 
 
-def _mean(values: Sequence[Values]) -> Values:
-    """Returns the mean of each measure; HM is the one of the mean base and the mean novel."""
-    mean = {measure: statistics.mean(v[measure] for v in values) for measure in values[0]}
-    if "hm" in mean:
-        mean["hm"] = harmonic_mean(mean["base"], mean["novel"])
-    return mean
-
-
-def _numbers(values: Sequence[Values]) -> dict[str, Number]:
+def _numbers(protocol: Protocol, values: Sequence[Values]) -> dict[str, Number]:
     """Returns mean and deviation of each measure; nothing of no values."""
     if not values:
         return {}
@@ -149,7 +136,7 @@ def _numbers(values: Sequence[Values]) -> dict[str, Number]:
         measure: statistics.stdev(v[measure] for v in values) if len(values) > 1 else None
         for measure in values[0]
     }
-    return {m: Number(mean, deviations[m]) for m, mean in _mean(values).items()}
+    return {m: Number(mean, deviations[m]) for m, mean in protocol.mean(values).items()}
 
 
 def _gaps(
@@ -157,7 +144,7 @@ def _gaps(
 ) -> tuple[str, ...]:
     if set(seeds) >= set(expected):
         return ()
-    across = arm.runs[0].protocol != BASE_TO_NOVEL  # a run covers all datasets
+    across = arm.runs[0].rules.has_source  # a run covers all datasets
     failed = {
         run.seed: run.error
         for run in arm.runs

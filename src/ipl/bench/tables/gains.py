@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ipl.bench.protocols.protocol import Values
 from ipl.bench.statistics import PairedTest, paired_test
-from ipl.bench.tables.cells import Values, finished
+from ipl.bench.tables.cells import finished
 from ipl.bench.tables.methods import Method, same
 
 # Part of what "with words" means in the paper: layout and epochs are IPL's.

@@ -8,11 +8,10 @@ from dataclasses import asdict
 from io import StringIO
 from typing import Any
 
+from ipl.bench.protocols.registry import all_measures
 from ipl.bench.tables.cells import Cell
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.result_table import ResultTable
-
-MEASURES = ("base", "novel", "hm", "accuracy")
 
 
 def as_csv(tables: Sequence[ResultTable]) -> str:
@@ -21,7 +20,7 @@ def as_csv(tables: Sequence[ResultTable]) -> str:
     for table in tables:
         for entry in table.entries:
             row = _names(table, entry.arm) | {"dataset": entry.dataset}
-            for measure in MEASURES:
+            for measure in all_measures():
                 number = entry.numbers.get(measure)
                 row[measure] = number.mean if number else None
                 row[f"{measure}_std"] = number.std if number else None

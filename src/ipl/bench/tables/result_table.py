@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipl.bench.plan import BASE_TO_NOVEL, PLANNED, ZERO_SHOT
+from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.protocols.registry import PROTOCOLS
+from ipl.bench.records import RunRecord
 from ipl.bench.tables.cells import AVERAGE, Cell, average_of, entry_of, finished
 from ipl.bench.tables.gains import Gain, gains_of
 from ipl.bench.tables.methods import Method, common_settings, methods_of
 from ipl.bench.tables.paper import WORDS
-from ipl.bench.tables.paper_comparison import published_settings, targets_of
-from ipl.bench.tables.results import RunRecord
+from ipl.bench.tables.paper_comparison import published_settings
 
 POCKET = "pocket"
 # By its card; the labels of the last four only of up to 20 validation images a class, all classes.
@@ -46,14 +47,14 @@ def build_tables(runs: Sequence[RunRecord]) -> list[ResultTable]:
     """Returns a table for base-to-novel, and one for each source across datasets and domains."""
     groups: dict[tuple[int, str], list[RunRecord]] = {}
     for run in runs:
-        source = "" if run.protocol == BASE_TO_NOVEL else run.dataset
-        groups.setdefault((PLANNED.index(run.protocol), source), []).append(run)
+        source = run.dataset if run.rules.has_source else ""
+        groups.setdefault((list(PROTOCOLS).index(run.protocol), source), []).append(run)
     return [_table(groups[key]) for key in sorted(groups)]
 
 
 def _table(runs: Sequence[RunRecord]) -> ResultTable:
-    protocol = runs[0].protocol
-    source = None if protocol == BASE_TO_NOVEL else runs[0].dataset
+    protocol = runs[0].rules
+    source = runs[0].dataset if protocol.has_source else None
     datasets = _datasets(runs, source)
     averaged = tuple(name for name in datasets if name != source)
     arms = methods_of(runs)
@@ -67,9 +68,9 @@ def _table(runs: Sequence[RunRecord]) -> ResultTable:
         averages = [part for part in parts if part.dataset in averaged]
         entries += [*parts, average_of(arm, averages, results, source)]
     return ResultTable(
-        protocol,
+        protocol.name,
         source,
-        ("accuracy",) if source else ("base", "novel", "hm"),
+        tuple(protocol.measures),
         datasets,
         averaged,
         tuple(arms),
@@ -89,7 +90,7 @@ def _datasets(runs: Sequence[RunRecord], source: str | None) -> tuple[str, ...]:
     found = {run.dataset for run in runs}
     if source is not None:
         found |= {name for run in runs for name in (*run.accuracy, *run.targets)}
-    known = [source, *targets_of(runs[0].protocol, source or "")]
+    known = [source, *runs[0].rules.paper_datasets(source)]
     order = {name: place for place, name in enumerate(known) if name}
     return tuple(sorted(found, key=lambda name: (order.get(name, len(order)), name)))
 
@@ -101,7 +102,7 @@ def _left_out(runs: Sequence[RunRecord]) -> list[str]:
         most: dict[str, int] = {}
         for run in runs:
             for part, count in (run.data.get(what) or {}).items():
-                name = f"{run.dataset} ({part})" if part in ("base", "novel") else part
+                name = f"{run.dataset} ({part})" if part in run.rules.parts else part
                 most[name] = max(most.get(name, 0), int(count))
         notes += [
             f"{count:,} test images of {name} {why}; accuracies are over the rest."

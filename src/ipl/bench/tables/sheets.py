@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ipl.bench.protocols.registry import all_measures, find_protocol
 from ipl.bench.tables.cells import AVERAGE, Cell, Number
 from ipl.bench.tables.gains import Gain
 from ipl.bench.tables.methods import setting_text
 from ipl.bench.tables.result_table import ResultTable
 from ipl.display.table import DIFFERS, Sheet
-
-MEASURES = {"base": "base", "novel": "novel", "hm": "HM", "accuracy": "accuracy"}
-TITLES = {
-    "base-to-novel": "Base-to-novel",
-    "cross-dataset": "Cross-dataset, trained on {}",
-    "domain": "Domain generalisation, trained on {}",
-}
 
 
 def sheets_of(tables: Sequence[ResultTable]) -> list[Sheet]:
@@ -30,7 +24,7 @@ def sheets_of(tables: Sequence[ResultTable]) -> list[Sheet]:
 
 def results_sheet(table: ResultTable) -> Sheet:
     """Returns a section for each dataset and one for the average, a row for each method."""
-    names = [MEASURES[measure] for measure in table.measures]
+    names = [all_measures()[measure] for measure in table.measures]
     average = [AVERAGE] if len(table.averaged) > 1 else []
     datasets = (*table.datasets, *average)
     there = [entry for entry in table.entries if entry.dataset in datasets]
@@ -79,7 +73,8 @@ def _gain_rows(sheet: Sheet, gain: Gain) -> list[list[str]]:
         if place == 0:
             names = [gain.arm.label, gain.over.label + sheet.mark(differs)]
         p = "<0.0001" if test.p < 1e-4 else f"{test.p:.4f}"
-        rows.append([*names, MEASURES[measure], f"{test.difference:+.2f}", str(test.pairs), p])
+        title = all_measures()[measure]
+        rows.append([*names, title, f"{test.difference:+.2f}", str(test.pairs), p])
     return rows
 
 
@@ -99,7 +94,7 @@ def _paper(sheet: Sheet, table: ResultTable, entry: Cell) -> str:
 
 
 def _title(table: ResultTable) -> str:
-    return TITLES[table.protocol].format(table.source)
+    return find_protocol(table.protocol).title.format(table.source)
 
 
 def _average_name(table: ResultTable) -> str:
