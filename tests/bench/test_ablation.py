@@ -9,8 +9,8 @@ from recorded import record, record_of, write_records
 
 from ipl.bench.ablation import ABLATIONS, AXES, Ablation, sum_up
 from ipl.bench.recipe import Planned, plan_runs, read_recipe
+from ipl.bench.records import read_records
 from ipl.bench.tables.cells import AVERAGE
-from ipl.bench.tables.results import read_results
 from ipl.support.errors import DataError
 
 
@@ -27,7 +27,7 @@ def done(planned: Planned, folder: Path, skip: int = 0) -> Ablation:
             base = 0.5 + 0.01 * place + 0.001 * run.seed + 0.1 * (run.dataset == "eurosat")
             records.append(record_of(run, {"base": base, "novel": 0.4}))
     write_records(folder, record("dtd"), *records[skip:])  # another run in the folder is not ours
-    return sum_up("k", planned, read_results([folder])[0])
+    return sum_up("k", planned, read_records([folder])[0])
 
 
 def test_every_level_has_its_numbers(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_nothing_done(tmp_path: Path) -> None:
         sum_up("k", plan(tmp_path), [])
     planned = plan(tmp_path)
     failed = {**record_of(planned.runs[0], {}), "status": "failed", "error": "The disk is full."}
-    results, _ = read_results([write_records(tmp_path / "out", failed)])
+    results, _ = read_records([write_records(tmp_path / "out", failed)])
     with pytest.raises(DataError, match=r"nothing to show\. The first failed: The disk is full\."):
         sum_up("k", planned, results)
 
@@ -64,7 +64,7 @@ def test_several_learners_and_none_without_words_is_lost(tmp_path: Path) -> None
     planned = plan(tmp_path, "interval", learners="coop,kgcoop", words="0,2")
     records = [record_of(run, {"base": 0.5, "novel": 0.4}) for run in planned.runs]
     folder = write_records(tmp_path / "out", *records)
-    ablation = sum_up("interval", planned, read_results([folder])[0])
+    ablation = sum_up("interval", planned, read_records([folder])[0])
     methods = list(dict.fromkeys(row.method for row in ablation.of(AVERAGE)))
     assert methods == ["CoOp", "CoOp + IPL", "KgCoOp", "KgCoOp + IPL"]
     # Without words the interval changes nothing: one run stands at every level.
@@ -76,7 +76,7 @@ def test_across_data_sets(tmp_path: Path) -> None:
     planned = plan(tmp_path, "interval", **settings)
     scores = {"caltech101": 0.9, "eurosat": 0.4, "oxford_pets": 0.6}
     folder = write_records(tmp_path / "out", *(record_of(run, scores) for run in planned.runs))
-    ablation = sum_up("interval", planned, read_results([folder])[0])
+    ablation = sum_up("interval", planned, read_records([folder])[0])
     assert ablation.source == "caltech101"
     assert {row.entry.numbers["accuracy"].mean for row in ablation.of(AVERAGE)} == {50.0}
 
@@ -92,6 +92,6 @@ def test_whether_levels_chose_the_same_words(tmp_path: Path) -> None:
         for run in planned.runs
     ]
     folder = write_records(tmp_path / "out", *records)
-    assert sum_up("penalty", planned, read_results([folder])[0]).same_words
+    assert sum_up("penalty", planned, read_records([folder])[0]).same_words
     write_records(folder, {**records[-1], "chosen": ["another"]})
-    assert not sum_up("penalty", planned, read_results([folder])[0]).same_words
+    assert not sum_up("penalty", planned, read_records([folder])[0]).same_words

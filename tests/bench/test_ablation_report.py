@@ -17,7 +17,7 @@ from ipl.bench.ablation import Ablation, sum_up
 from ipl.bench.ablation_plot import plot_ablation
 from ipl.bench.ablation_tables import ablation_csv, ablation_sheet, ablation_values
 from ipl.bench.recipe import plan_runs, read_recipe
-from ipl.bench.tables.results import read_results
+from ipl.bench.records import read_records
 from ipl.display.table import as_markdown
 from ipl.support.errors import ConfigError
 
@@ -32,7 +32,7 @@ def make(tmp_path: Path, name: str, **settings: object) -> Ablation:
         for run in runs
     ]
     folder = write_records(tmp_path / "out", *records[:-1])  # the last run is missing
-    return sum_up(name, planned, read_results([folder])[0])
+    return sum_up(name, planned, read_records([folder])[0])
 
 
 def test_the_table(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from statistics import mean
 
 import pytest
 
+from ipl.bench.protocols.registry import find_protocol
 from ipl.bench.tables import paper
-from ipl.bench.tables.paper_comparison import paper_average, paper_numbers
 from ipl.metrics import harmonic_mean
 from ipl.words.template import DEFAULT_TEMPLATE
 
@@ -82,16 +82,16 @@ def test_the_sentence_of_the_search_is_the_papers_first() -> None:
 
 
 def test_lookups() -> None:
-    assert paper_average("base-to-novel", "maple", True) == {
+    assert find_protocol("base-to-novel").paper_average("maple", True) == {
         "base": 83.51,
         "novel": 74.85,
         "hm": 78.94,
     }
-    assert paper_average("domain", "cocoop", False) == {"accuracy": 59.91}
-    assert paper_average("domain", "kgcoop", False) is None
-    assert paper_average("base-to-novel", "mine", True) is None
-    found = paper_numbers("base-to-novel", "coop", True, "oxford_pets")
+    assert find_protocol("domain").paper_average("cocoop", False) == {"accuracy": 59.91}
+    assert find_protocol("domain").paper_average("kgcoop", False) is None
+    assert find_protocol("base-to-novel").paper_average("mine", True) is None
+    found = find_protocol("base-to-novel").paper_results("coop", True, "oxford_pets")
     assert found is not None
     assert found["hm"] == pytest.approx(2 * 95.48 * 96.50 / (95.48 + 96.50))
-    assert paper_numbers("base-to-novel", "maple", True, "oxford_pets") is None
-    assert paper_numbers("cross-dataset", "coop", True, "oxford_pets") is None
+    assert find_protocol("base-to-novel").paper_results("maple", True, "oxford_pets") is None
+    assert find_protocol("cross-dataset").paper_results("coop", True, "oxford_pets") is None

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from recorded import BUNDLED, SENTENCE, paper_records, record, write_records
 
+from ipl.bench.records import read_records
 from ipl.bench.tables.cells import AVERAGE, Cell
 from ipl.bench.tables.result_table import ResultTable, build_tables
-from ipl.bench.tables.results import read_results
 
 
 def table(tmp_path: Path, *records: dict[str, Any]) -> ResultTable:
-    (found,) = build_tables(read_results([write_records(tmp_path, *records)])[0])
+    (found,) = build_tables(read_records([write_records(tmp_path, *records)])[0])
     return found
 
 

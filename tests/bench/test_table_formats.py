@@ -13,15 +13,15 @@ import pytest
 from recorded import paper_records, record, write_records
 from rich.console import Console
 
+from ipl.bench.records import read_records
 from ipl.bench.tables.machine_readable import as_csv, as_values, gains_as_csv
 from ipl.bench.tables.result_table import ResultTable, build_tables
-from ipl.bench.tables.results import read_results
 from ipl.bench.tables.sheets import sheets_of
 from ipl.display.table import as_latex, as_markdown, as_text
 
 
 def tables(tmp_path: Path, *records: dict[str, Any]) -> list[ResultTable]:
-    return build_tables(read_results([write_records(tmp_path, *records)])[0])
+    return build_tables(read_records([write_records(tmp_path, *records)])[0])
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from recorded import paper_records, record, write_records
 
+from ipl.bench.records import read_records
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE, Cell
 from ipl.bench.tables.result_table import ResultTable, build_tables
-from ipl.bench.tables.results import read_results
 from ipl.metrics import harmonic_mean
 
 
 def tables(tmp_path: Path, *records: dict[str, Any]) -> list[ResultTable]:
-    return build_tables(read_results([write_records(tmp_path, *records)])[0])
+    return build_tables(read_records([write_records(tmp_path, *records)])[0])
 
 
 def one(tmp_path: Path, *records: dict[str, Any]) -> ResultTable:

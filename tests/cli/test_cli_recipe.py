@@ -56,7 +56,7 @@ def test_copy(ipl: Call, home: Path) -> None:
     done = ipl("recipe", "copy", "domain/coop", home / "mine.yaml")
     assert "--recipe" in done.out
     assert (home / "mine.yaml").read_text() == ipl("recipe", "show", "domain/coop").out
-    assert "is there already" in ipl("recipe", "copy", "domain/maple", home / "mine.yaml").error
+    assert "already exists" in ipl("recipe", "copy", "domain/maple", home / "mine.yaml").error
     ipl("recipe", "copy", "domain/maple", home / "mine.yaml", "--overwrite")
     assert "learners: maple" in (home / "mine.yaml").read_text()
 
@@ -83,7 +83,7 @@ def test_bench_runs_a_recipe(ipl: Call, root: Path, home: Path) -> None:
 def test_bench_with_a_recipe_of_ones_own(ipl: Call, root: Path, home: Path) -> None:
     (home / "mine.yaml").write_text("protocol: base-to-novel\ndatasets: eurosat\nspeed: 3\n")
     refused = ipl("bench", "--recipe", home / "mine.yaml", "--data", root).error
-    assert "mine.yaml: 'speed' is no setting; allowed are title, per_dataset, vary" in refused
+    assert "mine.yaml: 'speed' is not a setting; it must be one of title, per_dataset, vary" in refused
 
 
 def test_ablate_k(ablate: Call, home: Path) -> None:
@@ -117,6 +117,6 @@ def test_refused(ablate: Call) -> None:
     assert "There is no ablation 'penalti'. Did you mean 'penalty'?" in ablate("penalti").error
     assert "words is what k varies" in ablate("k", "--words", 3).error
     assert "--set is 'lr'; it must be NAME=VALUE" in ablate("k", "--set", "lr").error
-    assert "'speed' is no setting" in ablate("k", "--set", "speed=3").error
+    assert "'speed' is not a setting of a plan" in ablate("k", "--set", "speed=3").error
     assert "interval is 'x'" in ablate("interval", "--value", "x").error
     assert "has no levels of words" in ablate("k", "--recipe", "domain/coop").error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.domain import DomainGeneralization
@@ -11,7 +9,7 @@ from ipl.bench.protocols.protocol import Protocol
 from ipl.support.errors import ConfigError, closest
 
 # In the order of the tables.
-PROTOCOLS: Mapping[str, Protocol] = {
+PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol for protocol in (BaseToNovel(), CrossDataset(), DomainGeneralization())
 }
 
