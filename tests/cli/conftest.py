@@ -88,12 +88,12 @@ def contents(root: Path) -> dict[str, bytes | None]:
 @pytest.fixture(scope="session", autouse=True)
 def _load_once() -> Iterator[None]:
     """Lets all calls of this process share a loaded backbone; it is frozen."""
-    import ipl.backbone
+    import ipl.backbone.loading
     import ipl.classifier
 
-    load = cache(ipl.backbone.load_backbone)
+    load = cache(ipl.backbone.loading.load_backbone)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ipl.backbone, "load_backbone", load)
+        patch.setattr(ipl.backbone.loading, "load_backbone", load)
         patch.setattr(ipl.classifier, "load_backbone", load)
         yield
 
