@@ -206,3 +206,32 @@ def test_a_profile_on_a_cpu(root: Path, runs: Runs) -> None:
     assert 0 < profile["cpu_seconds"] < 60
     assert 0 <= profile["utilisation"]["above_50"] <= 1
     assert profile["resident_peak"] > 0.9 * profile["peak_memory"] > 0
+
+
+def test_a_runner_hands_back_the_classifier_and_takes_datasets_that_were_read(
+    runs: Runs, root: Path, tmp_path: Path, pocket: Backbone
+) -> None:
+    dataset = read_benchmark("eurosat", root)
+    runner = Runner(RunEnvironment(str(tmp_path), device="cpu"), datasets={"eurosat": dataset})
+    zero_shot, run = runs(words=0, learners="zero-shot,coop")
+    assert runner.fit(zero_shot)[1] is None
+    record, classifier = runner.fit(run)
+    assert classifier is not None
+    base, novel = split_base_novel(dataset)
+    assert record["accuracy"] == {
+        "base": classifier.score(base),
+        "novel": classifier.with_classes(novel).score(novel),
+    }
+    assert classifier.config.epochs == 2
+    missing, nothing = runner.fit(runs(words=0, datasets="dtd")[0])
+    assert (missing["status"], nothing) == ("failed", None)
+
+
+def test_zero_shot_by_hand(root: Path, pocket: Backbone) -> None:
+    dataset, store = read_benchmark("eurosat", root), FeatureStore(pocket)
+    texts = pocket.encode_texts([f"a photo of a {name}." for name in dataset.class_names])
+    images = store.encode([item.path for item in dataset.test])
+    cosines = torch.nn.functional.cosine_similarity(images.features[:, None], texts[None], dim=-1)
+    labels = torch.tensor([item.label for item in dataset.test])
+    expected = (cosines.argmax(1) == labels).float().mean().item()
+    assert zero_shot_accuracy(dataset, store) == pytest.approx(expected)
