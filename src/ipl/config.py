@@ -223,7 +223,7 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         for setting in settings():
-            value = _checked(setting, getattr(self, setting.name))
+            value = checked_value(setting, getattr(self, setting.name))
             object.__setattr__(self, setting.name, value)
         self._check_together()
 
@@ -358,7 +358,7 @@ class Setting:
     def accepts(self, value: Any) -> bool:
         """Returns whether a field may have a value."""
         try:
-            _checked(self, value)
+            checked_value(self, value)
         except ConfigError:
             return False
         return True
@@ -468,7 +468,7 @@ def _setting(one: Field[Any], hint: Any) -> Setting:
     return Setting(one.name, own, optional, one.default, one.metadata["option"])
 
 
-def _checked(setting: Setting, value: Any) -> Any:
+def checked_value(setting: Setting, value: Any) -> Any:
     """Returns the value of a field; raises ConfigError if it is not allowed."""
     if value is None and setting.optional:
         return None

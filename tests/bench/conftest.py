@@ -66,7 +66,7 @@ def own_root(root: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(root: Path) -> RunEnvironment:
+def environment(root: Path) -> RunEnvironment:
     """Returns where the runs of these tests are done."""
     return RunEnvironment(str(root), device="cpu")
 

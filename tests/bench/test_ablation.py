@@ -23,8 +23,8 @@ from ipl.bench.ablation import (
     summarize_ablation,
 )
 from ipl.bench.recipe import Planned, plan_runs, read_recipe
+from ipl.bench.records import read_records
 from ipl.bench.tables.cells import AVERAGE
-from ipl.bench.tables.results import read_results
 from ipl.support.errors import DataError
 from tests.helpers.records import record, record_of, write_records
 
@@ -42,7 +42,7 @@ def summarized(planned: Planned, folder: Path, skip: int = 0) -> Ablation:
             base = 0.5 + 0.01 * index + 0.001 * run.seed + 0.1 * (run.dataset == "eurosat")
             records.append(record_of(run, {"base": base, "novel": 0.4}))
     write_records(folder, record("dtd"), *records[skip:])  # another run in the folder is not ours
-    return summarize_ablation("k", planned, read_results([folder])[0])
+    return summarize_ablation("k", planned, read_records([folder])[0])
 
 
 def test_every_level_has_its_numbers(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_nothing_done(tmp_path: Path) -> None:
         summarize_ablation("k", plan(tmp_path), [])
     planned = plan(tmp_path)
     failed = {**record_of(planned.runs[0], {}), "status": "failed", "error": "The disk is full."}
-    results, _ = read_results([write_records(tmp_path / "out", failed)])
+    results, _ = read_records([write_records(tmp_path / "out", failed)])
     with pytest.raises(DataError, match=r"nothing to show\. The first failed: The disk is full\."):
         summarize_ablation("k", planned, results)
 
@@ -79,7 +79,7 @@ def test_several_learners_and_none_without_words_is_lost(tmp_path: Path) -> None
     planned = plan(tmp_path, "interval", learners="coop,kgcoop", words="0,2")
     records = [record_of(run, {"base": 0.5, "novel": 0.4}) for run in planned.runs]
     folder = write_records(tmp_path / "out", *records)
-    ablation = summarize_ablation("interval", planned, read_results([folder])[0])
+    ablation = summarize_ablation("interval", planned, read_records([folder])[0])
     methods = list(dict.fromkeys(row.method for row in ablation.of(AVERAGE)))
     assert methods == ["CoOp", "CoOp + IPL", "KgCoOp", "KgCoOp + IPL"]
     # Without words the interval changes nothing: one run stands at every level.
@@ -91,7 +91,7 @@ def test_across_datasets(tmp_path: Path) -> None:
     planned = plan(tmp_path, "interval", **settings)
     scores = {"caltech101": 0.9, "eurosat": 0.4, "oxford_pets": 0.6}
     folder = write_records(tmp_path / "out", *(record_of(run, scores) for run in planned.runs))
-    ablation = summarize_ablation("interval", planned, read_results([folder])[0])
+    ablation = summarize_ablation("interval", planned, read_records([folder])[0])
     assert ablation.source == "caltech101"
     assert {row.cell.numbers["accuracy"].mean for row in ablation.of(AVERAGE)} == {50.0}
 
@@ -107,9 +107,9 @@ def test_whether_levels_chose_the_same_words(tmp_path: Path) -> None:
         for run in planned.runs
     ]
     folder = write_records(tmp_path / "out", *records)
-    assert summarize_ablation("penalty", planned, read_results([folder])[0]).same_words
+    assert summarize_ablation("penalty", planned, read_records([folder])[0]).same_words
     write_records(folder, {**records[-1], "chosen": ["another"]})
-    assert not summarize_ablation("penalty", planned, read_results([folder])[0]).same_words
+    assert not summarize_ablation("penalty", planned, read_records([folder])[0]).same_words
 
 
 def recorded_ablation(tmp_path: Path, name: str, **settings: object) -> Ablation:
@@ -122,7 +122,7 @@ def recorded_ablation(tmp_path: Path, name: str, **settings: object) -> Ablation
         for run in runs
     ]
     folder = write_records(tmp_path / "out", *records[:-1])  # the last run is missing
-    return summarize_ablation(name, planned, read_results([folder])[0])
+    return summarize_ablation(name, planned, read_records([folder])[0])
 
 
 def test_the_table(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -11,11 +12,11 @@ import pytest
 
 from ipl.bench.engines import make_engine
 from ipl.bench.engines import worker_process as process
-from ipl.bench.engines.engine import Finished, Queue, Tell
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.engines.worker_process import visible_gpus
 from ipl.bench.grid import run_grid
-from ipl.bench.records import read_record, record_path
+from ipl.bench.records import record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError, IplError
@@ -27,7 +28,7 @@ sys.stdin.readline()
 print(json.dumps({"ready": 1}), flush=True)
 for line in sys.stdin:
     run = json.loads(line)
-    if run["seed"] == 2:
+    if run["config"]["seed"] == 2:
         print("a last word", file=sys.stderr)
         sys.exit(3)
     print(json.dumps({"note": "at it"}), flush=True)
@@ -47,7 +48,7 @@ class Cruel:
     def __init__(self, engine: LocalEngine) -> None:
         self.engine, self.killed = engine, list[Run]()
 
-    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
         def watch(run: Run, text: str) -> None:
             if text and not self.killed:
                 self.killed.append(run)
@@ -73,52 +74,52 @@ def _kill_a_worker() -> None:
 @pytest.mark.faults
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="finds processes in /proc")
 def test_a_worker_that_is_killed_costs_its_run_and_no_other(
-    runs: Runs, place: RunEnvironment, tmp_path: Path
+    runs: Runs, environment: RunEnvironment, tmp_path: Path
 ) -> None:
     grid = runs(seeds="1,2", words=0)
-    engine = Cruel(LocalEngine(place, jobs=2))
+    engine = Cruel(LocalEngine(environment, jobs=2))
     result = run_grid(grid, tmp_path, engine)
     assert len(engine.killed) == 1
     (error,) = result.failed.values()
     assert error.startswith("The worker process died by the signal SIGKILL")
     assert len(result.done) == 1
     (done,) = (run for run in grid if run.id in result.done)
-    there, here = read_record(record_path(tmp_path, done.id)), Runner(place).record(done)
-    assert there is not None
+    there = json.loads(record_path(tmp_path, done.id).read_text())
+    here = Runner(environment).record(done)
     for name in ("id", "status", "accuracy", "data", "settings", "backbone"):
         assert there[name] == here[name]  # the numbers of this process
 
 
 @pytest.mark.faults
 def test_the_last_words_of_a_worker_are_kept(
-    runs: Runs, place: RunEnvironment, tmp_path: Path, stand_in: Callable[[str], None]
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, stand_in: Callable[[str], None]
 ) -> None:
     stand_in(
-        '{"record": {"status": "done", "accuracy": {}, "chosen": [], "error": None, '
-        '"seconds": {"fit": 1}, "id": "seed%d" % run["seed"]}}'
+        '{"record": {"status": "done", "accuracy": {"base": 1, "novel": 1}, "chosen": [], '
+        '"error": None, "seconds": {"fit": 1}, "id": "seed%d" % run["config"]["seed"]}}'
     )
     grid = runs(words=0, seeds="1,2,3,4")
-    result = run_grid(grid, tmp_path, LocalEngine(place, jobs=2))
+    result = run_grid(grid, tmp_path, LocalEngine(environment, jobs=2))
     assert sorted(result.done) == sorted(one.id for one in grid if one.seed != 2)
     (error,) = result.failed.values()
     assert error == "The worker process died with exit code 3: a last word"
 
 
 def test_what_is_no_runs_own_fault_ends_the_grid(
-    runs: Runs, place: RunEnvironment, tmp_path: Path, stand_in: Callable[[str], None]
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, stand_in: Callable[[str], None]
 ) -> None:
     stand_in('{"refused": "No backbone is called x."}')
     with pytest.raises(IplError, match="No backbone is called x"):
-        run_grid(runs(words=0, seeds="1,3,4"), tmp_path, LocalEngine(place, jobs=2))
+        run_grid(runs(words=0, seeds="1,3,4"), tmp_path, LocalEngine(environment, jobs=2))
     assert not list(tmp_path.glob("records/*"))
 
 
 def test_workers_that_cannot_start_end_the_grid(
-    runs: Runs, place: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "COMMAND", "import no_such_package")
     with pytest.raises(IplError, match="No worker can be started here.*no_such_package"):
-        run_grid(runs(words=0, seeds="1,2,3"), tmp_path, LocalEngine(place, jobs=2))
+        run_grid(runs(words=0, seeds="1,2,3"), tmp_path, LocalEngine(environment, jobs=2))
     assert not list(tmp_path.glob("records/*"))
 
 
@@ -128,10 +129,10 @@ def test_gpus_to_spread_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert visible_gpus("cpu") == visible_gpus("cuda:1") == []
 
 
-def test_engines_are_checked(place: RunEnvironment) -> None:
-    with pytest.raises(ConfigError, match="engine is 'cloud'; allowed are local, ray"):
-        make_engine("cloud", place)
+def test_engines_are_checked(environment: RunEnvironment) -> None:
+    with pytest.raises(ConfigError, match="engine is 'cloud'; it must be one of local, ray"):
+        make_engine("cloud", environment)
     with pytest.raises(ConfigError, match="jobs is 0"):
-        make_engine("local", place, jobs=0)
+        make_engine("local", environment, jobs=0)
     with pytest.raises(ConfigError, match="address is 'auto'"):
-        make_engine("local", place, address="auto")
+        make_engine("local", environment, address="auto")

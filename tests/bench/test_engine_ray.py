@@ -16,7 +16,7 @@ from torch import Tensor
 import ipl.bench.engines.ray_engine as ray_engine
 from ipl.backbone.backbone import Backbone
 from ipl.bench.engines import make_engine
-from ipl.bench.engines.engine import Finished, Queue, Tell
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.ray_engine import RayEngine
 from ipl.bench.engines.ray_search import spread_over_ray
 from ipl.bench.grid import run_grid
@@ -62,8 +62,8 @@ class Cruel:
         self.engine, self.cluster, self.node, self.log = engine, cluster, node, log
         self.lost = ""
 
-    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
-        for finished in self.engine.work(queue, tell):
+    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+        for finished in self.engine.work(queue, report):
             yield finished
             if not self.lost:
                 self.lost = self._running_there()
@@ -106,26 +106,30 @@ def test_what_cannot_be_spread() -> None:
 
 
 def test_an_address_where_nothing_answers(
-    runs: Runs, place: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ipl[scale]'")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(ConfigError, match=r"address is '127.0.0.1:1'; nothing answers there"):
-        run_grid(runs(), tmp_path, RayEngine(place, address="127.0.0.1:1"))
+        run_grid(runs(), tmp_path, RayEngine(environment, address="127.0.0.1:1"))
     assert not (tmp_path / "records").exists()
 
 
 def test_without_ray_the_extra_is_named(
-    place: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'ipl\[scale\]'"):
-        make_engine("ray", place)
+        make_engine("ray", environment)
 
 
 @pytest.mark.faults
 def test_a_node_dies_and_every_record_is_complete_and_none_twice(
-    cluster: Any, runs: Runs, place: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Any,
+    runs: Runs,
+    environment: RunEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = tmp_path / "log"
     log.touch()
@@ -148,18 +152,18 @@ def test_a_node_dies_and_every_record_is_complete_and_none_twice(
 
     monkeypatch.setattr(ray_engine, "_record", logged)
     grid = runs(seeds="1,2,3", epochs=30)
-    engine = RayEngine(place, address=cluster.address)
+    engine = RayEngine(environment, address=cluster.address)
     cruel = Cruel(engine, cluster, cluster.add_node(num_cpus=1), log)
     result = run_grid(grid, tmp_path / "out", cruel)
 
     assert not result.failed
     assert sorted(result.done) == sorted(run.id for run in grid)  # each told of once
-    records = read_records(tmp_path / "out")
-    assert [record["id"] for record in records.of("done")] == sorted(run.id for run in grid)
-    assert all(set(record["accuracy"]) == {"base", "novel"} for record in records.found)
+    records, _ = read_records([tmp_path / "out"])
+    assert [record.id for record in records if record.done] == sorted(run.id for run in grid)
+    assert all(set(record.accuracy) == {"base", "novel"} for record in records)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     starts = [line["run"] for line in lines if line["what"] == "start"]
     assert starts.count(cruel.lost) == 2  # it was lost, and done again on the other node
-    here = Runner(place).record(grid[1])
+    here = Runner(environment).record(grid[1])
     there = json.loads(record_path(tmp_path / "out", grid[1].id).read_text())
     assert (there["accuracy"], there["chosen"]) == (here["accuracy"], here["chosen"])

@@ -13,13 +13,13 @@ from rich.console import Console
 
 import ipl.bench.grid
 from ipl.bench.claims import Claims
-from ipl.bench.engines.engine import Finished, Queue, Tell
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.grid import GridResult, duration, run_grid
 from ipl.bench.records import blank, failure, read_record, read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
-from ipl.support.errors import DataError, IplError
+from ipl.support.errors import IplError
 from ipl.support.progress import Reporter
 
 Runs = Callable[..., tuple[Run, ...]]
@@ -32,14 +32,14 @@ class StandIn:
         self.bad, self.most, self.asked = bad, most, list[str]()
         self.closed = False
 
-    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
         try:
             while (run := queue.take()) is not None:
                 if len(self.asked) == self.most:
                     raise KeyboardInterrupt
                 self.asked.append(run.id)
-                tell(run, "half way")
-                yield Finished(run, failure(run, "No.") if run.id in self.bad else _done(run))
+                report(run, "half way")
+                yield FinishedRun(run, failure(run, "No.") if run.id in self.bad else _done(run))
         finally:
             self.closed = True
 
@@ -65,7 +65,7 @@ def test_what_has_a_record_is_not_done_again(grid: tuple[Run, ...], tmp_path: Pa
     assert engine.asked == [run.id for run in grid[2:]]
     assert second.before == first.done
     assert second.summary == "6 of 6 runs are done, 2 of them before."
-    assert len(read_records(tmp_path).of("done")) == 6
+    assert [record.done for record in read_records([tmp_path])[0]] == [True] * 6
     third = StandIn()
     assert run_grid(grid, tmp_path, third).done == third.asked == []
 
@@ -89,7 +89,7 @@ def test_a_failure_is_recorded_and_left_alone_until_asked(
     assert len(first.done) == 5
     record = read_record(record_path(tmp_path, bad))
     assert record is not None
-    assert (record["status"], record["error"]) == ("failed", "No.")
+    assert (record.status, record.error) == ("failed", "No.")
     engine = StandIn()
     second = run_grid(grid, tmp_path, engine)
     assert (second.failed, engine.asked) == ({bad: "No."}, [])
@@ -103,25 +103,20 @@ def test_a_damaged_record_is_done_again(grid: tuple[Run, ...], tmp_path: Path) -
     halves[0].write_text('{"format": 1, "id"')
     halves[1].write_text('{"format": 1}')
     (tmp_path / "records" / ".tmp.json").write_text("{")
-    records = read_records(tmp_path)
-    assert (len(records.found), len(records.notes)) == (4, 2)
+    records, notes = read_records([tmp_path])
+    assert (len(records), len(notes)) == (4, 2)
     quiet = Reporter(quiet=True, console=Console(file=StringIO()))
     result = run_grid(grid, tmp_path, StandIn(), reporter=quiet)
     assert sorted(result.done) == sorted(run.id for run in grid[:2])
     assert len(quiet.warnings) == 2
-    assert not read_records(tmp_path).notes
-
-
-def test_a_folder_without_records(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no records"):
-        read_records(tmp_path)
+    assert not read_records([tmp_path])[1]
 
 
 def test_runs_of_one_data_set_stay_together(runs: Runs, tmp_path: Path) -> None:
     taken: list[tuple[str, int]] = []
 
     class Two:
-        def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+        def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
             last: list[Run | None] = [None, None]
             while len(queue):
                 for worker in (0, 1):
@@ -131,7 +126,7 @@ def test_runs_of_one_data_set_stay_together(runs: Runs, tmp_path: Path) -> None:
                 for run in last:
                     if run is not None and run.id not in seen:
                         seen.append(run.id)
-                        yield Finished(run, _done(run))
+                        yield FinishedRun(run, _done(run))
 
     seen: list[str] = []
     run_grid(runs(datasets="eurosat,dtd", seeds="1,2", words=0), tmp_path, Two())
@@ -147,7 +142,7 @@ def test_a_run_that_another_process_is_at_is_left_to_it(
     result = run_grid(grid, tmp_path, engine)
     assert result.elsewhere == [grid[0].id]
     assert grid[0].id not in engine.asked
-    assert "1 in the hands of another process" in result.summary
+    assert "1 done by another process" in result.summary
 
 
 def test_a_run_whose_process_died_is_done_at_the_end(
@@ -182,7 +177,7 @@ def test_a_full_disk_loses_nothing_that_was_done(
     with pytest.raises(IplError, match="No space left"):
         run_grid(grid, tmp_path, engine, result=result)
     assert engine.closed
-    assert len(result.done) == len(read_records(tmp_path).found) == 2
+    assert len(result.done) == len(read_records([tmp_path])[0]) == 2
     monkeypatch.undo()
     assert len(run_grid(grid, tmp_path, StandIn()).done) == 4
 
@@ -200,9 +195,9 @@ def test_a_line_for_each_run_and_the_time_left(grid: tuple[Run, ...], tmp_path: 
     assert shown.getvalue().count("note: Two are gone.") == 1  # all runs say it
 
 
-def test_the_same_grid_for_real(runs: Runs, place: RunEnvironment, tmp_path: Path) -> None:
+def test_the_same_grid_for_real(runs: Runs, environment: RunEnvironment, tmp_path: Path) -> None:
     grid = runs(learners="zero-shot,coop")
-    result = run_grid(grid, tmp_path, LocalEngine(place))
+    result = run_grid(grid, tmp_path, LocalEngine(environment))
     assert len(result.done) == 3
     for run in grid:
         record = json.loads(record_path(tmp_path, run.id).read_text())

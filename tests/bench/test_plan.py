@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from ipl.training.settings import FitSettings
 
-from ipl.bench.plan import ZERO_SHOT, Plan
+from ipl.bench.plan import ZERO_SHOT, Plan, plan_options, setting_names
 from ipl.bench.run import Run, expand, titles_of
+from ipl.config import settings
 from ipl.support.errors import IplError
 
 SMALL = {"protocol": "base-to-novel", "datasets": "dtd"}
@@ -33,36 +34,54 @@ def test_lists_are_lists_texts_or_single_values() -> None:
 
 
 def test_values_come_back() -> None:
-    made = plan(epochs=7, lr=1, views="fresh", **{"lambda": 0.5})
-    assert (made.lr, made.lambda_, made.views) == (1.0, 0.5, "fresh")
-    assert Plan.from_values(made.as_values()) == made
+    original = plan(epochs=7, lr=1, views="fresh", **{"lambda": 0.5})
+    config = original.config
+    assert (config.lr, config.lambda_, config.views) == (1.0, 0.5, "fresh")
+    assert Plan.from_values(original.as_values()) == original
+    assert Plan("base-to-novel", ("dtd",)) == plan()
+
+
+def test_a_plan_takes_the_settings_of_a_fit_and_no_other() -> None:
+    own = {"protocol", "datasets", "source"}
+    several = {name.removesuffix("s") for name in ("learners", "seeds")} | {"words"}
+    decided = {s.name for s in settings() if not s.option.bench}
+    titles = {s.title for s in settings() if s.name not in decided | several}
+    assert set(setting_names()) == own | {"learners", "words", "seeds"} | titles
+    assert {option.flag for option in plan_options()} == {
+        *("--learners", "--words", "--seeds"),
+        *(s.flag for s in settings() if s.option.bench == "setting"),
+    }
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"protocol": "novel"}, "protocol is 'novel'; allowed are base-to-novel"),
-        ({"learner": "coop"}, "'learner' is no setting of a plan. Did you mean 'learners'"),
+        ({"protocol": "novel"}, "protocol is 'novel'; it must be one of base-to-novel"),
+        ({"learner": "coop"}, "'learner' is not a setting of a plan. Did you mean 'learners'"),
         ({"learners": "kooop"}, "No learner is called 'kooop'"),
         ({"learners": []}, "learners is empty"),
-        ({"learners": [3]}, "learners holds 3"),
+        ({"learners": [3]}, "learner is 3; it must be text"),
         ({"learners": {"a": 1}}, "learners is {'a': 1}; it must be a list"),
-        ({"words": "0,few"}, "words holds 'few'; allowed are 0, a number, or auto"),
-        ({"words": -1}, "words holds -1"),
-        ({"words": [True]}, "words holds True"),
-        ({"seeds": "one"}, "seeds holds 'one'"),
+        ({"words": "0,few"}, "words is 'few'; it must be a whole number, 0 or more, or auto"),
+        ({"words": -1}, "words is -1"),
+        ({"words": [True]}, "words is True"),
+        ({"seeds": "one"}, "seed is 'one'; it must be a whole number"),
         ({"seeds": -1}, "seed is -1"),
+        ({"seeds": 2**32}, "seed is 4294967296"),
+        ({"datasets": [3]}, "datasets contains 3; its entries must be names"),
+        ({"protocol": ["domain"]}, "protocol is ['domain']; it must be text"),
+        ({"device": "cpu"}, "'device' is not a setting of a plan"),
         ({"shots": 0}, "shots is 0"),
         ({"shots": "many"}, "shots is 'many'; it must be a whole number"),
         ({"epochs": 1.5}, "epochs is 1.5; it must be a whole number"),
         ({"lr": "fast"}, "lr is 'fast'; it must be a number"),
         ({"no_names": "yes"}, "no_names is 'yes'; it must be true or false"),
-        ({"views": "new"}, "views is 'new'; allowed are 0"),
+        ({"views": "new"}, "views is 'new'; it must be a whole number"),
         ({"views": -1}, "views is -1"),
         ({"precision": "fp8"}, "precision is 'fp8'"),
         ({"placeholder": "none"}, "placeholder is 'none'"),
         ({"source": "dtd"}, "source is 'dtd'; in base-to-novel"),
-        ({"protocol": "domain", "source": "dtd"}, "datasets holds 'dtd', which is the source"),
+        ({"protocol": "domain", "source": "dtd"}, "datasets contains 'dtd', which is the source"),
     ],
 )
 def test_a_bad_value_is_named(values: dict[str, Any], message: str) -> None:
@@ -142,16 +161,16 @@ def test_published_numbers(values: dict[str, Any], settings: dict[str, Any]) -> 
 
 def test_transfer_trains_with_the_numbers_of_transfer() -> None:
     for protocol in ("cross-dataset", "domain"):
-        for learner, settings in {
+        for learner, numbers in {
             "coop": {"epochs": 50},
             "maple": {"epochs": 2, "lr": 0.0026, "depth": 3},
             "promptsrc": {"average_mean": 6, "average_std": 10},
         }.items():
             run = only(protocol=protocol, words=0, learners=learner)
             assert (run.dataset, run.targets) == ("imagenet", ("dtd",))
-            assert {name: run.settings[name] for name in settings} == settings
-            recipe = FitSettings.of(run.classifier().get_params()).recipe
-            assert all(getattr(recipe, name) == value for name, value in settings.items())
+            assert {name: run.settings[name] for name in numbers} == numbers
+            recipe = run.config.recipe
+            assert all(getattr(recipe, name) == value for name, value in numbers.items())
 
 
 def test_the_order_of_targets_is_no_other_run() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ipl.bench.profile import Watch, resident_peak, summary
+from ipl.bench.profile import UsageMonitor, resident_peak, summary
 
 
 def test_the_summary_is_that_of_numpy() -> None:
@@ -47,32 +47,32 @@ def test_nvml_is_asked_for_the_device_by_its_own_name(
     )
     monkeypatch.setitem(sys.modules, "pynvml", library)
     monkeypatch.setattr("ipl.bench.profile.INTERVAL", 0.001)
-    with Watch(gpu, profile=True) as watch:
-        while next(percents) != 100 or len(watch._sampler.seen) < 9:  # type: ignore[union-attr]
+    with UsageMonitor(gpu, profile=True) as usage:
+        while next(percents) != 100 or len(usage._sampler.samples) < 9:  # type: ignore[union-attr]
             time.sleep(0.001)
     assert asked == ["GPU-ab-cd"]
-    assert watch.peak_memory == 12345
-    assert watch.profile is not None
-    assert (watch.profile["source"], watch.profile["peak_memory"]) == ("nvml", 777)
-    assert 20 <= watch.profile["utilisation"]["mean"] <= 100
-    assert not watch.notes
+    assert usage.peak_memory == 12345
+    assert usage.profile is not None
+    assert (usage.profile["source"], usage.profile["peak_memory"]) == ("nvml", 777)
+    assert 20 <= usage.profile["utilisation"]["mean"] <= 100
+    assert not usage.notes
 
 
 def test_without_nvml_the_process_is_watched_and_that_is_said(
     gpu: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    with Watch(gpu, profile=True) as watch:
+    with UsageMonitor(gpu, profile=True) as usage:
         time.sleep(0.25)
-    assert watch.profile is not None
-    assert watch.profile["source"] == "process"
-    assert "ipl[profile]" in watch.notes[0]
+    assert usage.profile is not None
+    assert usage.profile["source"] == "process"
+    assert "ipl[profile]" in usage.notes[0]
 
 
 def test_peak_memory_is_that_of_the_block() -> None:
-    with Watch(torch.device("cpu")) as watch:
+    with UsageMonitor(torch.device("cpu")) as usage:
         block = np.ones(64 << 20, dtype=np.uint8)
-    before = watch.peak_memory
+    before = usage.peak_memory
     assert before >= block.nbytes
     assert resident_peak() >= before
-    assert watch.profile is None
+    assert usage.profile is None

@@ -1,4 +1,4 @@
-"""`ipl bench`: a grid from the command line, gone on with, listed, refused, stopped."""
+"""`ipl bench`: a grid from the command line, resumed, listed, refused, stopped."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     result = bench()
     assert result.code == 130
     assert "stopped: 1 of 2 runs are done." in result.err
-    assert "the same command goes on from there" in result.err
+    assert "the same command resumes from there" in result.err
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--datasets", "eurosatt"], "There is no dataset 'eurosatt'"),
         (["--data", "nowhere"], "data is 'nowhere'; there is no such folder."),
         (["--learners", "koop"], "No learner is called 'koop'"),
-        (["--words", "few"], "words holds 'few'"),
+        (["--words", "few"], "words is 'few'"),
         (["--words", "3"], "more than epochs (T = 2)"),
         (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
         (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
-        (["--engine", "cloud"], "engine is 'cloud'; allowed are local, ray."),
-        (["--address", "auto"], "address is 'auto'; it is for engine ray"),
+        (["--engine", "cloud"], "engine is 'cloud'; it must be one of local, ray."),
+        (["--address", "auto"], "address is 'auto'; it is for the engine ray"),
         (["--views", "some"], "views is 'some'"),
     ],
 )
@@ -122,7 +122,7 @@ def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], mess
 
 
 def test_a_protocol_that_is_none(bench: Bench) -> None:
-    assert "protocol is 'novel'; allowed are base-to-novel" in bench(protocol="novel").error
+    assert "protocol is 'novel'; it must be one of base-to-novel" in bench(protocol="novel").error
 
 
 def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:

@@ -117,7 +117,7 @@ def test_ctrl_c_says_what_was_kept(ipl: Call, home: Path, monkeypatch: pytest.Mo
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.bench.base_to_novel.base_to_novel", interrupt)
+    monkeypatch.setattr("ipl.bench.runner.Runner.fit", interrupt)
     result = ipl("demo", "--quiet", "--device", "cpu")
     assert result.code == 130
     assert result.out == ""

@@ -83,7 +83,7 @@ def test_bench_runs_a_recipe(ipl: Call, root: Path, home: Path) -> None:
 def test_bench_with_a_recipe_of_ones_own(ipl: Call, root: Path, home: Path) -> None:
     (home / "mine.yaml").write_text("protocol: base-to-novel\ndatasets: eurosat\nspeed: 3\n")
     refused = ipl("bench", "--recipe", home / "mine.yaml", "--data", root).error
-    assert "mine.yaml: 'speed' is no setting; allowed are title, per_dataset, vary" in refused
+    assert "mine.yaml: 'speed' is not a setting; it must be one of title, per_dataset, vary" in refused
 
 
 def test_ablate_k(ablate: Call, home: Path) -> None:
@@ -117,6 +117,6 @@ def test_refused(ablate: Call) -> None:
     assert "There is no ablation 'penalti'. Did you mean 'penalty'?" in ablate("penalti").error
     assert "words is what k varies" in ablate("k", "--words", 3).error
     assert "--set is 'lr'; it must be NAME=VALUE" in ablate("k", "--set", "lr").error
-    assert "'speed' is no setting" in ablate("k", "--set", "speed=3").error
+    assert "'speed' is not a setting of a plan" in ablate("k", "--set", "speed=3").error
     assert "interval is 'x'" in ablate("interval", "--value", "x").error
     assert "has no levels of words" in ablate("k", "--recipe", "domain/coop").error

@@ -68,7 +68,7 @@ def test_a_damaged_record_is_warned_of(ipl: Call, bench: Path) -> None:
     (bench / "records" / "broken.json").write_text("{")
     shown = ipl("table", bench, "--json", "--quiet")
     assert "warning: " in shown.err
-    assert "broken.json is no JSON" in shown.err
+    assert "broken.json is not valid JSON" in shown.err
     assert len(shown.json["warnings"]) == 1
     assert shown.json["tables"]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from ipl.bench.tables.cells import Cell
 from ipl.bench.tables.result_table import ResultTable, build_tables
-from ipl.bench.tables.results import read_results
+from ipl.bench.records import read_records
 from tests.helpers.records import write_records
 
 
 def result_tables(folder: Path, *records: dict[str, Any]) -> list[ResultTable]:
     """Returns the tables of these records, which are written to a folder."""
-    return build_tables(read_results([write_records(folder, *records)])[0])
+    return build_tables(read_records([write_records(folder, *records)])[0])
 
 
 def result_table(folder: Path, *records: dict[str, Any]) -> ResultTable:

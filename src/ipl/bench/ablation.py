@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.plan import BASE_TO_NOVEL
+from ipl.bench.protocols.base_to_novel import BaseToNovel
+from ipl.bench.protocols.registry import all_measures
 from ipl.bench.recipe import POOL, Level, Planned
+from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
-from ipl.bench.tables.cells import AVERAGE, MEASURE_NAMES, Cell, number_text
+from ipl.bench.tables.cells import AVERAGE, Cell, number_text
 from ipl.bench.tables.methods import setting_text
 from ipl.bench.tables.result_table import build_tables, protocol_title
-from ipl.bench.tables.results import NOT_RUN, RunRecord
 from ipl.display.plots import ErrorBarLine, Panel, plot_panels
 from ipl.display.table import Table
 from ipl.support.errors import DataError
@@ -191,7 +192,7 @@ def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def ablation_table(ablation: Ablation) -> Table:
     """Returns a section for each dataset and the average, a row for each method and level."""
-    measures = [MEASURE_NAMES[measure] for measure in ablation.measures]
+    measures = [all_measures()[measure] for measure in ablation.measures]
     columns = ["dataset", "method", COLUMNS[ablation.name], *measures, "seeds"]
     protocol = protocol_title(ablation.protocol, ablation.source)
     table = Table(
@@ -212,7 +213,7 @@ def ablation_table(ablation: Ablation) -> Table:
     table.notes += ablation.notes
     if ablation.same_words and ablation.name in CHANGES_WORDS:
         table.notes.append("Every level chose the same words: it makes no difference here.")
-    if ablation.name == "penalty" and ablation.protocol == BASE_TO_NOVEL:
+    if ablation.name == "penalty" and ablation.protocol == BaseToNovel.name:
         penalty, without = paper.PENALTY[True], paper.PENALTY[False]
         table.notes.append(
             "The paper's averages (CLIP ViT-B/16, CoOp + IPL, eleven datasets): "

@@ -21,7 +21,7 @@ FILE = ".claims"
 class Claims:
     """Locks on single bytes of one file, a byte for each run.
 
-    The system lets go of them when their process ends, however it ends: none is ever stale.
+    The system releases them when their process ends, however it ends: none is ever stale.
     """
 
     def __init__(self, out: Path) -> None:
@@ -33,7 +33,7 @@ class Claims:
             raise IplError(f"Cannot write {path}: {error.strerror or error}.") from error
 
     def take(self, run_id: str) -> bool:
-        """Returns whether the run is ours now; False if another process is at it."""
+        """Returns whether the run is ours now; False if another process is doing it."""
         if fcntl is None:
             return True
         try:
@@ -66,5 +66,5 @@ class Claims:
 
 
 def _byte(run_id: str) -> int:
-    """Returns the place of a run's byte: no file is ever that long, and none has to be."""
+    """Returns the offset of a run's byte; the file need not be that long."""
     return int(hashlib.sha256(run_id.encode()).hexdigest()[:15], 16)

@@ -1,19 +1,19 @@
-"""A grid of runs, done once each: those that have a record are left alone, the others get one."""
+"""A grid of runs: each is done once, and those that have a record are left alone."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ipl.bench.claims import Claims
-from ipl.bench.engines.engine import Engine, Finished
-from ipl.bench.records import DONE, FAILED, read_record, record_path, write_record
+from ipl.bench.engines.engine import Engine, FinishedRun, ReportProgress
+from ipl.bench.protocols.registry import find_protocol
+from ipl.bench.records import DONE, read_record, record_path, write_record
 from ipl.bench.run import Run, titles_of
-from ipl.metrics import harmonic_mean
 from ipl.support.errors import DataError
 from ipl.support.files import check_writable
 from ipl.support.progress import SILENT, Advance, Reporter
@@ -28,7 +28,7 @@ class GridResult:
     before: list[str] = field(default_factory=list)  # done earlier
     done: list[str] = field(default_factory=list)  # done now
     failed: dict[str, str] = field(default_factory=dict)  # now or earlier, and why
-    elsewhere: list[str] = field(default_factory=list)  # another process is at them
+    elsewhere: list[str] = field(default_factory=list)  # another process is doing them
 
     @property
     def summary(self) -> str:
@@ -39,7 +39,7 @@ class GridResult:
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         if self.elsewhere:
-            parts.append(f"{len(self.elsewhere)} in the hands of another process")
+            parts.append(f"{len(self.elsewhere)} done by another process")
         return ", ".join(parts) + "."
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,42 +62,60 @@ def run_grid(
     reporter: Reporter = SILENT,
     result: GridResult | None = None,
 ) -> GridResult:
-    """Returns what became of the runs; each that is finished has its record in OUT/records.
+    """Does the runs that have no record yet, and writes the record of each to OUT/records.
 
-    A `result` that is given is filled in, for whoever wants to know after an interruption.
+    Parameters
+    ----------
+    runs : sequence of Run
+        The runs.
+    out : Path
+        The folder of the records.
+    engine : Engine
+        What computes the runs.
+    retry_failed : bool
+        Whether runs that failed earlier are done again.
+    reporter : Reporter
+        Hears how far the grid has come.
+    result : GridResult, optional
+        Is filled in, for a caller that needs it after an interruption.
+
+    Returns
+    -------
+    GridResult
+        What became of the runs.
     """
     result = result or GridResult(out, tuple(runs))
     check_writable(record_path(out, "record"))
     with Claims(out) as claims:
-        queue = _Waiting(runs, out, claims, retry_failed, reporter, result)
+        queue = _RunQueue(runs, out, claims, retry_failed, reporter, result)
         if not len(queue):
             return result
-        started, total, told = time.monotonic(), len(queue), set[str]()
+        started, total, notes = time.monotonic(), len(queue), set[str]()
         with reporter.task("Runs", total) as advance:
             titles = titles_of(result.runs)
-            work = engine.work(queue, _teller(advance, titles))
+            work = engine.work(queue, _progress(advance, titles))
             try:
                 for finished in work:
                     write_record(out, finished.record)
                     queue.finish(finished)
                     advance(1)
-                    gone = time.monotonic() - started
-                    made = total - queue.unfinished
-                    left = gone / made * queue.unfinished
-                    reporter.say(_line(titles[finished.run.id], finished, made, total, left))
+                    elapsed = time.monotonic() - started
+                    done = total - queue.unfinished
+                    left = elapsed / done * queue.unfinished
+                    reporter.say(_line(titles[finished.run.id], finished, done, total, left))
                     for note in finished.record.get("notes", ()):
-                        if note not in told:  # many runs of a dataset say the same
-                            told.add(note)
+                        if note not in notes:  # many runs of a dataset have the same
+                            notes.add(note)
                             reporter.say(f"  note: {note}")
             finally:
                 if hasattr(work, "close"):
                     work.close()
-        queue.look_again()
+        queue.check_others()
     return result
 
 
-class _Waiting:
-    """The runs without a record, handed out once each, to whoever asks first."""
+class _RunQueue:
+    """The runs without a record, each handed out once."""
 
     def __init__(
         self,
@@ -114,7 +132,9 @@ class _Waiting:
         self._busy: dict[str, Run] = {}
         self._elsewhere: dict[str, Run] = {}
         self._damaged: set[str] = set()
-        self._waiting = [run for run in {run.id: run for run in runs}.values() if self._open(run)]
+        self._waiting = [
+            run for run in {run.id: run for run in runs}.values() if self._is_open(run)
+        ]
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -125,7 +145,7 @@ class _Waiting:
         return len(self._waiting) + len(self._busy)
 
     def take(self, near: Run | None = None) -> Run | None:
-        """Returns a run of the same dataset, else of one nobody is at, else any; None: no more."""
+        """Returns a run of the same dataset, else of an idle one, else any; None if none."""
         with self._lock:
             while self._waiting:
                 run = self._next(near)
@@ -143,25 +163,25 @@ class _Waiting:
 
     def _taken(self, run: Run) -> bool:
         """Returns whether a run that we have claimed has still to be done."""
-        if self._open(run):  # another process may have done it meanwhile
+        if self._is_open(run):  # another process may have done it meanwhile
             self._busy[run.id] = run
             return True
         self.claims.release(run.id)
         return False
 
     def _next(self, near: Run | None) -> Run:
-        """Returns the run that repeats least of what another worker has at hand or is finding."""
-        sets = {run.dataset for run in self._busy.values()}
+        """Returns the run that repeats least of what another worker has in memory or searches."""
+        datasets = {run.dataset for run in self._busy.values()}
         searches = {(run.dataset, run.seed) for run in self._busy.values() if run.words}
 
         def cost(run: Run) -> tuple[int, bool]:
-            at_hand = near is not None and run.dataset == near.dataset
+            in_memory = near is not None and run.dataset == near.dataset
             searched = bool(run.words) and (run.dataset, run.seed) in searches
-            return 0 if at_hand else 1 + (run.dataset in sets), searched
+            return 0 if in_memory else 1 + (run.dataset in datasets), searched
 
         return min(self._waiting, key=cost)
 
-    def finish(self, finished: Finished) -> None:
+    def finish(self, finished: FinishedRun) -> None:
         """Takes note of a run whose record is written."""
         name, error = finished.run.id, finished.record["error"]
         with self._lock:
@@ -173,49 +193,47 @@ class _Waiting:
                 self.result.failed[name] = error
             self.claims.release(name)
 
-    def look_again(self) -> None:
+    def check_others(self) -> None:
         """Takes note of what other processes have done meanwhile."""
         self.retry_failed = False
-        self.result.elsewhere = [run.id for run in self._elsewhere.values() if self._open(run)]
+        self.result.elsewhere = [run.id for run in self._elsewhere.values() if self._is_open(run)]
 
-    def _open(self, run: Run) -> bool:
+    def _is_open(self, run: Run) -> bool:
         """Returns whether a run has still to be done, and takes note if not."""
         try:
             record = read_record(record_path(self.out, run.id))
         except DataError as error:
-            if run.id not in self._damaged:  # it is looked at twice
+            if run.id not in self._damaged:  # it is read twice
                 self.reporter.warn(f"{error} It is done again.")
             self._damaged.add(run.id)
             return True
         if record is None:
             return True
-        if record["status"] == FAILED:
-            self.result.failed[run.id] = record["error"]
+        if record.error is not None:
+            self.result.failed[run.id] = record.error
             return self.retry_failed
         self.result.failed.pop(run.id, None)
         self.result.before.append(run.id)
         return False
 
 
-def _teller(advance: Advance, titles: dict[str, str]) -> Callable[[Run, str], None]:
-    def tell(run: Run, text: str) -> None:
+def _progress(advance: Advance, titles: dict[str, str]) -> ReportProgress:
+    def report(run: Run, text: str) -> None:
         advance(0, note=f"{titles[run.id]}: {text}" if text else titles[run.id])
 
-    return tell
+    return report
 
 
-def _line(title: str, finished: Finished, made: int, total: int, left: float) -> str:
+def _line(title: str, finished: FinishedRun, done: int, total: int, left: float) -> str:
     """Returns one line on a finished run, with the time that the others may take."""
-    record, head = finished.record, f"[{made}/{total}] {title}: "
+    record, head = finished.record, f"[{done}/{total}] {title}: "
     if record["status"] != DONE:
         return f"{head}failed: {record['error']}"
-    accuracy = record["accuracy"]
-    parts = [f"{name} {100 * value:.1f}" for name, value in accuracy.items()]
-    if set(accuracy) == {"base", "novel"}:
-        parts.append(f"HM {100 * harmonic_mean(accuracy['base'], accuracy['novel']):.1f}")
+    scores = find_protocol(finished.run.protocol).scores(record["accuracy"])
+    parts = [f"{name} {100 * value:.1f}" for name, value in scores.items()]
     chosen = f" ({', '.join(record['chosen'])})" if record["chosen"] else ""
     seconds = sum(record["seconds"].values())
-    ahead = f"; about {duration(left)} left" if made < total else ""
+    ahead = f"; about {duration(left)} left" if done < total else ""
     return f"{head}{', '.join(parts)}{chosen}, {duration(seconds)}{ahead}"
 
 

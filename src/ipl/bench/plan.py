@@ -1,33 +1,51 @@
-"""A plan: which learners, words and seeds on which datasets, in plain values that are checked."""
+"""A plan: which learners, words and seeds on which datasets, and one configuration for all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
-from ipl.backbone.backbone import check_precision
-from ipl.config import AUTO
-from ipl.datasets.fewshot import check_draw
-from ipl.learners.registry import learner_class
-from ipl.prompts.bound_prompts import PLACEHOLDERS
+from ipl.bench.protocols.protocol import Protocol
+from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
+from ipl.config import AUTO, FitConfig, Setting, checked_value, field_name, settings
 from ipl.support.errors import ConfigError, closest
-from ipl.words.template import DEFAULT_TEMPLATE
 
-BASE_TO_NOVEL, CROSS_DATASET, DOMAIN = PLANNED = ("base-to-novel", "cross-dataset", "domain")
 ZERO_SHOT = "zero-shot"  # as a learner: a hand-made prompt and no training
-SOURCE = "imagenet"
 
-LISTS = ("datasets", "learners", "words", "seeds")
-RECIPE = ("epochs", "interval", "batch", "lr", "m", "depth")  # None: the learner's
+
+def _without_words() -> FitConfig:
+    return FitConfig(words=0)
 
 
 @dataclass(frozen=True)
 class Plan:
     """Everything that decides what a grid of runs computes, but not where or how fast.
 
-    For base-to-novel `datasets` are learnt from and tested on, one by one; otherwise the prompts
-    are learnt from `source` and tested on it and on every one of `datasets`.
+    Parameters
+    ----------
+    protocol : str
+        The name of a protocol.
+    datasets : tuple of str
+        If the protocol has a source, the targets to test on; otherwise the datasets to train on
+        and test, one by one.
+    learners : tuple of str
+        The learners; `zero-shot` is a hand-made prompt.
+    words : tuple of int or str
+        The numbers of words; 0 is the plain learner.
+    seeds : tuple of int
+        The seeds.
+    source : str or None
+        The dataset to train on; None for the protocol's own.
+    config : FitConfig
+        All other settings. Its learner, words and seed, its class template and its protocol are
+        those of each run.
+
+    Raises
+    ------
+    ConfigError
+        If a value is not allowed.
     """
 
     protocol: str
@@ -36,130 +54,143 @@ class Plan:
     words: tuple[int | str, ...] = (0, AUTO)
     seeds: tuple[int, ...] = (1, 2, 3)
     source: str | None = None
-    shots: int = 16
-    backbone: str = "pocket"
-    precision: str = "fp32"
-    views: int | str = 8
-    epochs: int | None = None
-    interval: int | None = None
-    batch: int | None = None
-    lr: float | None = None
-    m: int | None = None
-    depth: int | None = None
-    lambda_: float = 0.1
-    preset: str = "paper"
-    word_embedding: str = "text"
-    template: str = DEFAULT_TEMPLATE
-    search: str = "exact"
-    shortlist: int = 1000
-    placeholder: str = "token"
-    words_file: str | None = None
-    no_names: bool = False
+    config: FitConfig = field(default_factory=_without_words)
 
     def __post_init__(self) -> None:
-        if self.protocol not in PLANNED:
-            raise ConfigError(f"protocol is {self.protocol!r}; allowed are {', '.join(PLANNED)}.")
-        for name in LISTS:
+        from ipl.learners.registry import learner_class
+
+        protocol = self.rules
+        for name in ("datasets", *list_settings()):
             if not getattr(self, name):
                 raise ConfigError(f"{name} is empty; give at least one.")
-        if self.protocol == BASE_TO_NOVEL:
-            if self.source is not None:
-                raise ConfigError(
-                    f"source is {self.source!r}; in {BASE_TO_NOVEL} each of the datasets is its "
-                    "own source, so leave it out."
-                )
-        elif self.source is None:
-            object.__setattr__(self, "source", SOURCE)
+        if self.source is None:
+            object.__setattr__(self, "source", protocol.default_source)
+        elif not protocol.has_source:
+            raise ConfigError(
+                f"source is {self.source!r}; in {protocol.name} each dataset is its own source, so "
+                "leave it out."
+            )
         if self.source in self.datasets:
             raise ConfigError(
-                f"datasets holds {self.source!r}, which is the source; name the targets alone "
-                "(the source's own test images are always scored)."
+                f"datasets contains {self.source!r}, which is the source; name only the targets "
+                "(the test images of the source are always scored)."
             )
         for learner in self.learners:
             if learner != ZERO_SHOT:
                 learner_class(learner)
-        for words in self.words:
-            if words != AUTO and (isinstance(words, str) or words < 0):
-                raise ConfigError(f"words holds {words!r}; allowed are 0, a number, or {AUTO}.")
+        for name, setting in list_settings().items():
+            for value in getattr(self, name):
+                checked_value(setting, value)
         for seed in self.seeds:
-            check_draw(self.shots, seed)
-        check_precision(self.precision)
-        fresh = self.views == "fresh"
-        if not fresh and (isinstance(self.views, str) or self.views < 0):
-            raise ConfigError(
-                f"views is {self.views!r}; allowed are 0, a number of crops, or fresh."
-            )
-        if self.placeholder not in PLACEHOLDERS:
-            raise ConfigError(
-                f"placeholder is {self.placeholder!r}; allowed are {', '.join(PLACEHOLDERS)}."
-            )
+            replace(self.config, seed=seed)  # raises what is wrong with a seed
+
+    @property
+    def rules(self) -> Protocol:
+        """Returns the protocol."""
+        return find_protocol(self.protocol)
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Plan:
         """Returns the plan that plain values mean, as a command line or a YAML file gives them.
 
-        Lists may be a single value, or a text with commas; what is left out keeps its default.
+        Parameters
+        ----------
+        values : mapping
+            `protocol`, `datasets`, `source`, the settings that have several values by their plural
+            (`learners`, `words`, `seeds`), and those of FitConfig. A list may be a single value or
+            text with commas. What is left out keeps its default.
+
+        Raises
+        ------
+        ConfigError
+            If a name is unknown, or a value is not allowed.
         """
-        known = {field.name: str(field.type) for field in fields(cls)}
-        given: dict[str, Any] = {}
+        lists = list_settings()
+        plan: dict[str, Any] = {}
+        config: dict[str, Any] = {}
         for key, value in values.items():
-            name = "lambda_" if key == "lambda" else key
-            if name not in known:
-                raise ConfigError(f"{key!r} is no setting of a plan.{closest(str(key), known)}")
-            given[name] = _listed(name, value) if name in LISTS else _typed(name, value, known)
-        for name in ("protocol", "datasets"):
-            if name not in given:
-                allowed = f": {', '.join(PLANNED)}" if name == "protocol" else ""
-                raise ConfigError(f"{name} is missing{allowed}.")
-        return cls(**given)
+            name = field_name(str(key))
+            if name in ("protocol", "source"):
+                if not (isinstance(value, str) or (name == "source" and value is None)):
+                    raise ConfigError(f"{name} is {value!r}; it must be text.")
+                plan[name] = value
+            elif name == "datasets" or name in lists:
+                plan[name] = _entries(name, value, lists.get(name))
+            elif name in _shared_names():
+                config[name] = value
+            else:
+                hint = closest(str(key), setting_names())
+                raise ConfigError(f"{key!r} is not a setting of a plan.{hint}")
+        if "protocol" not in plan:
+            raise ConfigError(f"protocol is missing: one of {', '.join(PROTOCOLS)}.")
+        find_protocol(plan["protocol"])
+        if "datasets" not in plan:
+            raise ConfigError("datasets is missing.")
+        # A learner that takes all settings: some are for certain learners alone.
+        learners = plan.get("learners", cls.learners)
+        fitted = [learner for learner in learners if learner != ZERO_SHOT]
+        shared = {"words": 0, **({"learner": fitted[0]} if fitted else {})}
+        return cls(**plan, config=FitConfig.from_dict({**config, **shared}))
 
     def as_values(self) -> dict[str, Any]:
         """Returns the plan as plain values that `from_values` takes."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-        }
+        values: dict[str, Any] = {"protocol": self.protocol, "source": self.source}
+        for name in ("datasets", *list_settings()):
+            values[name] = list(getattr(self, name))
+        return values | {s.title: getattr(self.config, s.name) for s in shared_settings()}
 
 
-def _listed(name: str, value: Any) -> tuple[Any, ...]:
-    """Returns the entries of a list, each once, with numbers as numbers."""
+# -- what a plan takes, derived from FitConfig ----------------------------------------------------
+
+
+@cache
+def list_settings() -> Mapping[str, Setting]:
+    """Returns the settings that a plan has several values of, by their plural."""
+    several = [setting for setting in settings() if setting.option.bench == "list"]
+    return {f"{setting.name.removesuffix('s')}s": setting for setting in several}
+
+
+@cache
+def shared_settings() -> tuple[Setting, ...]:
+    """Returns the settings that a plan has one value of, for all its runs."""
+    return tuple(setting for setting in settings() if setting.option.bench == "setting")
+
+
+@cache
+def _shared_names() -> frozenset[str]:
+    return frozenset(setting.name for setting in shared_settings())
+
+
+@cache
+def setting_names() -> tuple[str, ...]:
+    """Returns everything that a plan takes, as recipe files and messages name it."""
+    shared = (setting.title for setting in shared_settings())
+    return ("protocol", "datasets", *list_settings(), "source", *shared)
+
+
+def plan_options() -> Iterator[Setting]:
+    """Yields the settings of a plan in the form that command-line options are made from."""
+    defaults: dict[str, Any] = {entry.name: entry.default for entry in fields(Plan)}
+    for name, setting in list_settings().items():
+        text = setting.option.help.rstrip(".") + "; several with commas"
+        if name == "learners":
+            text += f"; {ZERO_SHOT} trains nothing"
+        option = replace(setting.option, help=f"{text}.", flag=f"--{name}")
+        yield Setting(name, (str,), False, ",".join(str(value) for value in defaults[name]), option)
+    yield from shared_settings()
+
+
+def _entries(name: str, value: Any, setting: Setting | None) -> tuple[Any, ...]:
+    """Returns the entries of a list, each once; with a setting, as values of it."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     elif isinstance(value, int):
         value = [value]
     if not isinstance(value, list | tuple):
-        raise ConfigError(f"{name} is {value!r}; it must be a list, or a text with commas.")
-    entries = []
+        raise ConfigError(f"{name} is {value!r}; it must be a list, or text with commas.")
+    if setting is not None:
+        value = [checked_value(setting, entry) for entry in value]
     for entry in value:
-        number = _whole(entry) if name in ("words", "seeds") else None
-        if isinstance(entry, bool) or not (number is not None or isinstance(entry, str)):
-            what = "numbers" if name == "seeds" else "names"
-            raise ConfigError(f"{name} holds {entry!r}; its entries must be {what}.")
-        if name == "seeds" and number is None:
-            raise ConfigError(f"seeds holds {entry!r}; its entries must be whole numbers.")
-        entries.append(entry if number is None else number)
-    return tuple(dict.fromkeys(entries))
-
-
-def _typed(name: str, value: Any, known: Mapping[str, str]) -> Any:
-    """Returns a value of the kind that a field wants; a text that is a number may be one."""
-    kinds = known[name].split(" | ")
-    if value is None and "None" in kinds:
-        return None
-    if "bool" in kinds and isinstance(value, bool):
-        return value
-    if "int" in kinds and _whole(value) is not None:
-        return _whole(value)
-    if "float" in kinds and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if "str" in kinds and isinstance(value, str):
-        return value
-    allowed = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
-    wanted = " or ".join(allowed[kind] for kind in kinds if kind in allowed)
-    raise ConfigError(f"{name} is {value!r}; it must be {wanted}.")
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+        if setting is None and not isinstance(entry, str):
+            raise ConfigError(f"{name} contains {entry!r}; its entries must be names.")
+    return tuple(dict.fromkeys(value))

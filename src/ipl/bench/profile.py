@@ -1,4 +1,4 @@
-"""What a fit costs: peak memory always, and how busy the processor was where that is asked."""
+"""What a fit costs: peak memory always, and the utilisation of the device on request."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import Any
 
 import torch
 
-INTERVAL = 0.1  # seconds between two looks
-BUSY = 50.0  # percent; the share of time above it is told
+INTERVAL = 0.1  # seconds between two samples
+BUSY = 50.0  # percent; the share of samples above it is reported
 
-Look = Callable[[], tuple[float, int]]  # returns utilisation in percent and bytes in use
+Measure = Callable[[], tuple[float, int]]  # returns utilisation in percent and bytes in use
 
 
-class Watch:
-    """Measures what happens in its block; `profile` samples how busy the device is."""
+class UsageMonitor:
+    """Measures what its block costs; with `profile` it samples the utilisation of the device."""
 
     def __init__(self, device: torch.device, profile: bool = False) -> None:
         self.device = device
         self.peak_memory = 0  # bytes: of the GPU where there is one, else resident
         self.profile: dict[str, Any] | None = None
         self.notes: list[str] = []
-        self._sampler = _Sampler(*_looks(device)) if profile else None
+        self._sampler = _Sampler(*_measure(device)) if profile else None
         if self._sampler and device.type == "cuda" and self._sampler.source != "nvml":
             self.notes.append(
-                "How busy the GPU is cannot be seen without NVML; the profile is that of the "
-                "process: pip install 'ipl[profile]'."
+                "The utilisation of the GPU cannot be measured without NVML; the profile is that "
+                "of the process: pip install 'ipl[profile]'."
             )
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> UsageMonitor:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         else:
@@ -59,12 +59,12 @@ class Watch:
 
 
 class _Sampler(threading.Thread):
-    """Looks at the device every tenth of a second, in the background."""
+    """Samples the device every tenth of a second, in the background."""
 
-    def __init__(self, source: str, look: Look) -> None:
+    def __init__(self, source: str, measure: Measure) -> None:
         super().__init__(daemon=True)
-        self.source, self.look = source, look
-        self.seen: list[tuple[float, int]] = []
+        self.source, self.measure = source, measure
+        self.samples: list[tuple[float, int]] = []
         self._done = threading.Event()
 
     def start(self) -> None:
@@ -73,11 +73,11 @@ class _Sampler(threading.Thread):
 
     def run(self) -> None:
         while not self._done.wait(INTERVAL):
-            with suppress(Exception):  # a look that fails must not take the run with it
-                self.seen.append(self.look())
+            with suppress(Exception):  # a sample that fails must not take the run with it
+                self.samples.append(self.measure())
 
     def stop(self) -> dict[str, Any]:
-        """Returns the summary of all looks."""
+        """Returns the summary of all samples."""
         self._done.set()
         self.join()
         seconds = time.perf_counter() - self._began
@@ -85,10 +85,10 @@ class _Sampler(threading.Thread):
         return {
             "source": self.source,
             "interval": INTERVAL,
-            "samples": len(self.seen),
+            "samples": len(self.samples),
             "seconds": seconds,
-            "utilisation": summary([busy for busy, _ in self.seen]),
-            "peak_memory": max((used for _, used in self.seen), default=None),
+            "utilisation": summary([busy for busy, _ in self.samples]),
+            "peak_memory": max((used for _, used in self.samples), default=None),
             "cpu_seconds": cpu,
             "cpu_cores": cpu / seconds if seconds else None,  # busy on average
             "resident_peak": resident_peak(),
@@ -96,22 +96,22 @@ class _Sampler(threading.Thread):
 
 
 def summary(percents: list[float]) -> dict[str, float] | None:
-    """Returns the mean, the 95th percentile and the share of looks above 50 %."""
+    """Returns the mean, the 95th percentile and the share of samples above 50 %."""
     if not percents:
         return None
     ranked = sorted(percents)
-    place = 0.95 * (len(ranked) - 1)
-    low = int(place)
+    position = 0.95 * (len(ranked) - 1)
+    low = int(position)
     high = min(low + 1, len(ranked) - 1)
     return {
         "mean": sum(ranked) / len(ranked),
-        "p95": ranked[low] + (place - low) * (ranked[high] - ranked[low]),
+        "p95": ranked[low] + (position - low) * (ranked[high] - ranked[low]),
         "above_50": sum(percent > BUSY for percent in ranked) / len(ranked),
     }
 
 
 def resident_peak() -> int:
-    """Returns the most bytes this process had in memory; on Linux, since the last Watch began."""
+    """Returns the most bytes in memory; on Linux, since the last UsageMonitor began."""
     with suppress(OSError, ValueError, StopIteration), open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith("VmHWM:"))
         return 1024 * int(line.split()[1])
@@ -121,15 +121,15 @@ def resident_peak() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def _looks(device: torch.device) -> tuple[str, Look]:
-    """Returns where the numbers come from, and what gets them."""
+def _measure(device: torch.device) -> tuple[str, Measure]:
+    """Returns where the numbers come from, and the function that takes a sample."""
     if device.type == "cuda":
         with suppress(Exception):  # no package, no library or no permission: the process, then
             return "nvml", _nvml(device)
     return "process", _process()
 
 
-def _nvml(device: torch.device) -> Look:
+def _nvml(device: torch.device) -> Measure:
     import pynvml
 
     pynvml.nvmlInit()
@@ -137,26 +137,26 @@ def _nvml(device: torch.device) -> Look:
     uuid = str(torch.cuda.get_device_properties(device).uuid)
     handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid.removeprefix('GPU-')}")
 
-    def look() -> tuple[float, int]:
+    def measure() -> tuple[float, int]:
         busy = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
         return float(busy), int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
 
-    return look
+    return measure
 
 
-def _process() -> Look:
-    """Returns a look at this process: its share of the cores, and what it has in memory."""
+def _process() -> Measure:
+    """Returns a function that samples this process: its share of the cores, and its memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     before = (time.perf_counter(), time.process_time())
 
-    def look() -> tuple[float, int]:
+    def measure() -> tuple[float, int]:
         nonlocal before
         now = (time.perf_counter(), time.process_time())
         busy = 100 * (now[1] - before[1]) / ((now[0] - before[0]) * (cores or 1))
         before = now
         return busy, _resident()
 
-    return look
+    return measure
 
 
 def _resident() -> int:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.discovery import find_datasets
-from ipl.bench.plan import Plan
+from ipl.bench.data import find_datasets
+from ipl.bench.plan import Plan, setting_names
 from ipl.bench.run import Run, expand
 from ipl.support.errors import ConfigError, IplError, closest
 from ipl.support.files import path_exists
 from ipl.words.pool import Pool
 
 SUFFIX = ".yaml"
-SETTINGS = tuple(setting.name.rstrip("_") for setting in fields(Plan))
-OWN = ("title", "per_dataset", "vary")
-# What a dataset may not have a value of its own for.
-WHOLE = ("protocol", "datasets", "source", "seeds", "learners")
+KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of its plan
+# What is the same for all datasets of a plan.
+FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
 POOL = "pool"  # what varies is the pool of words, by name
 BUNDLED, NO_NAMES, RANDOM = "bundled", "no-names", "random-"
 
@@ -40,8 +38,8 @@ class BenchRecipe:
         """Returns the recipe with other settings, which then hold for every dataset."""
         given = {key.rstrip("_"): value for key, value in settings.items()}
         per_dataset = {
-            name: {key: value for key, value in own.items() if key not in given}
-            for name, own in self.per_dataset.items()
+            name: {key: value for key, value in values.items() if key not in given}
+            for name, values in self.per_dataset.items()
         }
         vary = None if self.vary is None or self.vary[0] in given else self.vary
         return replace(
@@ -89,21 +87,36 @@ class Planned:
 
 
 def plan_runs(recipe: BenchRecipe, data: Path, out: Path) -> Planned:
-    """Returns what a recipe comes to with the data below a folder; `out` takes drawn pools."""
-    found = find_datasets(recipe.plan(), data)
-    names = (found.plan.source,) if found.plan.source else found.plan.datasets
+    """Returns the runs of a recipe with the data below a folder.
+
+    Parameters
+    ----------
+    recipe : BenchRecipe
+        What to run.
+    data : Path
+        The folder that contains the datasets.
+    out : Path
+        The folder of the records; pools that a level draws are written there.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a setting or the data cannot be used.
+    """
+    discovery = find_datasets(recipe.plan(), data)
+    plan = discovery.plan
+    names = (plan.source,) if plan.source else plan.datasets
     levels = []
     for level in levels_of(recipe.vary, out):
         runs: list[Run] = []
         for name in names:
-            settings = {**found.plan.as_values(), "datasets": list(found.plan.datasets)}
-            if found.plan.source is None:
+            settings = plan.as_values()
+            if plan.source is None:
                 settings["datasets"] = [name]
-            settings = {key.rstrip("_"): value for key, value in settings.items()}
             settings |= {**recipe.per_dataset.get(str(name), {}), **level.settings}
             runs += expand(Plan.from_values(settings))
         levels.append((level, tuple(runs)))
-    return Planned(tuple(levels), found.notes)
+    return Planned(tuple(levels), discovery.notes)
 
 
 def levels_of(vary: tuple[str, Sequence[Any]] | None, out: Path) -> tuple[Level, ...]:
@@ -141,8 +154,8 @@ def _pool_settings(value: str, out: Path) -> dict[str, Any]:
 
 def recipe_names() -> tuple[str, ...]:
     """Returns the names of the recipes in the package."""
-    found = [f"{path.parent.name}/{path.stem}" for path in _folder().glob(f"*/*{SUFFIX}")]
-    return tuple(sorted(found))
+    names = [f"{path.parent.name}/{path.stem}" for path in _folder().glob(f"*/*{SUFFIX}")]
+    return tuple(sorted(names))
 
 
 def recipe_text(name: str) -> str:
@@ -160,7 +173,7 @@ def recipe_text(name: str) -> str:
     except IsADirectoryError:
         raise ConfigError(f"The recipe {name} is a folder; it must be a YAML file.") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"The recipe {name} is no text in UTF-8.") from None
+        raise ConfigError(f"The recipe {name} is not UTF-8 text.") from None
     except OSError as error:
         raise ConfigError(f"The recipe {name} cannot be read: {error.strerror}.") from None
 
@@ -178,23 +191,25 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark else ""
+        line = f" in line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be read"
-        raise ConfigError(f"{name} is no YAML{where}: {problem}.") from None
-    except (ValueError, RecursionError) as error:  # a date that is none, a list in itself
-        raise ConfigError(f"{name} is no YAML: {error}.") from None
-    _check_keys(name, values, (*OWN, *SETTINGS))
+        raise ConfigError(f"{name} is not valid YAML{line}: {problem}.") from None
+    except (ValueError, RecursionError) as error:  # a date that does not exist
+        raise ConfigError(f"{name} is not valid YAML: {error}.") from None
+    _check_keys(name, values, (*KEYS, *setting_names()))
     title = values.get("title", "")
     if not isinstance(title, str):
         raise ConfigError(f"{name}: title is {title!r}; it must be text.")
     per_dataset = values.get("per_dataset") or {}
     if not isinstance(per_dataset, dict):
-        raise ConfigError(f"{name}: per_dataset is {per_dataset!r}; it must name datasets.")
-    own = [setting for setting in SETTINGS if setting not in WHOLE]
+        raise ConfigError(
+            f"{name}: per_dataset is {per_dataset!r}; it must have a dataset's name in each line."
+        )
+    allowed = [setting for setting in setting_names() if setting not in FOR_ALL_DATASETS]
     for dataset, settings in per_dataset.items():
-        _check_keys(f"{name}: per_dataset of {dataset}", settings, own)
-    settings = {key: _number(key, value) for key, value in values.items() if key not in OWN}
-    return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), own))
+        _check_keys(f"{name}: per_dataset of {dataset}", settings, allowed)
+    settings = {key: value for key, value in values.items() if key not in KEYS}
+    return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), allowed))
 
 
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
@@ -209,21 +224,13 @@ def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any
     return setting, tuple(values)
 
 
-def _number(key: str, value: Any) -> Any:
-    """Returns a number where YAML sees text: 1e-3 without a point is none to it."""
-    if key in ("lr", "lambda") and isinstance(value, str):
-        with suppress(ValueError):
-            return float(value)
-    return value
-
-
 def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:
     if not isinstance(values, dict):
-        raise ConfigError(f"{name} holds {values!r}; it must hold `setting: value` lines.")
+        raise ConfigError(f"{name} contains {values!r}; it must contain `setting: value` lines.")
     for key in values:
         if key not in allowed:
             listed = ", ".join(allowed)
-            raise ConfigError(f"{name}: {key!r} is no setting; allowed are {listed}.")
+            raise ConfigError(f"{name}: {key!r} is not a setting; it must be one of {listed}.")
 
 
 def _folder() -> Path:

@@ -1,11 +1,12 @@
-"""Records: one JSON file for each run, whole or not there, under OUT/records."""
+"""Records: one JSON file for each run under OUT/records, written whole and read with checks."""
 
 from __future__ import annotations
 
 import json
+import math
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -15,31 +16,266 @@ import torch
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
-from ipl.bench.run import Run
+from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.protocols.protocol import Protocol
+from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
+from ipl.bench.run import POOL, Run, added_settings, settings_about_words
+from ipl.config import settings
 from ipl.support.errors import DataError, IplError
 from ipl.support.files import is_folder, write_json
 
 FORMAT = 1
 FOLDER = "records"
 DONE, FAILED = STATUS = ("done", "failed")
-NEEDED = ("id", "status", "protocol", "dataset", "learner", "words", "seed", "accuracy")
+NOT_RUN = "not run"  # as an error: there is no record
+BUNDLED = "bundled"  # the pool of words in the package
+KINDS = {str: "text", int: "a whole number", dict: "an object"}
 
 
 @dataclass(frozen=True)
-class Records:
-    """The records of a folder in the order of their names, and what could not be read of it."""
+class RunRecord:
+    """One record, checked: what was run, and the accuracies or the error it came to.
 
-    found: tuple[dict[str, Any], ...]
-    notes: tuple[str, ...] = ()
+    Parameters
+    ----------
+    id : str
+        The id of the run.
+    protocol, dataset, learner, words, seed, shots
+        What was run; the words of zero-shot are 0.
+    settings : dict
+        The settings in force, `Run.settings`.
+    backbone : dict
+        Its name, precision and weights.
+    data : dict
+        Numbers of classes and images, and hashes of the lists.
+    accuracy : dict
+        Accuracies from 0 to 1 by test set; empty if the run failed.
+    error : str or None
+        Why the run failed; None if it is done.
+    chosen : tuple of str
+        The words in the prompt.
+    targets : tuple of str
+        The datasets that were to be tested beside the one that was trained on.
+    time : str
+        When the run ended.
+    """
 
-    def of(self, status: str) -> tuple[dict[str, Any], ...]:
-        """Returns the records that are done, or that failed."""
-        return tuple(record for record in self.found if record["status"] == status)
+    id: str
+    protocol: str
+    dataset: str
+    learner: str
+    words: int | str
+    seed: int
+    shots: int
+    settings: dict[str, Any] = field(repr=False)
+    backbone: dict[str, Any] = field(repr=False)
+    data: dict[str, Any] = field(repr=False)
+    accuracy: dict[str, float]
+    error: str | None
+    chosen: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    time: str = ""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
+        """Returns the record that plain values say.
+
+        Raises
+        ------
+        KeyError
+            If a value is missing.
+        TypeError, ValueError
+            If a value is not allowed.
+        """
+        if values["protocol"] not in PROTOCOLS:
+            known = ", ".join(PROTOCOLS)
+            raise ValueError(f"protocol is {values['protocol']!r}; it must be one of {known}")
+        if values["status"] not in STATUS:
+            raise ValueError(f"status is {values['status']!r}; it must be {' or '.join(STATUS)}")
+        for name in ("id", "dataset", "learner"):
+            _check(name, values[name], str)
+        for name in ("seed", "shots"):
+            _check(name, values[name], int)
+        _check("words", values["words"], int, str)
+        done = values["status"] == DONE
+        accuracy = _accuracy(values) if done else {}
+        objects = {name: values.get(name) or {} for name in ("settings", "backbone", "data")}
+        for name, value in objects.items():
+            _check(name, value, dict)
+        lists = {name: values.get(name) or [] for name in ("chosen", "targets")}
+        for name, texts in lists.items():
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"{name} is {texts!r}; it must be a list of texts")
+        return cls(
+            id=values["id"],
+            protocol=values["protocol"],
+            dataset=values["dataset"],
+            learner=values["learner"],
+            words=0 if values["learner"] == ZERO_SHOT else values["words"],
+            seed=values["seed"],
+            shots=values["shots"],
+            accuracy=accuracy,
+            error=None if done else str(values.get("error") or "no reason was recorded"),
+            chosen=tuple(lists["chosen"]),
+            targets=tuple(lists["targets"]),
+            time=str(values.get("time", "")),
+            **objects,
+        )
+
+    @property
+    def status(self) -> str:
+        """Returns done or failed."""
+        return DONE if self.done else FAILED
+
+    @property
+    def done(self) -> bool:
+        """Returns whether the run came to accuracies."""
+        return self.error is None
+
+    @property
+    def with_words(self) -> bool:
+        """Returns whether the prompt has words."""
+        return self.words != 0
+
+    @property
+    def rules(self) -> Protocol:
+        """Returns the protocol."""
+        return find_protocol(self.protocol)
+
+    def config(self) -> dict[str, Any]:
+        """Returns every setting that can change the result, except the dataset and the seed."""
+        values: dict[str, Any] = {}
+        if self.learner != ZERO_SHOT:
+            ignored = {setting.name for setting in settings() if not setting.changes_result}
+            if not self.with_words:
+                ignored |= settings_about_words()
+            values = {**added_settings(), **self.settings}
+            values = {name: value for name, value in values.items() if name not in ignored}
+            values |= {"words": self.words, "shots": self.shots}
+        if POOL in values:
+            values[POOL] = pool_name(values[POOL])
+        values["backbone"] = self.backbone.get("name")
+        values["weights"] = self.backbone.get("weights_sha256")
+        values["precision"] = self.backbone.get("precision")
+        return values
+
+
+# -- reading --------------------------------------------------------------------------------------
 
 
 def record_path(out: Path, run_id: str) -> Path:
-    """Returns where a run's record is, or will be."""
+    """Returns where the record of a run is, or will be."""
     return out / FOLDER / f"{run_id}.json"
+
+
+def read_record(path: Path) -> RunRecord | None:
+    """Returns the record in a file, None if there is no file.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or is damaged; the message says how.
+    """
+    try:
+        values = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is not valid JSON.") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{path} is not a run record: it contains no JSON object.")
+    if values.get("format") != FORMAT:
+        raise DataError(
+            f"{path} is not a run record of format {FORMAT}: its format is "
+            f"{values.get('format')!r}."
+        )
+    try:
+        return RunRecord.from_dict(values)
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{path} is a damaged run record: {what}.") from None
+
+
+def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[str]]:
+    """Returns the runs recorded in bench folders, and a sentence for each that is left out.
+
+    Of a run that was recorded twice the finished record counts, then the later one.
+
+    Parameters
+    ----------
+    folders : sequence of str or Path
+        What `ipl bench --out` wrote.
+
+    Raises
+    ------
+    DataError
+        If a folder does not exist, or none of them has a record.
+    """
+    records: dict[str, RunRecord] = {}
+    notes: list[str] = []
+    for folder in map(Path, folders):
+        if not is_folder(folder):
+            raise DataError(f"There is no folder {folder}.")
+        for path in sorted((folder / FOLDER).glob("[!.]*.json")):
+            try:
+                record = read_record(path)
+            except DataError as error:
+                notes.append(f"{error} It is left out.")
+                continue
+            if record is None:  # removed meanwhile
+                continue
+            other = records.get(record.id)
+            if other is None or (record.done, record.time) > (other.done, other.time):
+                records[record.id] = record
+            if other is not None and other != record:
+                notes.append(
+                    f"The run {record.id} was recorded more than once, with different results; the "
+                    "latest that finished counts."
+                )
+    if not records:
+        names = ", ".join(str(folder) for folder in folders)
+        left_out = f" ({len(notes)} damaged)" if notes else ""
+        raise DataError(
+            f"There is no run record in {names}{left_out}; `ipl bench ... --out DIR` writes them "
+            "to DIR/records."
+        )
+    return list(records.values()), notes
+
+
+def pool_name(pool: Any) -> str:
+    """Returns what a pool of words is called: bundled, or the name of its file."""
+    if not isinstance(pool, dict):
+        return str(pool)
+    name = BUNDLED
+    if pool.get("words_file"):
+        name = f"{Path(str(pool['words_file'])).name} {str(pool.get('sha256'))[:8]}"
+    return f"{name} without names" if pool.get("no_names") else name
+
+
+def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the accuracies of a finished run; raises ValueError if one is wrong or missing."""
+    accuracy = values["accuracy"]
+    _check("accuracy", accuracy, dict)
+    for name, number in accuracy.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise ValueError(f"accuracy of {name} is {number!r}; it must be a number")
+        if not (math.isfinite(number) and 0 <= number <= 1):
+            raise ValueError(f"accuracy of {name} is {number!r}; it must be from 0 to 1")
+    for name in PROTOCOLS[values["protocol"]].test_names(values["dataset"]):
+        if name not in accuracy:
+            raise ValueError(f"accuracy of {name} is missing")
+    return {name: float(number) for name, number in accuracy.items()}
+
+
+def _check(name: str, value: Any, *kinds: type) -> None:
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        allowed = " or ".join(KINDS[kind] for kind in kinds)
+        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+
+
+# -- writing --------------------------------------------------------------------------------------
 
 
 def write_record(out: Path, record: Mapping[str, Any]) -> None:
@@ -47,38 +283,8 @@ def write_record(out: Path, record: Mapping[str, Any]) -> None:
     write_json(record_path(out, record["id"]), record)
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
-    """Returns a record, None if there is none; raises DataError if it is damaged."""
-    try:
-        values = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"The record {path} cannot be read: {error}.") from None
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise DataError(f"{path} is no record of format {FORMAT}.")
-    lost = [name for name in NEEDED if name not in values]
-    if lost or values["status"] not in STATUS:
-        raise DataError(f"The record {path} is damaged: {(lost or ['status'])[0]} is missing.")
-    return values
-
-
-def read_records(out: Path) -> Records:
-    """Returns all records below a folder; a damaged one costs a note, not the others."""
-    if not is_folder(out / FOLDER):
-        raise DataError(f"{out} holds no records; `ipl bench ... --out {out}` writes them.")
-    found, notes = [], []
-    for path in sorted((out / FOLDER).glob("[!.]*.json")):
-        try:
-            if (record := read_record(path)) is not None:
-                found.append(record)
-        except DataError as error:
-            notes.append(str(error))
-    return Records(tuple(found), tuple(notes))
-
-
 def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
-    """Returns a record with all that is known before a run: it has failed, unless more is said."""
+    """Returns the record of a run that has failed, with all that is known before it is done."""
     record: dict[str, Any] = {
         "format": FORMAT,
         "id": run.id,
@@ -122,7 +328,7 @@ def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
 
 
 def failure(run: Run, error: str) -> dict[str, Any]:
-    """Returns the record of a run that came to nothing, where nothing else is known of it."""
+    """Returns the record of a run that failed, where nothing else is known of it."""
     return {**blank(run), "error": error}
 
 
@@ -132,7 +338,7 @@ def one_sentence(error: BaseException) -> str:
     if isinstance(error, IplError):
         return " ".join(line.strip() for line in lines)
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        what = "Out of memory"
+        kind = "Out of memory"
     else:
-        what = type(error).__name__
-    return f"{what}: {lines[0]}" if lines[0] else f"{what}."
+        kind = type(error).__name__
+    return f"{kind}: {lines[0]}" if lines[0] else f"{kind}."

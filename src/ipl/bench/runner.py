@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,25 +17,40 @@ from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import MEMORY
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.data import BenchData, items_sha256
-from ipl.bench.plan import BASE_TO_NOVEL, ZERO_SHOT
-from ipl.bench.profile import Watch
-from ipl.bench.records import blank, one_sentence
+from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.profile import UsageMonitor
+from ipl.bench.protocols.protocol import Task
+from ipl.bench.protocols.registry import find_protocol
+from ipl.bench.records import DONE, blank, one_sentence
 from ipl.bench.run import Run
-from ipl.bench.tasks import Task, base_to_novel_task, transfer_task
+from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
 from ipl.support.progress import SILENT, Reporter
-from ipl.words.pool import Pool
 
 
 @dataclass(frozen=True)
 class RunEnvironment:
-    """Where runs find their data and how they are computed; nothing here changes a result."""
+    """Where runs find their data and how they are computed; nothing here changes a result.
+
+    Parameters
+    ----------
+    root : str
+        The folder that contains the datasets.
+    device : str
+        auto, cpu, cuda, cuda:1, mps.
+    memory : float
+        GiB of working memory for the word search.
+    cache : bool
+        Whether features, words and unfinished trainings are kept in the cache.
+    profile : bool
+        Whether the utilisation of the device is sampled.
+    """
 
     root: str
     device: str = "auto"
-    memory: float = MEMORY  # GiB, of the word search
+    memory: float = MEMORY
     cache: bool = True
     profile: bool = False
 
@@ -44,100 +60,133 @@ class RunEnvironment:
 
 
 class Runner:
-    """What a process keeps between runs: the backbone, and the dataset it is at, with features."""
+    """Does runs in this process, and keeps the backbone, the dataset and its features between them.
 
-    def __init__(self, place: RunEnvironment, reporter: Reporter = SILENT) -> None:
-        self.place, self.reporter = place, reporter
+    Parameters
+    ----------
+    environment : RunEnvironment
+        Where the data is, and how to compute.
+    reporter : Reporter
+        Hears how far a run has come, and its warnings.
+    datasets : mapping, optional
+        Datasets that have been read, by name; others are read from the root of the environment.
+    """
+
+    def __init__(
+        self,
+        environment: RunEnvironment,
+        reporter: Reporter = SILENT,
+        datasets: Mapping[str, Dataset] | None = None,
+    ) -> None:
+        self.environment, self.reporter = environment, reporter
+        self._datasets = dict(datasets or {})
         self._backbone: tuple[tuple[str, str], Backbone] | None = None
         self._store: tuple[str, FeatureStore] | None = None
-        self._opened: dict[str, BenchData] = {}
+        self._data: dict[str, BenchData] = {}
 
     def backbone(self, run: Run) -> Backbone:
         """Returns the backbone of a run, loaded once for all that share it."""
-        wanted = (run.backbone, run.precision)
-        if self._backbone is None or self._backbone[0] != wanted:
-            self._backbone = None  # before the next one needs the room
+        key = (run.backbone, run.precision)
+        if self._backbone is None or self._backbone[0] != key:
+            self._backbone = None  # before the next one needs the memory
             self.forget()
             try:
-                backbone = load_backbone(run.backbone, self.place.device, run.precision)
+                backbone = load_backbone(run.backbone, self.environment.device, run.precision)
             except ConfigError as error:  # the device
                 raise BackboneError(str(error)) from error
-            self._backbone = wanted, backbone
+            self._backbone = key, backbone
         return self._backbone[1]
 
     def forget(self) -> None:
         """Lets go of datasets and features."""
-        self._store, self._opened = None, {}
+        self._store, self._data = None, {}
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
     def record(self, run: Run) -> dict[str, Any]:
-        """Returns the record of a run; one that fails has its error in it.
+        """Returns the record of a run; that of a run that failed contains its error.
 
-        A backbone or device that is not there is no run's own failure, and raises BackboneError.
+        Raises
+        ------
+        BackboneError
+            If the backbone or the device is missing, which is no fault of the run.
         """
-        record = blank(run)
+        return self.fit(run)[0]
+
+    def fit(self, run: Run) -> tuple[dict[str, Any], PromptClassifier | None]:
+        """Returns the record of a run and its fitted classifier.
+
+        The classifier is None if the run failed, or trains nothing.
+        """
+        record, classifier = blank(run), None
         try:
             record = blank(run, self.backbone(run))
-            record |= {**self._result(run), "status": "done"}
+            result, classifier = self._result(run)
+            record |= {**result, "status": DONE}
         except BackboneError:
             raise
-        except Exception as error:  # the grid goes on, whatever became of this run
+        except Exception as error:  # the grid continues, whatever became of this run
             record |= {"error": one_sentence(error), "traceback": traceback.format_exc()}
         if record["error"]:  # out here the error is gone, and the tensors its frames held
             self.forget()
-        return record
+        return record, classifier
 
-    def _result(self, run: Run) -> dict[str, Any]:
-        """Returns what a run found out, by the record's names."""
+    def _result(self, run: Run) -> tuple[dict[str, Any], PromptClassifier | None]:
+        """Returns the results of a run by the record's names, and the classifier."""
         store = self._features(run)
         task = self._task(run)
         started = time.perf_counter()
-        tests = {name: _Test(test, store) for name, test in task.tests.items()}
-        looked = time.perf_counter() - started
+        tests = {name: _TestSet(test, store) for name, test in task.tests.items()}
+        encoding = time.perf_counter() - started
+        classifier = None
         if run.learner == ZERO_SHOT:
             result = self._zero_shot(run, tests, store)
         else:
-            result = self._learnt(run, task, tests, store)
-        result["seconds"]["test"] += looked
-        opened = [self._opened[name] for name in (run.dataset, *run.targets)]
-        notes = [note for one in opened for note in one.notes]
+            result, classifier = self._fitted(run, task, tests, store)
+        result["seconds"]["test"] += encoding
+        datasets = [self._data[name] for name in (run.dataset, *run.targets)]
+        notes = [note for data in datasets for note in data.notes]
         notes += [note for test in tests.values() for note in test.notes]
-        data = {
+        result["data"] = {
             "classes": {name: len(test.dataset.class_names) for name, test in tests.items()},
             "test_images": {name: test.readable for name, test in tests.items()},
-            "missing_images": {one.dataset.name: len(one.missing) for one in opened},
+            "missing_images": {data.dataset.name: len(data.missing) for data in datasets},
             "unreadable_images": {name: test.unreadable for name, test in tests.items()},
-            "train_images": 0 if run.learner == ZERO_SHOT else len(task.learn.train),
-            "split_sha256": opened[0].sha256,
-            "shots_sha256": items_sha256(task.learn.train, self.place.root),
-            "target_sha256": {one.dataset.name: one.sha256 for one in opened[1:]},
+            "train_images": 0 if run.learner == ZERO_SHOT else len(task.training.train),
+            "split_sha256": datasets[0].sha256,
+            "shots_sha256": items_sha256(task.training.train, self.environment.root),
+            "target_sha256": {data.dataset.name: data.sha256 for data in datasets[1:]},
         }
-        return {**result, "data": data, "notes": list(dict.fromkeys([*result["notes"], *notes]))}
+        result["notes"] = list(dict.fromkeys([*result["notes"], *notes]))
+        return result, classifier
 
     def _features(self, run: Run) -> FeatureStore:
         """Returns the store that all runs of a dataset share."""
         if self._store is None or self._store[0] != run.dataset:
             self.forget()
-            cache = Cache(reporter=self.reporter) if self.place.cache else None
+            cache = Cache(reporter=self.reporter) if self.environment.cache else None
             self._store = run.dataset, FeatureStore(self.backbone(run), cache)
         return self._store[1]
 
     def _task(self, run: Run) -> Task:
+        root = self.environment.root
         for name in (run.dataset, *run.targets):
-            if name not in self._opened:
-                self._opened[name] = BenchData.read(name, self.place.root)
-        source = self._opened[run.dataset].dataset
-        if run.protocol == BASE_TO_NOVEL:
-            return base_to_novel_task(source, run.shots, run.seed)
-        targets = {name: self._opened[name].dataset for name in run.targets}
-        return transfer_task(run.protocol, source, targets, run.shots, run.seed)
+            if name not in self._data:
+                dataset = self._datasets.get(name)
+                self._data[name] = (
+                    BenchData.of(dataset, root) if dataset else BenchData.read(name, root)
+                )
+        targets = {name: self._data[name].dataset for name in run.targets}
+        dataset = self._data[run.dataset].dataset
+        return find_protocol(run.protocol).task(dataset, targets, run.shots, run.seed)
 
-    def _zero_shot(self, run: Run, tests: dict[str, _Test], store: FeatureStore) -> dict[str, Any]:
+    def _zero_shot(
+        self, run: Run, tests: Mapping[str, _TestSet], store: FeatureStore
+    ) -> dict[str, Any]:
         templates = run.settings["templates"]
         started = time.perf_counter()
-        with Watch(store.backbone.device, self.place.profile) as watch:
+        with UsageMonitor(store.backbone.device, self.environment.profile) as usage:
             accuracy = {
                 name: zero_shot_accuracy(
                     test.dataset, store, templates.get(name, templates[run.dataset])
@@ -148,37 +197,36 @@ class Runner:
             "prompt": templates[run.dataset],
             "accuracy": accuracy,
             "seconds": {"fit": 0.0, "test": time.perf_counter() - started},
-            "peak_memory": watch.peak_memory,
-            "profile": watch.profile,
-            "notes": watch.notes,
+            "peak_memory": usage.peak_memory,
+            "profile": usage.profile,
+            "notes": usage.notes,
         }
 
-    def _learnt(
-        self, run: Run, task: Task, tests: dict[str, _Test], store: FeatureStore
-    ) -> dict[str, Any]:
-        _check_shots(task.learn, store)
-        classifier = run.classifier(
-            backbone=store.backbone,
-            memory=self.place.memory,
-            cache=self.place.cache,
-            pool=_pool(run, store.backbone),
-            reporter=self.reporter,
-        )
+    def _fitted(
+        self, run: Run, task: Task, tests: Mapping[str, _TestSet], store: FeatureStore
+    ) -> tuple[dict[str, Any], PromptClassifier]:
+        _check_shots(task.training, store)
+        environment = self.environment
+        settings = run.config.as_dict() | {"backbone": store.backbone}
+        settings |= {"memory": environment.memory, "cache": environment.cache}
+        classifier = PromptClassifier(**settings, reporter=self.reporter)
         started = time.perf_counter()
-        with Watch(store.backbone.device, self.place.profile) as watch:
-            classifier.fit(task.learn, features=store)
-        fitted = time.perf_counter()
-        notes = [*classifier.notes_, *watch.notes]
-        used = classifier.learner_.backbone
-        if used is not store.backbone:  # what overflows is trained again in a wider precision
-            notes.append(f"It overflowed in {run.precision} and was learnt in {used.precision}.")
-            store = FeatureStore(used)
+        with UsageMonitor(store.backbone.device, environment.profile) as usage:
+            classifier.fit(task.training, features=store)
+        trained = time.perf_counter()
+        notes = [*classifier.notes_, *usage.notes]
+        backbone = classifier.learner_.backbone
+        if backbone is not store.backbone:  # a fit that overflows is repeated in a wider precision
+            notes.append(
+                f"Training overflowed in {run.precision}; it was repeated in {backbone.precision}."
+            )
+            store = FeatureStore(backbone)
         accuracy = {
             name: classifier.with_classes(test.dataset).score(test.dataset, features=store)
             for name, test in tests.items()
         }
         result, selection = classifier.result_, classifier.selection_
-        return {
+        record = {
             "chosen": classifier.words_,
             "prompt": classifier.prompt_,
             "accuracy": accuracy,
@@ -186,46 +234,36 @@ class Runner:
             "words_tried": result.results["words_tried"],
             "history": result.history.as_dict() if result.history else None,
             "selection": selection.as_dict() if selection else None,
-            "seconds": {"fit": fitted - started, "test": time.perf_counter() - fitted},
-            "peak_memory": watch.peak_memory,
-            "profile": watch.profile,
+            "seconds": {"fit": trained - started, "test": time.perf_counter() - trained},
+            "peak_memory": usage.peak_memory,
+            "profile": usage.profile,
             "notes": notes,
         }
+        return record, classifier
 
 
-class _Test:
+class _TestSet:
     """A test set without the images that cannot be read, and a sentence on those."""
 
     def __init__(self, dataset: Dataset, store: FeatureStore) -> None:
-        seen = store.encode([item.path for item in dataset.test])
-        self.dataset = replace(dataset, test=tuple(dataset.test[index] for index in seen.indices))
-        self.readable, self.unreadable = len(seen.indices), len(seen.unreadable)
+        images = store.encode([item.path for item in dataset.test])
+        self.dataset = replace(dataset, test=tuple(dataset.test[index] for index in images.indices))
+        self.readable, self.unreadable = len(images.indices), len(images.unreadable)
         self.notes: tuple[str, ...] = ()
-        if seen.unreadable:
+        if images.unreadable:
             self.notes = (
-                f"{dataset.name}: {len(seen.unreadable):,} of {len(dataset.test):,} test images "
-                f"cannot be read, first: {seen.unreadable[0]}; accuracies are over the rest.",
+                f"{dataset.name}: {len(images.unreadable):,} of {len(dataset.test):,} test images "
+                f"cannot be read, first: {images.unreadable[0]}; accuracies are over the rest.",
             )
-        if not seen.indices:
+        if not images.indices:
             raise DataError(f"{dataset.name}: none of its test images can be read.")
 
 
-def _check_shots(learn: Dataset, store: FeatureStore) -> None:
+def _check_shots(training: Dataset, store: FeatureStore) -> None:
     """Raises DataError unless every shot can be read: with others it is another experiment."""
-    unreadable = store.encode([item.path for item in learn.train]).unreadable
+    unreadable = store.encode([item.path for item in training.train]).unreadable
     if unreadable:
         raise DataError(
-            f"{learn.name}: {len(unreadable):,} of the {len(learn.train):,} training images that "
-            f"were drawn cannot be read, first: {unreadable[0]}."
+            f"{training.name}: {len(unreadable):,} of the {len(training.train):,} training images "
+            f"that were drawn cannot be read, first: {unreadable[0]}."
         )
-
-
-def _pool(run: Run, backbone: Backbone) -> Pool | None:
-    """Returns the candidates that a run asks for; None is the bundled pool."""
-    wanted = run.settings.get("pool")
-    if wanted is None:
-        return None
-    pool = None
-    if wanted["words_file"] is not None:
-        pool, _ = Pool.from_file(wanted["words_file"], backbone.tokenizer)
-    return (pool or Pool.bundled()).without_names() if wanted["no_names"] else pool

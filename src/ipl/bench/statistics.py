@@ -1,4 +1,4 @@
-"""Is a difference more than chance? All the signs that the pairs could have had."""
+"""Whether a difference is more than chance: a permutation test of paired differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAWS = 1_000_000
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Mean difference of pairs and the probability of one as large if signs were a coin's."""
+    """Mean difference of pairs, and the probability of one as large if signs were random."""
 
     difference: float
     pairs: int
@@ -36,7 +36,7 @@ def paired_test(differences: Sequence[float]) -> PairedTest:
     limit = abs(values.sum()) - 1e-9 * max(size.sum(), 1e-300)
     if len(values) > MOST_EXACT:
         generator = np.random.default_rng(0)
-        # n fair signs are the bits of a random row; the data as found is one flip more.
+        # n fair signs are the bits of a random row; the observed signs are one flip more.
         extreme = 1
         for _ in range(DRAWS // 10_000):
             signs = generator.integers(0, 2, (10_000, len(values))) * 2 - 1

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
+from ipl.bench.plan import plan_options
 from ipl.cli import options as common
-from ipl.cli.bench import Number, Text, carry_out, list_runs
+from ipl.cli.bench import PROTOCOL_HELP, SOURCE, Text, carry_out, list_runs, plan_values
+from ipl.cli.config_options import config_options
 from ipl.cli.options import out as console
 from ipl.cli.options import print_json, stopping
 from ipl.support.errors import ConfigError, did_you_mean
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ipl.bench.recipe import BenchRecipe
 
 
+@config_options(plan_options(), unset=True)
 def ablate(
     name: str = Argument(metavar="NAME", help="penalty, k, interval, template or pool."),
     data: Path = common.ROOT,
@@ -27,17 +30,11 @@ def ablate(
         [], "--value", help="A level, or several with commas; can be given again."
     ),
     recipe: Text = Option(None, help="A recipe's name or file (default: ablations/NAME)."),
-    protocol: Text = Option(None, help="base-to-novel, cross-dataset or domain."),
+    protocol: Text = Option(None, help=PROTOCOL_HELP),
     datasets: Text = common.DATASETS,
-    source: Text = Option(None, help="Learnt from, but in base-to-novel."),
-    learners: Text = Option(None, help="Names with commas."),
-    words: Text = Option(None, help="Numbers with commas, and auto."),
-    seeds: Text = Option(None, help="Numbers with commas."),
-    shots: Number = Option(None, help="Training images per class."),
-    backbone: Text = Option(None, help=common.BACKBONE_HELP),
-    views: Text = Option(None, help="Crops per training image: a number, or fresh."),
-    epochs: Number = Option(None, help="Epochs in all, T."),
-    interval: Number = Option(None, help="Epochs after each word, t."),
+    source: Text = SOURCE,
+    *,
+    settings: dict[str, Any],
     more: list[str] = Option([], "--set", help="Any other setting of a recipe: NAME=VALUE."),
     save_to: Path = Option(Path("ipl-ablation"), "--out", help="Where records and plots go."),
     jobs: int = common.JOBS,
@@ -53,26 +50,12 @@ def ablate(
     as_json: bool = common.JSON,
 ) -> None:
     """Vary one setting and keep all others; tables and a plot go to OUT/ablations."""
-    given = {
-        "protocol": protocol,
-        "datasets": datasets,
-        "source": source,
-        "learners": learners,
-        "words": words,
-        "seeds": seeds,
-        "shots": shots,
-        "backbone": backbone,
-        "views": views,
-        "epochs": epochs,
-        "interval": interval,
-        **_settings(more),
-    }
-    settings = {key: value for key, value in given.items() if value is not None}
+    given = plan_values(protocol, datasets, source, settings) | _settings(more)
     with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.ablation import ABLATIONS, summarize_ablation
         from ipl.bench.recipe import plan_runs, read_recipe
+        from ipl.bench.records import read_records
         from ipl.bench.runner import RunEnvironment
-        from ipl.bench.tables.results import read_results
         from ipl.support.progress import Reporter
 
         if name not in ABLATIONS:
@@ -82,8 +65,8 @@ def ablate(
             from ipl.display.plots import check_matplotlib
 
             check_matplotlib()  # before hours of training
-        asked = read_recipe(recipe or f"ablations/{name}")
-        planned = plan_runs(_varied(asked, name, settings, values), data, save_to)
+        wanted = read_recipe(recipe or f"ablations/{name}")
+        planned = plan_runs(_varied(wanted, name, given, values), data, save_to)
         for note in planned.notes:
             reporter.warn(note)
     if dry_run:
@@ -93,7 +76,7 @@ def ablate(
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )
-    records, warnings = read_results([save_to])
+    records, warnings = read_records([save_to])
     for warning in warnings:
         reporter.warn(warning)
     ablation = summarize_ablation(name, planned, records)
@@ -111,7 +94,7 @@ def _varied(
     from ipl.bench.ablation import ABLATIONS
 
     varied = ABLATIONS[name]
-    if varied in settings:
+    if varied in {key.rstrip("_") for key in settings}:
         raise ConfigError(f"{varied} is what {name} varies; give its levels with --value.")
     levels: tuple[Any, ...] = ()
     if values:

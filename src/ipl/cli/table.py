@@ -32,15 +32,15 @@ def table(
     as_json: bool = JSON,
 ) -> None:
     """Show the results of a bench; write Markdown, CSV, LaTeX and JSON to DIR/tables."""
+    from ipl.bench.records import read_records
     from ipl.bench.tables.result_table import build_tables, display_tables, gains_to_csv
-    from ipl.bench.tables.results import read_results
     from ipl.display.table import tables_to_terminal
     from ipl.support.files import write_text
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     style = _style("json" if as_json else style, save_to)
-    runs, warnings = read_results(folders)
+    runs, warnings = read_records(folders)
     for warning in warnings:
         reporter.warn(warning)
     results = build_tables(runs)

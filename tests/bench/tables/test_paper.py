@@ -6,6 +6,7 @@ from statistics import mean
 
 import pytest
 
+from ipl.bench.protocols.registry import find_protocol
 from ipl.bench.tables import paper
 from ipl.metrics import harmonic_mean
 from ipl.words.template import DEFAULT_TEMPLATE
@@ -78,3 +79,19 @@ def test_the_sizes_are_the_published_ones() -> None:
 
 def test_the_sentence_of_the_search_is_the_papers_first() -> None:
     assert paper.TEMPLATES[0] == DEFAULT_TEMPLATE
+
+
+def test_lookups() -> None:
+    assert find_protocol("base-to-novel").paper_average("maple", True) == {
+        "base": 83.51,
+        "novel": 74.85,
+        "hm": 78.94,
+    }
+    assert find_protocol("domain").paper_average("cocoop", False) == {"accuracy": 59.91}
+    assert find_protocol("domain").paper_average("kgcoop", False) is None
+    assert find_protocol("base-to-novel").paper_average("mine", True) is None
+    found = find_protocol("base-to-novel").paper_results("coop", True, "oxford_pets")
+    assert found is not None
+    assert found["hm"] == pytest.approx(2 * 95.48 * 96.50 / (95.48 + 96.50))
+    assert find_protocol("base-to-novel").paper_results("maple", True, "oxford_pets") is None
+    assert find_protocol("cross-dataset").paper_results("coop", True, "oxford_pets") is None

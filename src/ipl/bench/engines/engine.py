@@ -1,4 +1,4 @@
-"""What an engine is: it takes runs from a queue and yields their records, in whatever order."""
+"""What an engine is: it takes runs from a queue and yields their records, in any order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from ipl.bench.run import Run
 
-Tell = Callable[[Run, str], None]  # how far a run has come, in a line; from any thread
+ReportProgress = Callable[[Run, str], None]  # how far a run has come; from any thread
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """A run and its record, which may be one of failure."""
 
     run: Run
@@ -23,9 +23,9 @@ class Queue(Protocol):
     """The runs that are still to be done; any thread may take from it."""
 
     def take(self, near: Run | None = None) -> Run | None:
-        """Returns a run that nobody else is at, or None if none is left.
+        """Returns a run that nobody else does, or None if none is left.
 
-        One of the same dataset as `near` if there is one: its features are at hand.
+        It is one of the same dataset as `near`, if there is one: its features are in memory.
         """
         ...
 
@@ -37,6 +37,6 @@ class Queue(Protocol):
 class Engine(Protocol):
     """Something that computes runs."""
 
-    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
         """Yields each run that it took, until none is left; closing it stops everything."""
         ...

@@ -6,7 +6,7 @@ import queue as queues
 import threading
 from collections.abc import Iterator
 
-from ipl.bench.engines.engine import Finished, Queue, Tell
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.engines.worker_process import DiedError, WorkerProcess, visible_gpus
 from ipl.bench.records import failure
@@ -16,45 +16,47 @@ from ipl.support.errors import ConfigError
 
 
 class LocalEngine:
-    """One run after the other here with one job; with more, as many worker processes.
+    """Does one run after the other in this process; with several jobs, in worker processes.
 
-    A worker that dies takes its own run with it and no other: a new one takes its place.
+    A worker that dies takes its own run with it and no other: a new one is started.
     """
 
-    def __init__(self, place: RunEnvironment, jobs: int = 1) -> None:
+    def __init__(self, environment: RunEnvironment, jobs: int = 1) -> None:
         if jobs < 1:
             raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
-        self.place, self.jobs = place, jobs
+        self.environment, self.jobs = environment, jobs
 
-    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
         """Yields each run that it took, until none is left; closing it stops everything."""
         if self.jobs == 1:
-            return self._here(queue, tell)
-        return _Crew(self.place, self.jobs, queue, tell).work()
+            return self._in_this_process(queue, report)
+        return _Workers(self.environment, self.jobs, queue, report).work()
 
-    def _here(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+    def _in_this_process(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
         run: Run | None = None
-        bench = Runner(
-            self.place, ForwardingReporter(lambda text: tell(run, text) if run else None)
+        runner = Runner(
+            self.environment, ForwardingReporter(lambda text: report(run, text) if run else None)
         )
         while (run := queue.take(run)) is not None:
-            tell(run, "")
-            yield Finished(run, bench.record(run))
+            report(run, "")
+            yield FinishedRun(run, runner.record(run))
 
 
-class _Crew:
+class _Workers:
     """Worker processes, and a thread for each that hands it runs."""
 
-    def __init__(self, place: RunEnvironment, jobs: int, queue: Queue, tell: Tell) -> None:
-        self.place, self.jobs, self.queue, self.tell = place, jobs, queue, tell
-        self.gpus = visible_gpus(place.device)
-        self.results: queues.Queue[Finished | BaseException | None] = queues.Queue()
+    def __init__(
+        self, environment: RunEnvironment, jobs: int, queue: Queue, report: ReportProgress
+    ) -> None:
+        self.environment, self.jobs, self.queue, self.report = environment, jobs, queue, report
+        self.gpus = visible_gpus(environment.device)
+        self.results: queues.Queue[FinishedRun | BaseException | None] = queues.Queue()
         self.workers: dict[int, WorkerProcess] = {}
         self.stopping = False
         self._lock = threading.Lock()
 
-    def work(self) -> Iterator[Finished]:
-        """Yields what the workers finish; the first error that is no run's own ends it all."""
+    def work(self) -> Iterator[FinishedRun]:
+        """Yields what the workers finish; the first error that is not one run's own is raised."""
         threads = [
             threading.Thread(target=self._serve, args=(number,), daemon=True)
             for number in range(min(self.jobs, max(1, len(self.queue))))
@@ -62,13 +64,13 @@ class _Crew:
         try:
             for thread in threads:
                 thread.start()
-            left = len(threads)
-            while left:
+            running = len(threads)
+            while running:
                 result = self.results.get()
                 if isinstance(result, BaseException):
                     raise result
                 if result is None:
-                    left -= 1
+                    running -= 1
                 else:
                     yield result
         finally:
@@ -85,15 +87,15 @@ class _Crew:
                 if worker is None:
                     break
                 last = run
-                self.tell(run, "")
+                self.report(run, "")
                 try:
-                    record = worker.record(run, self.tell)
+                    record = worker.record(run, self.report)
                 except DiedError as error:
                     if self.stopping:
                         break
                     self._dismiss(number)
                     last, record = None, failure(run, str(error))
-                self.results.put(Finished(run, record))
+                self.results.put(FinishedRun(run, record))
             self.results.put(None)
         except BaseException as error:  # for the thread that waits
             self.results.put(error)
@@ -104,7 +106,7 @@ class _Crew:
                 return None
             if number not in self.workers:
                 gpu = self.gpus[number % len(self.gpus)] if self.gpus else None
-                self.workers[number] = WorkerProcess(self.place, self.jobs, gpu)
+                self.workers[number] = WorkerProcess(self.environment, self.jobs, gpu)
             return self.workers[number]
 
     def _dismiss(self, number: int) -> None:

@@ -6,77 +6,79 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from ipl.bench.engines.engine import Finished, Queue, Tell
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.records import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError, IplError
 
-RETRIES = 3  # nodes that may die under one run before it counts as failed
-AHEAD = 2  # tasks that wait on the cluster, so that no node does
+RETRIES = 3  # nodes that may die during one run before it counts as failed
+AHEAD = 2  # tasks that wait on the cluster, so that no node has to
 
-_bench: Runner | None = None  # of a Ray worker process, which serves many tasks
+_runner: Runner | None = None  # of a Ray worker process, which serves many tasks
 
 
 class RayEngine:
-    """Each run is a task; should its node die, Ray starts it again on another.
+    """Each run is a task; if its node dies, Ray starts it again on another.
 
-    Tasks only return records. Whoever asks writes them, so that none is written twice.
+    Tasks only return records. The caller writes them, so that none is written twice.
     """
 
-    def __init__(self, place: RunEnvironment, jobs: int = 1, address: str | None = None) -> None:
+    def __init__(
+        self, environment: RunEnvironment, jobs: int = 1, address: str | None = None
+    ) -> None:
         if jobs < 1:
             raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
-        self.place, self.jobs, self.address = place, jobs, address
+        self.environment, self.jobs, self.address = environment, jobs, address
         self.ray = import_ray()
 
-    def work(self, queue: Queue, tell: Tell) -> Iterator[Finished]:
+    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
         """Yields each run that it took, until none is left; closing it stops everything."""
         ray = self.ray
         connect(ray, self.address)
-        asked = share(ray, self.jobs, self.place.device)
-        task = ray.remote(_record).options(max_retries=RETRIES, **asked)
-        place = self.place.as_dict()
-        flying: dict[Any, Run] = {}
+        resources = share(ray, self.jobs, self.environment.device)
+        task = ray.remote(_record).options(max_retries=RETRIES, **resources)
+        environment = self.environment.as_dict()
+        pending: dict[Any, Run] = {}
         last: Run | None = None
         try:
             while True:
-                while len(flying) < self._slots(asked) + AHEAD:
+                while len(pending) < self._slots(resources) + AHEAD:
                     if (run := queue.take(last)) is None:
                         break
-                    flying[task.remote(run.as_dict(), place)] = last = run
-                    tell(run, "")
-                if not flying:
+                    pending[task.remote(run.as_dict(), environment)] = last = run
+                    report(run, "")
+                if not pending:
                     return
-                ready, _ = ray.wait(list(flying), num_returns=1, timeout=10)
+                ready, _ = ray.wait(list(pending), num_returns=1, timeout=10)
                 for reference in ready:
-                    run = flying.pop(reference)
-                    yield Finished(run, self._result(reference, run))
+                    run = pending.pop(reference)
+                    yield FinishedRun(run, self._result(reference, run))
         finally:
-            for reference in flying:
+            for reference in pending:
                 ray.cancel(reference, force=True)
 
     def _result(self, reference: Any, run: Run) -> dict[str, Any]:
         try:
             answer: dict[str, Any] = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:  # its worker or node died once too often
-            said = (str(error).strip().splitlines() or [""])[-1].strip()
-            lost = failure(run, f"The run was lost on the cluster: {type(error).__name__}: {said}")
-            return {**lost, "traceback": str(error)}
+            line = (str(error).strip().splitlines() or [""])[-1].strip()
+            record = failure(run, f"The cluster lost the run: {type(error).__name__}: {line}")
+            return {**record, "traceback": str(error)}
         if "refused" in answer:
             raise IplError(answer["refused"])
         return answer
 
-    def _slots(self, asked: dict[str, float]) -> int:
-        """Returns how many runs the cluster does at once, as it is now."""
-        there = self.ray.cluster_resources()
-        if "num_gpus" in asked:
-            return int(there.get("GPU", 0) / asked["num_gpus"])
-        return max(1, int(there.get("CPU", 1) // asked["num_cpus"]))
+    def _slots(self, resources: dict[str, float]) -> int:
+        """Returns how many runs the cluster can do at the same time now."""
+        available = self.ray.cluster_resources()
+        if "num_gpus" in resources:
+            return int(available.get("GPU", 0) / resources["num_gpus"])
+        return max(1, int(available.get("CPU", 1) // resources["num_cpus"]))
 
 
 def share(ray: Any, jobs: int, device: str) -> dict[str, float]:
-    """Returns what a task asks of a node, which does `jobs` at once on each GPU, or in all."""
+    """Returns the resources of a task, if a node does `jobs` at once on each GPU, or in all."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if device != "cpu" and any(node.get("GPU") for node in nodes):
         return {"num_gpus": 1 / jobs, "num_cpus": 1}
@@ -85,7 +87,7 @@ def share(ray: Any, jobs: int, device: str) -> dict[str, float]:
 
 
 def import_ray() -> Any:
-    """Returns the package ray; says how to install it if it is not there."""
+    """Returns the package ray; raises ConfigError with how to install it."""
     try:
         import ray
     except ImportError:
@@ -96,7 +98,7 @@ def import_ray() -> Any:
 
 
 def connect(ray: Any, address: str | None) -> None:
-    """Joins the cluster at an address, or starts one on this machine, unless joined already."""
+    """Joins the cluster at an address, or starts one on this machine, unless already joined."""
     if ray.is_initialized():
         return
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
@@ -119,12 +121,12 @@ def connect(ray: Any, address: str | None) -> None:
         raise ConfigError(f"address is {address!r}; no Ray cluster answers there: {line}") from None
 
 
-def _record(run: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
-    """Returns the record of a run, computed on whatever node this is."""
-    global _bench
-    if _bench is None or _bench.place != RunEnvironment(**place):
-        _bench = Runner(RunEnvironment(**place))
+def _record(run: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
+    """Returns the record of a run, computed on this node."""
+    global _runner
+    if _runner is None or _runner.environment != RunEnvironment(**environment):
+        _runner = Runner(RunEnvironment(**environment))
     try:
-        return _bench.record(Run.from_dict(run))
-    except IplError as error:  # a backbone or a device that is not there: no run can be done
+        return _runner.record(Run.from_dict(run))
+    except IplError as error:  # a missing backbone, device or learner: no run can be done
         return {"refused": str(error)}

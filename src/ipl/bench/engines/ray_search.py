@@ -1,4 +1,4 @@
-"""One large search for words on a Ray cluster: each worker looks at its part of the pool."""
+"""One large search for words on a Ray cluster: each worker searches its part of the pool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def spread_over_ray(workers: int, address: str | None = None, device: str = "auto") -> Start:
-    """Returns a way to start a search that `select_words` takes: the same words, found together.
+    """Returns a `start` for `select_words` that searches on Ray workers and finds the same words.
 
     The best twenty of the pool are among the best twenty of its parts, so what is proved of each
     part is proved of the pool.
@@ -40,7 +40,7 @@ def _spread(
     address: str | None,
     device: str,
 ) -> Mode:
-    if not search.resumable:  # a guess about the pool is not made of guesses about its parts
+    if not search.resumable:  # approximate results for the parts do not add up to one for the pool
         raise ConfigError(
             f"search is {search.mode!r}; over Ray workers it can be exact or exhaustive."
         )
@@ -62,37 +62,37 @@ class _Parts(Mode):
         super().__init__(scorer, words, search)
         self.ray = import_ray()
         connect(self.ray, address)
-        asked = share(self.ray, workers, device)
-        if "num_gpus" in asked:
-            asked["num_gpus"] = 1  # a part fills one
-        self.task = self.ray.remote(_look).options(
-            max_retries=RETRIES, scheduling_strategy="SPREAD", **asked
+        resources = share(self.ray, workers, device)
+        if "num_gpus" in resources:
+            resources["num_gpus"] = 1  # a part fills one
+        self.task = self.ray.remote(_part_losses).options(
+            max_retries=RETRIES, scheduling_strategy="SPREAD", **resources
         )
         self.problem = self.ray.put(_problem(scorer, search, device))
         self.name = uuid4().hex
-        places = np.array_split(np.arange(len(words)), min(workers, len(words)))
-        self.slices = [slice(int(part[0]), int(part[-1]) + 1) for part in places]
+        positions = np.array_split(np.arange(len(words)), min(workers, len(words)))
+        self.slices = [slice(int(part[0]), int(part[-1]) + 1) for part in positions]
 
     def losses(self, step: SearchStep) -> Array:
         """Returns the losses that the workers computed exactly, NaN elsewhere."""
-        found, margins = np.full(len(self.words), np.nan), []
-        asked = {
+        losses, margins = np.full(len(self.words), np.nan), []
+        pending = {
             self.task.remote(
                 self.name,
                 self.problem,
-                self.words[where],
-                (step.selected, step.penalty[where], step.loss),
-            ): where
-            for where in self.slices
+                self.words[part],
+                (step.selected, step.penalty[part], step.loss),
+            ): part
+            for part in self.slices
         }
-        while asked:
-            (ready, *_), _ = self.ray.wait(list(asked), num_returns=1)
-            where = asked.pop(ready)
-            found[where], margin = self._answer(ready)
+        while pending:
+            (ready, *_), _ = self.ray.wait(list(pending), num_returns=1)
+            part = pending.pop(ready)
+            losses[part], margin = self._answer(ready)
             margins.append(margin)
-            step.advance(where.stop - where.start)
+            step.advance(part.stop - part.start)
         self.margin = max(margins)
-        return found
+        return losses
 
     def _answer(self, reference: Any) -> tuple[Array, float]:
         errors = self.ray.exceptions
@@ -101,37 +101,37 @@ class _Parts(Mode):
         except errors.RayTaskError as error:
             raise (error.cause if isinstance(error.cause, IplError) else error) from None
         except errors.RayError as error:  # its worker or node died once too often
-            said = (str(error).strip().splitlines() or [""])[-1].strip()
-            what = type(error).__name__
-            raise IplError(f"The search was lost on the cluster: {what}: {said}") from error
+            line = (str(error).strip().splitlines() or [""])[-1].strip()
+            kind = type(error).__name__
+            raise IplError(f"The cluster lost the search: {kind}: {line}") from error
         return answer
 
 
-_at: dict[str, Any] = {}  # of a Ray worker process: the search it is at, and its parts of it
+_current: dict[str, Any] = {}  # of a Ray worker process: its search, and the parts it has
 
 
-def _look(
+def _part_losses(
     name: str,
     problem: dict[str, Any],
     words: tuple[str, ...],
-    asked: tuple[tuple[str, ...], Array, float],
+    state: tuple[tuple[str, ...], Array, float],
 ) -> tuple[Array, float]:
     """Returns the losses of a part's words, and how far off half precision may have been."""
-    if _at.get("name") != name:
-        _at.clear()
-        _at.update(name=name, backbone=load_backbone(*problem["backbone"]), parts={})
-    if words[0] not in _at["parts"]:
+    if _current.get("name") != name:
+        _current.clear()
+        _current.update(name=name, backbone=load_backbone(*problem["backbone"]), parts={})
+    if words[0] not in _current["parts"]:
         scorer = CandidateScorer(
-            _at["backbone"],
+            _current["backbone"],
             problem["classes"],
             torch.tensor(problem["images"]),
             torch.tensor(problem["labels"]),
             Template(problem["template"]),
             memory=problem["memory"],
         )
-        _at["parts"][words[0]] = problem["search"].start(scorer, words)
-    mode = _at["parts"][words[0]]
-    selected, penalty, loss = asked
+        _current["parts"][words[0]] = problem["search"].start(scorer, words)
+    mode = _current["parts"][words[0]]
+    selected, penalty, loss = state
     return mode.losses(SearchStep(selected, penalty.copy(), loss, _nothing)), mode.margin
 
 

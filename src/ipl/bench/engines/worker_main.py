@@ -1,7 +1,7 @@
 """A worker process: reads runs as lines of JSON, answers with their records.
 
-Lines in: the place first, then runs. Lines out: {"ready"}, {"note"}, {"record"}, or {"refused"}
-where the fault is not one run's. When the input ends, whoever asked is gone: the worker goes too.
+Lines in: the environment first, then runs. Lines out: {"ready"}, {"note"}, {"record"}, or
+{"refused"} for an error that every run would meet. When the input ends, the worker ends.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from ipl.support.errors import IplError
 
 
 def main() -> None:
-    """Works until the input ends."""
+    """Does runs until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not get between the answers
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin, lines), daemon=True).start()
-    place = RunEnvironment(**json.loads(lines.get()))
+    environment = RunEnvironment(**json.loads(lines.get()))
     _set_threads()
-    bench = Runner(place, ForwardingReporter(lambda text: _answer(answers, {"note": text})))
+    runner = Runner(environment, ForwardingReporter(lambda text: _answer(answers, {"note": text})))
     _answer(answers, {"ready": os.getpid()})
     while True:
-        run = Run.from_dict(json.loads(lines.get()))
+        values = json.loads(lines.get())
         try:
-            bench.backbone(run)
-        except IplError as error:  # a backbone or a device that is not there: no run can be done
+            run = Run.from_dict(values)
+            runner.backbone(run)
+        except IplError as error:  # a missing backbone, device or learner: no run can be done
             _answer(answers, {"refused": str(error)})
             continue
-        _answer(answers, {"record": bench.record(run)})
+        _answer(answers, {"record": runner.record(run)})
 
 
 def _listen(source: IO[str], lines: queue.Queue[str]) -> None:

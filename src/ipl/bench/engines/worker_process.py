@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import ipl
-from ipl.bench.engines.engine import Tell
+from ipl.bench.engines.engine import ReportProgress
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
 from ipl.support.errors import IplError
@@ -26,9 +26,9 @@ class DiedError(Exception):
 
 
 class WorkerProcess:
-    """A process of its own, with its share of the cores, on one GPU if there are any."""
+    """A process with its share of the cores, on one GPU if there are any."""
 
-    def __init__(self, place: RunEnvironment, jobs: int, gpu: str | None) -> None:
+    def __init__(self, environment: RunEnvironment, jobs: int, gpu: str | None) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - stop() closes it
         self._process = subprocess.Popen(
             [sys.executable, "-c", COMMAND],
@@ -38,15 +38,20 @@ class WorkerProcess:
             env=_environment(jobs, gpu),
             text=True,
             encoding="utf-8",
-            start_new_session=True,  # Ctrl-C is for the one who started us
+            start_new_session=True,  # Ctrl-C is for the parent process
         )
         self._ready = False
-        self._send(place.as_dict())
+        self._send(environment.as_dict())
 
-    def record(self, run: Run, tell: Tell) -> dict[str, Any]:
-        """Returns the record of a run; raises DiedError if the process ended instead.
+    def record(self, run: Run, report: ReportProgress) -> dict[str, Any]:
+        """Returns the record of a run.
 
-        IplError: the fault is not the run's, and any other would fare the same.
+        Raises
+        ------
+        DiedError
+            If the process ended instead.
+        IplError
+            If every other run would fail in the same way.
         """
         self._send(run.as_dict())
         assert self._process.stdout is not None
@@ -56,14 +61,14 @@ class WorkerProcess:
             if "refused" in answer:
                 raise IplError(answer["refused"])
             if "note" in answer:
-                tell(run, answer["note"])
+                report(run, answer["note"])
             if "record" in answer:
                 record: dict[str, Any] = answer["record"]
                 return record
-        why = self._why()
-        if not self._ready and (self._process.returncode or 0) > 0:  # and so would every other
-            raise IplError(f"No worker can be started here. {why}")
-        raise DiedError(why)
+        reason = self._reason()
+        if not self._ready and (self._process.returncode or 0) > 0:  # as would every other
+            raise IplError(f"No worker can be started here. {reason}")
+        raise DiedError(reason)
 
     def stop(self) -> None:
         """Ends the process at once."""
@@ -82,7 +87,7 @@ class WorkerProcess:
         except (OSError, ValueError):  # it has ended already; reading its answer says so
             pass
 
-    def _why(self) -> str:
+    def _reason(self) -> str:
         """Returns how the process ended, and the last line it left."""
         code = self._process.wait()
         how = f"with exit code {code}"
@@ -92,8 +97,8 @@ class WorkerProcess:
             how = f"by the signal {name}{hint}"
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        said = f": {lines[-1].strip()}" if lines else "."
-        return f"The worker process died {how}{said}"
+        last_line = f": {lines[-1].strip()}" if lines else "."
+        return f"The worker process died {how}{last_line}"
 
 
 def visible_gpus(device: str) -> list[str]:
@@ -116,8 +121,8 @@ def cores() -> int:
 
 
 def _environment(jobs: int, gpu: str | None) -> dict[str, str]:
-    here = str(Path(ipl.__file__).parents[1])
-    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    package = str(Path(ipl.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     extra = {
         "PYTHONPATH": path,  # the very package that is running
         "PYTHONSAFEPATH": "1",  # and nothing that happens to lie in the working folder

@@ -6,24 +6,19 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ipl.bench.plan import BASE_TO_NOVEL, ZERO_SHOT
+from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.protocols.protocol import Protocol, Values
+from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.paper import SOURCE
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
     data_differences,
-    paper_average,
-    paper_numbers,
     seed_differences,
     setting_differences,
-    targets_of,
 )
-from ipl.bench.tables.results import NOT_RUN, RunRecord
-from ipl.metrics import harmonic_mean
 
 AVERAGE = "average"
-MEASURE_NAMES = {"base": "base", "novel": "novel", "hm": "HM", "accuracy": "accuracy"}
-Values = dict[str, float]  # by measure, in %
 BySeed = dict[int, tuple[RunRecord, Values]]
 
 
@@ -80,12 +75,7 @@ def number_text(number: MeanStd | None) -> str:
 
 def measures_of(run: RunRecord, dataset: str) -> Values | None:
     """Returns a finished run's measures on a dataset in %, or None if it has none."""
-    if run.protocol == BASE_TO_NOVEL and run.done and run.dataset == dataset:
-        base, novel = 100 * run.accuracy["base"], 100 * run.accuracy["novel"]
-        return {"base": base, "novel": novel, "hm": harmonic_mean(base, novel)}
-    if run.protocol != BASE_TO_NOVEL and dataset in run.accuracy:
-        return {"accuracy": 100 * run.accuracy[dataset]}
-    return None
+    return run.rules.results(run.dataset, run.accuracy, dataset)
 
 
 def finished_runs(method: Method, dataset: str) -> BySeed:
@@ -100,6 +90,7 @@ def finished_runs(method: Method, dataset: str) -> BySeed:
 
 def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Sequence[int]) -> Cell:
     """Returns a method's numbers on a dataset, and what is missing of the expected seeds."""
+    protocol = method.runs[0].rules
     seeds = tuple(sorted(finished))
     runs = [finished[seed][0] for seed in seeds]
     differences = [
@@ -112,10 +103,10 @@ def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Seque
     return Cell(
         dataset,
         method,
-        _means([finished[seed][1] for seed in seeds]),
+        _means(protocol, [finished[seed][1] for seed in seeds]),
         seeds,
         _gaps(method, dataset, seeds, expected),
-        paper_numbers(method.runs[0].protocol, method.learner, method.with_words, dataset),
+        protocol.paper_results(method.learner, method.with_words, dataset),
         tuple(dict.fromkeys(differences)),
     )
 
@@ -124,7 +115,7 @@ def average_cell(
     method: Method, cells: Sequence[Cell], finished: Mapping[str, BySeed], source: str | None
 ) -> Cell:
     """Returns the average over datasets; its deviation is over the seeds that all of them have."""
-    protocol = method.runs[0].protocol
+    protocol = method.runs[0].rules
     filled = [cell for cell in cells if cell.numbers]
     gaps = []
     if len(filled) < len(cells):
@@ -136,10 +127,11 @@ def average_cell(
     numbers: dict[str, MeanStd] = {}
     if filled:
         by_seed = [
-            _mean([finished[cell.dataset][seed][1] for cell in filled]) for seed in sorted(seeds)
+            protocol.mean([finished[cell.dataset][seed][1] for cell in filled])
+            for seed in sorted(seeds)
         ]
-        means = _mean([{m: n.mean for m, n in cell.numbers.items()} for cell in filled])
-        deviations = {measure: number.std for measure, number in _means(by_seed).items()}
+        means = protocol.mean([{m: n.mean for m, n in cell.numbers.items()} for cell in filled])
+        deviations = {measure: number.std for measure, number in _means(protocol, by_seed).items()}
         numbers = {m: MeanStd(mean, deviations.get(m)) for m, mean in means.items()}
     return Cell(
         AVERAGE,
@@ -147,16 +139,18 @@ def average_cell(
         numbers,
         tuple(sorted(seeds)),
         tuple(gaps),
-        paper_average(protocol, method.learner, method.with_words),
+        protocol.paper_average(method.learner, method.with_words),
         tuple(_average_differences(protocol, source, filled)),
     )
 
 
-def _average_differences(protocol: str, source: str | None, filled: Sequence[Cell]) -> list[str]:
+def _average_differences(
+    protocol: Protocol, source: str | None, filled: Sequence[Cell]
+) -> list[str]:
     differences = list(dict.fromkeys(text for cell in filled for text in cell.differences))
-    wanted = targets_of(protocol, source or "")
+    wanted = protocol.paper_datasets(source)
     absent = set(wanted) - {cell.dataset for cell in filled}
-    if filled and not wanted:
+    if filled and not wanted and source is not None:
         differences = [text for text in differences if not text.startswith(NOT_TESTED)]
         differences.insert(0, f"the paper's source is {SOURCE}, not {source}")
     elif filled and absent:
@@ -165,15 +159,7 @@ def _average_differences(protocol: str, source: str | None, filled: Sequence[Cel
     return differences
 
 
-def _mean(values: Sequence[Values]) -> Values:
-    """Returns the mean of each measure; HM is the one of the mean base and the mean novel."""
-    mean = {measure: statistics.mean(v[measure] for v in values) for measure in values[0]}
-    if "hm" in mean:
-        mean["hm"] = harmonic_mean(mean["base"], mean["novel"])
-    return mean
-
-
-def _means(values: Sequence[Values]) -> dict[str, MeanStd]:
+def _means(protocol: Protocol, values: Sequence[Values]) -> dict[str, MeanStd]:
     """Returns mean and deviation of each measure; nothing of no values."""
     if not values:
         return {}
@@ -181,7 +167,7 @@ def _means(values: Sequence[Values]) -> dict[str, MeanStd]:
         measure: statistics.stdev(v[measure] for v in values) if len(values) > 1 else None
         for measure in values[0]
     }
-    return {measure: MeanStd(mean, deviations[measure]) for measure, mean in _mean(values).items()}
+    return {m: MeanStd(mean, deviations[m]) for m, mean in protocol.mean(values).items()}
 
 
 def _gaps(
@@ -189,7 +175,7 @@ def _gaps(
 ) -> tuple[str, ...]:
     if set(seeds) >= set(expected):
         return ()
-    across = method.runs[0].protocol != BASE_TO_NOVEL  # a run covers all datasets
+    across = method.runs[0].rules.has_source  # a run covers all datasets
     failed = {
         run.seed: run.error
         for run in method.runs

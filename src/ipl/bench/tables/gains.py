@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ipl.bench.protocols.protocol import Values
+from ipl.bench.protocols.registry import all_measures
 from ipl.bench.statistics import PairedTest, paired_test
-from ipl.bench.tables.cells import MEASURE_NAMES, Values, finished_runs
+from ipl.bench.tables.cells import finished_runs
 from ipl.bench.tables.methods import Method, canonical
 from ipl.display.table import Table
 
@@ -82,7 +84,7 @@ def gains_table(gains: Sequence[Gain], protocol: str) -> Table:
         for measure, test in gain.tests.items():
             p = "<0.0001" if test.p < 1e-4 else f"{test.p:.4f}"
             numbers = [f"{test.difference:+.2f}", str(test.pairs), p]
-            rows.append([*names, MEASURE_NAMES[measure], *numbers])
+            rows.append([*names, all_measures()[measure], *numbers])
             names = ["", ""]
         table.add_section(rows)
     for name in dict.fromkeys(test.test for gain in gains for test in gain.tests.values()):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipl.bench.plan import ZERO_SHOT
-from ipl.bench.tables.results import RunRecord
+from ipl.bench.records import RunRecord
 
 LEARNER_NAMES = {
     ZERO_SHOT: "zero-shot CLIP",

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ipl.bench.plan import BASE_TO_NOVEL, PLANNED, ZERO_SHOT
+from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.protocols.registry import PROTOCOLS, all_measures, find_protocol
+from ipl.bench.records import RunRecord
 from ipl.bench.tables.cells import (
     AVERAGE,
-    MEASURE_NAMES,
     Cell,
     average_cell,
     dataset_cell,
@@ -19,16 +20,10 @@ from ipl.bench.tables.cells import (
 from ipl.bench.tables.gains import Gain, find_gains, gains_table
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
 from ipl.bench.tables.paper import WORDS
-from ipl.bench.tables.paper_comparison import published_settings, targets_of
-from ipl.bench.tables.results import RunRecord
+from ipl.bench.tables.paper_comparison import published_settings
 from ipl.display.table import DIFFERS, Table
 
 POCKET = "pocket"
-PROTOCOL_TITLES = {
-    "base-to-novel": "Base-to-novel",
-    "cross-dataset": "Cross-dataset, trained on {}",
-    "domain": "Domain generalisation, trained on {}",
-}
 # By its card; the labels of the last four only of up to 20 validation images a class, all classes.
 SEEN_BY_POCKET = (
     *("imagenet", "food101", "stanford_cars"),
@@ -83,21 +78,21 @@ class ResultTable:
 
 def protocol_title(protocol: str, source: str | None) -> str:
     """Returns the heading of a protocol's tables."""
-    return PROTOCOL_TITLES[protocol].format(source)
+    return find_protocol(protocol).title.format(source)
 
 
 def build_tables(runs: Sequence[RunRecord]) -> list[ResultTable]:
     """Returns a table for base-to-novel, and one for each source across datasets and domains."""
     groups: dict[tuple[int, str], list[RunRecord]] = {}
     for run in runs:
-        source = "" if run.protocol == BASE_TO_NOVEL else run.dataset
-        groups.setdefault((PLANNED.index(run.protocol), source), []).append(run)
+        source = run.dataset if run.rules.has_source else ""
+        groups.setdefault((list(PROTOCOLS).index(run.protocol), source), []).append(run)
     return [_build_table(groups[key]) for key in sorted(groups)]
 
 
 def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
-    protocol = runs[0].protocol
-    source = None if protocol == BASE_TO_NOVEL else runs[0].dataset
+    protocol = runs[0].rules
+    source = runs[0].dataset if protocol.has_source else None
     datasets = _datasets(runs, source)
     averaged = tuple(name for name in datasets if name != source)
     methods = group_methods(runs)
@@ -112,9 +107,9 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
         targets = [cell for cell in of_method if cell.dataset in averaged]
         cells += [*of_method, average_cell(method, targets, finished, source)]
     return ResultTable(
-        protocol,
+        protocol.name,
         source,
-        ("accuracy",) if source else ("base", "novel", "hm"),
+        tuple(protocol.measures),
         datasets,
         averaged,
         tuple(methods),
@@ -134,7 +129,7 @@ def _datasets(runs: Sequence[RunRecord], source: str | None) -> tuple[str, ...]:
     names = {run.dataset for run in runs}
     if source is not None:
         names |= {name for run in runs for name in (*run.accuracy, *run.targets)}
-    known = [source, *targets_of(runs[0].protocol, source or "")]
+    known = [source, *runs[0].rules.paper_datasets(source)]
     order = {name: index for index, name in enumerate(known) if name}
     return tuple(sorted(names, key=lambda name: (order.get(name, len(order)), name)))
 
@@ -146,7 +141,7 @@ def _left_out(runs: Sequence[RunRecord]) -> list[str]:
         counts: dict[str, int] = {}
         for run in runs:
             for part, count in (run.data.get(key) or {}).items():
-                name = f"{run.dataset} ({part})" if part in ("base", "novel") else part
+                name = f"{run.dataset} ({part})" if part in run.rules.parts else part
                 counts[name] = max(counts.get(name, 0), int(count))
         notes += [
             f"{count:,} test images of {name} {reason}; accuracies are over the rest."
@@ -198,7 +193,7 @@ def display_tables(results: Sequence[ResultTable]) -> list[Table]:
 
 def results_table(result: ResultTable) -> Table:
     """Returns a section for each dataset and one for the average, a row for each method."""
-    measures = [MEASURE_NAMES[measure] for measure in result.measures]
+    measures = [all_measures()[measure] for measure in result.measures]
     average = [AVERAGE] if len(result.averaged) > 1 else []
     datasets = (*result.datasets, *average)
     cells = [cell for cell in result.cells if cell.dataset in datasets]
@@ -265,7 +260,7 @@ def results_to_csv(results: Sequence[ResultTable]) -> str:
     for result in results:
         for cell in result.cells:
             row = _names(result, cell.method) | {"dataset": cell.dataset}
-            for measure in MEASURE_NAMES:
+            for measure in all_measures():
                 number = cell.numbers.get(measure)
                 row[measure] = number.mean if number else None
                 row[f"{measure}_std"] = number.std if number else None

@@ -13,9 +13,9 @@ import torch
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
+from ipl.bench.protocols.base_to_novel import base_shots
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
-from ipl.bench.tasks import base_shots
 from ipl.classifier import PromptClassifier
 from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.fewshot import split_base_novel
@@ -29,18 +29,18 @@ NAMES = """format id status error protocol dataset learner words seed shots sett
 chosen prompt accuracy history selection seconds peak_memory profile versions device time"""
 
 
-def done(place: RunEnvironment, *runs: Run) -> list[dict[str, Any]]:
-    bench = Runner(place)
-    records = [bench.record(run) for run in runs]
+def done(environment: RunEnvironment, *runs: Run) -> list[dict[str, Any]]:
+    runner = Runner(environment)
+    records = [runner.record(run) for run in runs]
     assert [record["error"] for record in records] == [None] * len(records)
     json.dumps(records, allow_nan=False)
     return records
 
 
 def test_a_record_holds_the_numbers_of_a_fit_by_hand(
-    place: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+    environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:
-    plain, worded = done(place, *runs())
+    plain, worded = done(environment, *runs())
     dataset = read_benchmark("eurosat", root)
     base, novel = split_base_novel(dataset)
     for record, words in ((plain, 0), (worded, 1)):
@@ -70,7 +70,7 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
 
 
 def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
-    place: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loss = CoOp.loss
 
@@ -78,15 +78,15 @@ def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
         broken = self.backbone.precision == "fp16"
         return loss(self, batch) * (float("inf") if broken else 1.0)
 
-    (plain,) = done(place, *runs(words=0))
+    (plain,) = done(environment, *runs(words=0))
     monkeypatch.setattr(CoOp, "loss", breaks)
-    (wide,) = done(place, *runs(words=0, precision="fp16"))
-    assert "It overflowed in fp16 and was learnt in fp32." in wide["notes"]
+    (wide,) = done(environment, *runs(words=0, precision="fp16"))
+    assert "Training overflowed in fp16; it was repeated in fp32." in wide["notes"]
     assert wide["accuracy"] == plain["accuracy"]
 
 
-def test_hashes_tell_splits_and_shots_apart(place: RunEnvironment, runs: Runs) -> None:
-    first, same, other = done(place, *runs(words="0,1"), *runs(words=0, seeds=2, shots=1))
+def test_hashes_tell_splits_and_shots_apart(environment: RunEnvironment, runs: Runs) -> None:
+    first, same, other = done(environment, *runs(words="0,1"), *runs(words=0, seeds=2, shots=1))
     assert first["data"]["split_sha256"] == same["data"]["split_sha256"]
     assert first["data"]["shots_sha256"] == same["data"]["shots_sha256"]
     assert first["data"]["split_sha256"] == other["data"]["split_sha256"]
@@ -94,17 +94,17 @@ def test_hashes_tell_splits_and_shots_apart(place: RunEnvironment, runs: Runs) -
 
 
 def test_hashes_do_not_tell_where_the_data_lies(
-    place: RunEnvironment, own_root: Path, runs: Runs
+    environment: RunEnvironment, own_root: Path, runs: Runs
 ) -> None:
-    (here,) = done(place, *runs(words=0))
+    (here,) = done(environment, *runs(words=0))
     (there,) = done(RunEnvironment(str(own_root) + "/", device="cpu"), *runs(words=0))
     assert here["data"] == there["data"]
 
 
 def test_zero_shot_has_the_prompt_of_its_data_set(
-    place: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+    environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:
-    (record,) = done(place, *runs(datasets="dtd", learners="zero-shot"))
+    (record,) = done(environment, *runs(datasets="dtd", learners="zero-shot"))
     base, novel = split_base_novel(read_benchmark("dtd", root))
     store = FeatureStore(pocket)
     assert record["accuracy"] == {
@@ -115,10 +115,10 @@ def test_zero_shot_has_the_prompt_of_its_data_set(
 
 
 def test_transfer_has_an_accuracy_for_the_source_and_each_target(
-    place: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+    environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:
     more = {"protocol": "cross-dataset", "source": "eurosat", "datasets": "dtd,pacs/photo"}
-    zero, learnt = done(place, *runs(words=0, learners="zero-shot,coop", **more))
+    zero, learnt = done(environment, *runs(words=0, learners="zero-shot,coop", **more))
     for record in (zero, learnt):
         assert list(record["accuracy"]) == ["eurosat", "dtd", "pacs/photo"]
         assert record["data"]["classes"] == {"eurosat": 5, "dtd": 4, "pacs/photo": 5}
@@ -163,8 +163,8 @@ def test_a_run_that_cannot_be_done_fails_alone(
         for name in ("beach",) if damage == "shot" else ("forest", "lake"):
             if damage != "split":
                 (folder / "2750" / name / f"{index}.png").write_bytes(b"")
-    bench = Runner(RunEnvironment(str(own_root), device="cpu"))
-    failed, fine = (bench.record(run) for run in runs(words=0, datasets="eurosat,dtd"))
+    runner = Runner(RunEnvironment(str(own_root), device="cpu"))
+    failed, fine = (runner.record(run) for run in runs(words=0, datasets="eurosat,dtd"))
     assert (failed["status"], fine["status"]) == ("failed", "done")
     assert sentence in failed["error"]
     assert failed["accuracy"] == {}
@@ -172,13 +172,13 @@ def test_a_run_that_cannot_be_done_fails_alone(
 
 
 def test_out_of_memory_is_a_failure_with_a_name(
-    place: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fit(*arguments: object, **more: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
 
     monkeypatch.setattr(PromptClassifier, "fit", fit)
-    record = Runner(place).record(runs(words=0)[0])
+    record = Runner(environment).record(runs(words=0)[0])
     assert record["status"] == "failed"
     assert record["error"] == "Out of memory: CUDA out of memory. Tried to allocate 2 GiB"
 
@@ -191,8 +191,8 @@ def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, r
         Runner(RunEnvironment(str(root), device="cuda:77")).record(run)
 
 
-def test_words_are_searched_once_for_all_learners(place: RunEnvironment, runs: Runs) -> None:
-    first, second = done(place, *runs(words=1, learners="coop,kgcoop"))
+def test_words_are_searched_once_for_all_learners(environment: RunEnvironment, runs: Runs) -> None:
+    first, second = done(environment, *runs(words=1, learners="coop,kgcoop"))
     assert first["selection"] == second["selection"]  # with its times: it is the very same
 
 
@@ -206,3 +206,32 @@ def test_a_profile_on_a_cpu(root: Path, runs: Runs) -> None:
     assert 0 < profile["cpu_seconds"] < 60
     assert 0 <= profile["utilisation"]["above_50"] <= 1
     assert profile["resident_peak"] > 0.9 * profile["peak_memory"] > 0
+
+
+def test_a_runner_hands_back_the_classifier_and_takes_datasets_that_were_read(
+    runs: Runs, root: Path, tmp_path: Path, pocket: Backbone
+) -> None:
+    dataset = read_benchmark("eurosat", root)
+    runner = Runner(RunEnvironment(str(tmp_path), device="cpu"), datasets={"eurosat": dataset})
+    zero_shot, run = runs(words=0, learners="zero-shot,coop")
+    assert runner.fit(zero_shot)[1] is None
+    record, classifier = runner.fit(run)
+    assert classifier is not None
+    base, novel = split_base_novel(dataset)
+    assert record["accuracy"] == {
+        "base": classifier.score(base),
+        "novel": classifier.with_classes(novel).score(novel),
+    }
+    assert classifier.config.epochs == 2
+    missing, nothing = runner.fit(runs(words=0, datasets="dtd")[0])
+    assert (missing["status"], nothing) == ("failed", None)
+
+
+def test_zero_shot_by_hand(root: Path, pocket: Backbone) -> None:
+    dataset, store = read_benchmark("eurosat", root), FeatureStore(pocket)
+    texts = pocket.encode_texts([f"a photo of a {name}." for name in dataset.class_names])
+    images = store.encode([item.path for item in dataset.test])
+    cosines = torch.nn.functional.cosine_similarity(images.features[:, None], texts[None], dim=-1)
+    labels = torch.tensor([item.label for item in dataset.test])
+    expected = (cosines.argmax(1) == labels).float().mean().item()
+    assert zero_shot_accuracy(dataset, store) == pytest.approx(expected)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.tables.results import pool_name, read_results
+from ipl.bench.records import pool_name, read_records
 from ipl.support.errors import DataError
 from tests.helpers.records import record, write_records
 
 
 def test_a_record_comes_back(tmp_path: Path) -> None:
     folder = write_records(tmp_path, record(seed=2, lr=0.01))
-    (result,), notes = read_results([folder])
+    (result,), notes = read_records([folder])
     assert notes == []
     assert (result.dataset, result.learner, result.words, result.seed) == (
         "oxford_pets",
@@ -31,14 +31,14 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
 
 def test_without_words_their_settings_do_not_matter(tmp_path: Path) -> None:
     folder = write_records(tmp_path, record(words=0, lambda_=0.1), record(words=0, lambda_=0.7))
-    first, second = read_results([folder])[0]
+    first, second = read_records([folder])[0]
     assert first.config() == second.config()
     assert "template" not in first.config()
 
 
 def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
     folder = write_records(tmp_path, record(learner="zero-shot", words="auto", shots=4))
-    (result,), _ = read_results([folder])
+    (result,), _ = read_records([folder])
     assert not result.with_words
     assert set(result.config()) == {"backbone", "weights", "precision"}
 
@@ -46,11 +46,11 @@ def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "no run record of format 1: its format is 2"),
+        ({"format": 2}, "is not a run record of format 1: its format is 2"),
         ({"seed": "one"}, "seed is 'one'; it must be a whole number"),
         ({"seed": True}, "seed is True"),
         ({"words": None}, "words is None; it must be a whole number or text"),
-        ({"protocol": "other"}, "protocol is 'other'; known are base-to-novel"),
+        ({"protocol": "other"}, "protocol is 'other'; it must be one of base-to-novel"),
         ({"status": "running"}, "status is 'running'; it must be done or failed"),
         ({"accuracy": {"base": 0.5}}, "accuracy of novel is missing"),
         ({"accuracy": {"base": 81.2, "novel": 0.5}}, "accuracy of base is 81.2"),
@@ -66,7 +66,7 @@ def test_a_damaged_record_is_named_and_left_out(
     change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     folder = write_records(tmp_path, record(seed=1), {**record(seed=2), **change, "id": "bad"})
-    (result,), (note,) = read_results([folder])
+    (result,), (note,) = read_records([folder])
     assert result.seed == 1
     assert "bad.json" in note
     assert note.endswith("It is left out.")
@@ -78,7 +78,7 @@ def test_a_damaged_record_is_named_and_left_out(
 def test_no_record_at_all(text: str, tmp_path: Path) -> None:
     folder = write_records(tmp_path, record())
     (folder / "records" / "broken.json").write_text(text)
-    results, (note,) = read_results([folder])
+    results, (note,) = read_records([folder])
     assert len(results) == 1
     assert "broken.json" in note
 
@@ -87,18 +87,18 @@ def test_a_field_that_is_missing(tmp_path: Path) -> None:
     lost = record(seed=2)
     del lost["learner"]
     folder = write_records(tmp_path, record(), lost)
-    _, (note,) = read_results([folder])
+    _, (note,) = read_records([folder])
     assert "'learner' is missing" in note
 
 
 def test_nothing_to_show(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="There is no folder .*nowhere"):
-        read_results([tmp_path / "nowhere"])
+        read_records([tmp_path / "nowhere"])
     with pytest.raises(DataError, match="There is no run record in .*; `ipl bench"):
-        read_results([tmp_path])
+        read_records([tmp_path])
     write_records(tmp_path, {**record(), "format": 7})
     with pytest.raises(DataError, match=r"\(1 damaged\)"):
-        read_results([tmp_path])
+        read_records([tmp_path])
 
 
 def test_the_same_run_in_two_folders_counts_once(tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ def test_the_same_run_in_two_folders_counts_once(tmp_path: Path) -> None:
     failed["time"] = "2027-01-01T00:00:00"
     first = write_records(tmp_path / "first", failed)
     second = write_records(tmp_path / "second", record())
-    (result,), (note,) = read_results([first, second])
+    (result,), (note,) = read_records([first, second])
     assert result.done  # finished counts before later
     assert "more than once" in note
-    (same,), notes = read_results([second, second])
+    (same,), notes = read_records([second, second])
     assert same.done
     assert notes == []
 
@@ -118,7 +118,7 @@ def test_files_that_are_no_records_are_not_read(tmp_path: Path) -> None:
     folder = write_records(tmp_path, record())
     (folder / "records" / ".half.json.tmp").write_text("{")
     (folder / "plan.json").write_text(json.dumps({}))
-    assert read_results([folder])[1] == []
+    assert read_records([folder])[1] == []
 
 
 def test_pools_have_names() -> None:

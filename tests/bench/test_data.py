@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.discovery import find_datasets
+from ipl.bench.data import find_datasets
 from ipl.bench.plan import Plan
 from ipl.support.errors import ConfigError, DataError
 
@@ -18,10 +18,10 @@ def plan(**values: Any) -> Plan:
 
 
 def test_all_are_those_that_are_complete(root: Path) -> None:
-    found = find_datasets(plan(), root)
-    assert set(found.plan.datasets) == {"eurosat", "dtd"}
-    assert len(found.notes) == 9  # of eleven published sets
-    assert all(note.endswith("It is left out.") for note in found.notes)
+    discovery = find_datasets(plan(), root)
+    assert set(discovery.plan.datasets) == {"eurosat", "dtd"}
+    assert len(discovery.notes) == 9  # of eleven published sets
+    assert all(note.endswith("It is left out.") for note in discovery.notes)
     assert find_datasets(plan(datasets="dtd,all"), root).plan.datasets[0] == "dtd"
 
 
@@ -34,21 +34,21 @@ def test_names_are_taken_as_they_are(root: Path) -> None:
 def test_a_missing_shot_or_test_image_is_named(own_root: Path, index: int) -> None:
     for image in (own_root / "dtd/images/island").glob(f"[{index}{index + 1}].png"):
         image.rename(own_root / f"moved-{image.name}")
-    found = find_datasets(plan(), own_root)
-    assert found.plan.datasets == ("eurosat",)
-    (note,) = (note for note in found.notes if "dtd" in note)
+    discovery = find_datasets(plan(), own_root)
+    assert discovery.plan.datasets == ("eurosat",)
+    (note,) = (note for note in discovery.notes if "dtd" in note)
     assert "island" in note
     assert "missing" in note
 
 
 def test_across_data_sets_the_source_and_the_variants_are_not_targets(root: Path) -> None:
-    found = find_datasets(plan(protocol="cross-dataset", source="dtd"), root)
-    assert found.plan.datasets == ("eurosat",)
+    discovery = find_datasets(plan(protocol="cross-dataset", source="dtd"), root)
+    assert discovery.plan.datasets == ("eurosat",)
 
 
 def test_the_other_domains_beside_a_domain(root: Path) -> None:
-    found = find_datasets(plan(protocol="domain", source="pacs/photo"), root)
-    assert found.plan.datasets == ("pacs/night", "pacs/sketch")
+    discovery = find_datasets(plan(protocol="domain", source="pacs/photo"), root)
+    assert discovery.plan.datasets == ("pacs/night", "pacs/sketch")
 
 
 def test_what_is_no_data_set(root: Path, tmp_path: Path) -> None:
@@ -67,4 +67,4 @@ def test_what_is_no_data_set(root: Path, tmp_path: Path) -> None:
 def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
     plan = Plan.from_values({"protocol": "cross-dataset", "datasets": "dtd"})
     (note,) = find_datasets(plan, tmp_path).notes
-    assert "The source imagenet is not there" in note
+    assert "The source imagenet is missing" in note

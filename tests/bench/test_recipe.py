@@ -14,10 +14,10 @@ from ipl.bench.recipe import (
     recipe_names,
     recipe_text,
 )
+from ipl.bench.records import read_records
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
 from ipl.bench.tables.paper_comparison import setting_differences
-from ipl.bench.tables.results import read_results
 from ipl.support.errors import ConfigError
 from tests.helpers.records import record_of, write_records
 
@@ -71,7 +71,7 @@ def test_a_row_has_the_papers_settings(name: str, tmp_path: Path) -> None:
         assert {(run.dataset, run.targets) for run in runs} == {("imagenet", targets)}
     accuracy = {"base": 0.5, "novel": 0.5, "imagenet": 0.5}
     folder = write_records(tmp_path, *(record_of(run, accuracy) for run in runs))
-    for result in read_results([folder])[0]:
+    for result in read_records([folder])[0]:
         assert setting_differences(result) == [], result.id
 
 
@@ -148,25 +148,29 @@ def test_without_a_recipe_the_settings_are_the_plan(tmp_path: Path) -> None:
 
 
 def test_a_number_may_be_written_as_people_do() -> None:
-    assert parse_recipe("lr: 1e-3\n", "Mine").settings["lr"] == 0.001
+    recipe = parse_recipe("protocol: base-to-novel\ndatasets: dtd\nlr: 1e-3\n", "Mine")
+    assert recipe.plan().config.lr == 0.001
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("colour: red", "Mine: 'colour' is no setting; allowed are title, .*lambda"),
-        ("per_dataset: {dtd: {seeds: 1}}", "per_dataset of dtd: 'seeds' is no setting; allowed"),
-        ("per_dataset: [dtd]", "per_dataset is .*; it must name datasets"),
-        ("per_dataset: {dtd: 3}", "per_dataset of dtd holds 3; it must hold"),
+        ("colour: red", "Mine: 'colour' is not a setting; it must be one of title, .*lambda"),
+        (
+            "per_dataset: {dtd: {seeds: 1}}",
+            "per_dataset of dtd: 'seeds' is not a setting; it",
+        ),
+        ("per_dataset: [dtd]", "per_dataset is .*; it must have a dataset"),
+        ("per_dataset: {dtd: 3}", "per_dataset of dtd contains 3; it must contain"),
         ("vary: {words: 3}", "vary of words is 3; it must be a list"),
         ("vary: {words: [1], lr: [1]}", "vary has 2 settings; it must have one"),
-        ("vary: {colour: [1]}", "vary: 'colour' is no setting; allowed"),
+        ("vary: {colour: [1]}", "vary: 'colour' is not a setting"),
         ("title: [a]", "title is \\['a'\\]; it must be text"),
-        ("- a\n- b", "Mine holds \\['a', 'b'\\]; it must hold `setting: value` lines"),
-        ("", "Mine holds None"),
-        ("a: [1", "Mine is no YAML in line"),
-        ("a: 2001-99-99", "Mine is no YAML|'a' is no setting"),
-        ("!!python/object/apply:os.getcwd []", "Mine is no YAML"),
+        ("- a\n- b", "Mine contains \\['a', 'b'\\]; it must contain `setting: value` lines"),
+        ("", "Mine contains None"),
+        ("a: [1", "Mine is not valid YAML in line"),
+        ("a: 2001-99-99", "Mine is not valid YAML|'a' is not a setting"),
+        ("!!python/object/apply:os.getcwd []", "Mine is not valid YAML"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
@@ -189,7 +193,7 @@ def test_recipes_are_found_by_name_or_by_path(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is a folder"):
         read_recipe(str(tmp_path))
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="is no text in UTF-8"):
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
         read_recipe(str(path))
 
 

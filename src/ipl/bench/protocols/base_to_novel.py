@@ -1,0 +1,99 @@
+"""Base-to-novel: train on half of the classes, test on both halves, each a closed set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ipl.bench.protocols.protocol import Protocol, Task, Values, check_task, recorded_count
+from ipl.bench.tables import paper
+
+if TYPE_CHECKING:
+    from ipl.datasets.dataset import Dataset
+
+BASE, NOVEL = "base", "novel"
+
+
+class BaseToNovel(Protocol):
+    """Trains on the base classes of each dataset; measures base and novel accuracy and their HM."""
+
+    name = "base-to-novel"
+    title = "Base-to-novel"
+    parts = (BASE, NOVEL)
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {BASE: "base", NOVEL: "novel", "hm": "HM"}
+    )
+
+    def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
+        """Returns the shots of the base classes, and both halves to test on."""
+        from ipl.datasets.fewshot import split_base_novel
+
+        del targets
+        base, novel = split_base_novel(dataset)
+        training = replace(base_shots(dataset, shots, seed), test=())
+        return check_task(Task(training, {BASE: base, NOVEL: novel}))
+
+    def results(
+        self, trained_on: str, accuracy: Mapping[str, float], dataset: str
+    ) -> Values | None:
+        """Returns base, novel and HM of a run on the dataset that it was trained on."""
+        if dataset != trained_on or not accuracy:
+            return None
+        return _with_hm(100 * accuracy[BASE], 100 * accuracy[NOVEL])
+
+    def mean(self, results: Sequence[Values]) -> Values:
+        """Returns the means; HM is that of the mean base and the mean novel accuracy."""
+        mean = super().mean(results)
+        return _with_hm(mean[BASE], mean[NOVEL])
+
+    def scores(self, accuracy: Mapping[str, float]) -> dict[str, float]:
+        """Returns base, novel and HM."""
+        values = _with_hm(accuracy[BASE], accuracy[NOVEL])
+        return {self.measures[name]: value for name, value in values.items()}
+
+    def paper_average(self, learner: str, with_words: bool) -> Values | None:
+        """Returns the paper's averages over the eleven datasets."""
+        numbers = paper.BASE_TO_NOVEL.get((learner, with_words))
+        return dict(zip(self.measures, numbers, strict=True)) if numbers else None
+
+    def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
+        """Returns the paper's numbers on one dataset; only those of CoOp are kept."""
+        numbers = paper.PER_SET.get((learner, with_words), {}).get(dataset)
+        return _with_hm(*numbers) if numbers else None
+
+    def paper_datasets(self, source: str | None) -> tuple[str, ...]:
+        """Returns the eleven datasets."""
+        del source
+        return paper.ELEVEN
+
+    def sizes(self, data: Mapping[str, Any], dataset: str) -> list[tuple[str, int | None, int]]:
+        """Returns the classes of each half, and the test images of both together."""
+        classes, images = paper.SIZES[dataset]
+        half = ceil(classes / 2)
+        counts = [recorded_count(data, "test_images", part) for part in self.parts]
+        known = [count for count in counts if count is not None]
+        return [
+            ("base classes", recorded_count(data, "classes", BASE), half),
+            ("novel classes", recorded_count(data, "classes", NOVEL), classes - half),
+            ("test images", sum(known) if len(known) == len(counts) else None, images),
+        ]
+
+
+def base_shots(dataset: Dataset, shots: int, seed: int) -> Dataset:
+    """Returns the base half with the shots of a seed as its train part.
+
+    Shots are drawn over all classes, then the novel ones are left out, as published.
+    """
+    from ipl.datasets.fewshot import sample_shots, split_base_novel
+
+    drawn = sample_shots(dataset.train, shots, seed)
+    return split_base_novel(replace(dataset, train=drawn))[0]
+
+
+def _with_hm(base: float, novel: float) -> Values:
+    from ipl.metrics import harmonic_mean
+
+    return {BASE: base, NOVEL: novel, "hm": harmonic_mean(base, novel)}

@@ -1,0 +1,197 @@
+"""What each protocol trains on, tests and measures, and its row of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ipl.bench.protocols.registry as registry
+from ipl.bench.engines.local import LocalEngine
+from ipl.bench.grid import run_grid
+from ipl.bench.plan import Plan
+from ipl.bench.protocols.base_to_novel import BaseToNovel
+from ipl.bench.protocols.cross_dataset import CrossDataset
+from ipl.bench.protocols.domain import DomainGeneralization
+from ipl.bench.protocols.protocol import Protocol, Task, check_task, train_on_all_classes
+from ipl.bench.protocols.registry import PROTOCOLS, all_measures, find_protocol
+from ipl.bench.records import read_records
+from ipl.bench.run import expand
+from ipl.bench.runner import RunEnvironment
+from ipl.bench.tables import paper
+from ipl.bench.tables.machine_readable import as_csv
+from ipl.bench.tables.result_table import build_tables
+from ipl.bench.tables.sheets import sheets_of
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.fewshot import sample_shots, split_base_novel
+from ipl.metrics import harmonic_mean
+from ipl.support.errors import ConfigError, DataError
+
+
+def listed(name: str, classes: tuple[str, ...], train: int, test: int) -> Dataset:
+    def items(part: str, count: int) -> tuple[Item, ...]:
+        return tuple(
+            Item(Path(name, part, c, str(n)), label)
+            for label, c in enumerate(classes)
+            for n in range(count)
+        )
+
+    return Dataset(name, classes, items("train", train), items("test", test))
+
+
+LETTERS = listed("letters", ("a", "b", "c", "d", "e"), 6, 2)
+
+
+# -- what is trained on and tested ----------------------------------------------------------------
+
+
+def test_base_shots_are_those_of_all_classes_without_the_novel_ones() -> None:
+    task = BaseToNovel().task(LETTERS, {}, 3, seed=2)
+    drawn = [item for item in sample_shots(LETTERS.train, 3, 2) if item.label < 3]
+    assert task.training.train == tuple(drawn)
+    assert task.training.test == ()
+    assert list(task.tests) == ["base", "novel"]
+    assert (task.tests["base"], task.tests["novel"]) == split_base_novel(LETTERS)
+
+
+def test_three_classes_have_no_halves() -> None:
+    with pytest.raises(ConfigError, match="at least 4"):
+        BaseToNovel().task(LETTERS.only([0, 1, 2], "three"), {}, 1, 1)
+
+
+def test_across_datasets_all_classes_are_trained_on_and_each_target_keeps_its_own() -> None:
+    digits = listed("digits", ("one", "two"), 1, 3)
+    task = CrossDataset().task(LETTERS, {"digits": digits}, 3, seed=1)
+    assert task.training.train == sample_shots(LETTERS.train, 3, 1)
+    assert task.training.class_names == LETTERS.class_names
+    assert task.tests == {"letters": LETTERS, "digits": digits}
+
+
+def test_without_a_test_part_targets_are_tested_whole_and_the_source_on_the_rest() -> None:
+    source = replace(LETTERS, test=())
+    other = replace(LETTERS, name="other", test=())
+    task = DomainGeneralization().task(source, {"other": other}, 2, seed=1)
+    assert task.tests["other"].test == other.train
+    trained, tested = set(task.training.train), set(task.tests["letters"].test)
+    assert not trained & tested
+    assert trained | tested == set(source.train)
+
+
+def test_domains_have_the_same_classes_in_any_order() -> None:
+    domain = DomainGeneralization()
+    turned = listed("turned", LETTERS.class_names[::-1], 1, 1)
+    assert domain.task(LETTERS, {"turned": turned}, 1, 1).tests["turned"] == turned
+    for target, message in (
+        (listed("more", (*LETTERS.class_names, "f"), 1, 1), "more has the class 'f'"),
+        (listed("less", LETTERS.class_names[:4], 1, 1), "less has no class 'e'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            domain.task(LETTERS, {target.name: target}, 1, 1)
+        CrossDataset().task(LETTERS, {target.name: target}, 1, 1)
+
+
+def test_two_variants_are_tested_over_their_own_classes() -> None:
+    few = listed("imagenet_a", LETTERS.class_names[1:3], 0, 4)
+    task = DomainGeneralization().task(LETTERS, {"imagenet_a": few}, 1, 1)
+    assert task.tests["imagenet_a"].class_names == ("b", "c")
+
+
+def test_nothing_to_test_or_train_on() -> None:
+    with pytest.raises(DataError, match="no test images"):
+        BaseToNovel().task(replace(LETTERS, test=()), {}, 1, 1)
+    with pytest.raises(DataError, match="no training images"):
+        BaseToNovel().task(replace(LETTERS, train=()), {}, 1, 1)
+
+
+def test_pacs_without_a_split(root: Path) -> None:
+    photo, night = (read_benchmark(f"pacs/{name}", root) for name in ("photo", "night"))
+    with pytest.raises(DataError, match="pacs/night has no class 'forest'"):
+        DomainGeneralization().task(photo, {"pacs/night": night}, 1, 1)
+
+
+# -- what is measured -----------------------------------------------------------------------------
+
+
+def test_base_to_novel_measures_both_halves_of_its_own_dataset() -> None:
+    protocol, accuracy = BaseToNovel(), {"base": 0.8249, "novel": 0.70}
+    results = protocol.results("dtd", accuracy, "dtd")
+    assert results is not None
+    assert results["hm"] == pytest.approx(75.73, abs=0.01)  # the paper's CoOp + IPL
+    assert protocol.results("dtd", accuracy, "eurosat") is None
+    assert protocol.results("dtd", {}, "dtd") is None
+    other = {"base": 50.0, "novel": 20.0, "hm": 0.0}
+    mean = protocol.mean([results, other])
+    assert mean["hm"] == harmonic_mean(mean["base"], mean["novel"])  # not the mean of two HM
+    assert list(protocol.scores(accuracy)) == ["base", "novel", "HM"]
+
+
+def test_across_datasets_the_accuracy_on_each_is_measured() -> None:
+    protocol, accuracy = CrossDataset(), {"imagenet": 0.7, "dtd": 0.4}
+    assert protocol.results("imagenet", accuracy, "dtd") == {"accuracy": 40.0}
+    assert protocol.results("imagenet", accuracy, "eurosat") is None
+    assert protocol.mean([{"accuracy": 1.0}, {"accuracy": 2.0}]) == {"accuracy": 1.5}
+    assert protocol.test_names("imagenet") == ("imagenet",)
+    assert harmonic_mean(0, 0) == 0
+
+
+def test_the_papers_rows() -> None:
+    assert BaseToNovel().paper_average("coop", True) == {"base": 82.49, "novel": 70.0, "hm": 75.73}
+    assert BaseToNovel().paper_results("maple", True, "dtd") is None
+    assert CrossDataset().paper_average("coop", True) == {"accuracy": 65.36}
+    assert DomainGeneralization().paper_average("coop", True) == {"accuracy": 59.94}
+    assert DomainGeneralization().paper_average("kgcoop", True) is None
+    assert CrossDataset().paper_datasets("imagenet") == paper.TARGETS
+    assert CrossDataset().paper_datasets("dtd") == ()
+
+
+# -- the registry ---------------------------------------------------------------------------------
+
+
+def test_protocols_by_name() -> None:
+    assert list(PROTOCOLS) == ["base-to-novel", "cross-dataset", "domain"]
+    assert list(all_measures()) == ["base", "novel", "hm", "accuracy"]
+    with pytest.raises(ConfigError, match="protocol is 'domains'; .* Did you mean 'domain'"):
+        find_protocol("domains")
+
+
+class AllClasses(Protocol):
+    """Trains and tests on all classes of each dataset."""
+
+    name = "all-classes"
+    title = "All classes"
+
+    def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
+        training, test = train_on_all_classes(dataset, shots, seed)
+        return check_task(Task(training, {dataset.name: test}))
+
+
+def test_a_new_protocol_is_a_class_and_a_line(
+    environment: RunEnvironment, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.PROTOCOLS, "all-classes", AllClasses())
+    values = {"words": 0, "seeds": "1,2", "epochs": 1, "views": 0, "learners": "zero-shot,coop"}
+    runs = [
+        run
+        for shots in (1, 2)
+        for run in expand(
+            Plan.from_values(
+                {"protocol": "all-classes", "datasets": "dtd,eurosat", "shots": shots, **values}
+            )
+        )
+    ]
+    result = run_grid(runs, tmp_path, LocalEngine(environment))
+    assert not result.failed
+    (table,) = build_tables(read_records([tmp_path])[0])
+    assert (table.source, table.measures, set(table.averaged)) == (
+        None,
+        ("accuracy",),
+        {"dtd", "eurosat"},
+    )
+    labels = [entry.arm.label for entry in table.of("dtd")]
+    assert labels == ["zero-shot CLIP", "CoOp (shots 1)", "CoOp (shots 2)"]
+    assert all(entry.numbers and not entry.gaps for entry in table.entries)
+    assert sheets_of([table])[0].title == "All classes"
+    assert "all-classes,,CoOp (shots 1),dtd" in as_csv([table])
