@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ipl.training.settings import FitSettings
 
 from ipl.bench.plan import ZERO_SHOT, Plan, plan_options, setting_names
 from ipl.bench.run import Run, expand, titles_of

@@ -18,9 +18,8 @@ from ipl.bench.plan import Plan
 from ipl.bench.recipe import plan_runs, read_recipe
 from ipl.bench.records import read_record, read_records
 from ipl.bench.run import RECORDED_IN_0_1_0, Run, expand
-from ipl.bench.tables.result_table import build_tables
-from ipl.bench.tables.sheets import sheets_of
-from ipl.display.table import as_markdown
+from ipl.bench.tables.result_table import build_tables, display_tables
+from ipl.display.table import tables_to_markdown
 
 FOLDER = Path(__file__).parent / "version-0.1.0"
 # The plans of the records in that folder.
@@ -243,7 +242,7 @@ def test_records_load_and_become_tables() -> None:
     }
     tables = build_tables(records)
     assert [table.protocol for table in tables] == ["base-to-novel", "cross-dataset", "domain"]
-    text = as_markdown(sheets_of(tables))
+    text = tables_to_markdown(display_tables(tables))
     for record in records:
         for accuracy in record.accuracy.values():
             assert f"{100 * accuracy:.2f}" in text

@@ -83,7 +83,9 @@ def test_bench_runs_a_recipe(ipl: Call, root: Path, home: Path) -> None:
 def test_bench_with_a_recipe_of_ones_own(ipl: Call, root: Path, home: Path) -> None:
     (home / "mine.yaml").write_text("protocol: base-to-novel\ndatasets: eurosat\nspeed: 3\n")
     refused = ipl("bench", "--recipe", home / "mine.yaml", "--data", root).error
-    assert "mine.yaml: 'speed' is not a setting; it must be one of title, per_dataset, vary" in refused
+    assert (
+        "mine.yaml: 'speed' is not a setting; it must be one of title, per_dataset, vary" in refused
+    )
 
 
 def test_ablate_k(ablate: Call, home: Path) -> None:

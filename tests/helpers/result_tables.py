@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ipl.bench.records import read_records
 from ipl.bench.tables.cells import Cell
 from ipl.bench.tables.result_table import ResultTable, build_tables
-from ipl.bench.records import read_records
 from tests.helpers.records import write_records
 
 

@@ -21,9 +21,7 @@ from ipl.bench.records import read_records
 from ipl.bench.run import expand
 from ipl.bench.runner import RunEnvironment
 from ipl.bench.tables import paper
-from ipl.bench.tables.machine_readable import as_csv
-from ipl.bench.tables.result_table import build_tables
-from ipl.bench.tables.sheets import sheets_of
+from ipl.bench.tables.result_table import build_tables, display_tables, results_to_csv
 from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots, split_base_novel
@@ -193,5 +191,5 @@ def test_a_new_protocol_is_a_class_and_a_line(
     labels = [entry.arm.label for entry in table.of("dtd")]
     assert labels == ["zero-shot CLIP", "CoOp (shots 1)", "CoOp (shots 2)"]
     assert all(entry.numbers and not entry.gaps for entry in table.entries)
-    assert sheets_of([table])[0].title == "All classes"
-    assert "all-classes,,CoOp (shots 1),dtd" in as_csv([table])
+    assert display_tables([table])[0].title == "All classes"
+    assert "all-classes,,CoOp (shots 1),dtd" in results_to_csv([table])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ipl.bench.tables.cells import AVERAGE, Cell
-from ipl.bench.tables.paper_comparison import paper_average, paper_numbers
 from tests.helpers.records import BUNDLED, SENTENCE, paper_records, record
 from tests.helpers.result_tables import result_table
 
@@ -82,19 +81,3 @@ def test_an_average_over_fewer_sets_is_not_the_papers(tmp_path: Path) -> None:
     (average,) = result_table(tmp_path, *runs).of(AVERAGE)
     assert average.differences == ("10 of the paper's 11 datasets",)
     assert not average.comparable
-
-
-def test_lookups_of_the_papers_numbers() -> None:
-    assert paper_average("base-to-novel", "maple", True) == {
-        "base": 83.51,
-        "novel": 74.85,
-        "hm": 78.94,
-    }
-    assert paper_average("domain", "cocoop", False) == {"accuracy": 59.91}
-    assert paper_average("domain", "kgcoop", False) is None
-    assert paper_average("base-to-novel", "mine", True) is None
-    numbers = paper_numbers("base-to-novel", "coop", True, "oxford_pets")
-    assert numbers is not None
-    assert numbers["hm"] == pytest.approx(2 * 95.48 * 96.50 / (95.48 + 96.50))
-    assert paper_numbers("base-to-novel", "maple", True, "oxford_pets") is None
-    assert paper_numbers("cross-dataset", "coop", True, "oxford_pets") is None
