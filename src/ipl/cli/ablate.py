@@ -11,8 +11,7 @@ from typer import Argument, Option
 
 from ipl.cli import options as common
 from ipl.cli.bench import Number, Text, carry_out, list_runs
-from ipl.cli.options import out as console
-from ipl.cli.options import print_json, stopping
+from ipl.cli.output import console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def ablate(
         **_settings(more),
     }
     settings = {key: value for key, value in given.items() if value is not None}
-    with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
+    with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.ablation import ABLATIONS, summarize_ablation
         from ipl.bench.recipe import plan_runs, read_recipe
         from ipl.bench.runner import RunEnvironment

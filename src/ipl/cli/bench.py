@@ -9,8 +9,7 @@ import typer
 from typer import Argument, Option
 
 from ipl.cli import options as common
-from ipl.cli.options import out as console
-from ipl.cli.options import print_json, stopping, typed
+from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import IplError
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def bench(
         "no_names": no_names,
     }
     values = {name: value for name, value in given.items() if value is not None}
-    with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
+    with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe
         from ipl.bench.runner import RunEnvironment
         from ipl.support.progress import Reporter
@@ -132,7 +131,7 @@ def carry_out(
 
     result = GridResult(save_to, runs)
     work = make_engine(engine, place, jobs, address)
-    with stopping(lambda: f"{result.summary} {_again(save_to)}"):
+    with on_interrupt(lambda: f"{result.summary} {_again(save_to)}"):
         try:
             run_grid(runs, save_to, work, retry_failed, reporter, result)
         except IplError as error:
@@ -180,4 +179,6 @@ def _tell(result: GridResult, as_json: bool) -> None:
         console().print("Once the cause is removed, --retry-failed does them again.")
     console().print(f"Records:  {result.out / 'records'}", markup=False, soft_wrap=True)
     if result.before or result.done:
-        console().print(f"Next:     {typed('table', result.out)}", markup=False, soft_wrap=True)
+        console().print(
+            f"Next:     {command_line('table', result.out)}", markup=False, soft_wrap=True
+        )
