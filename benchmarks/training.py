@@ -30,8 +30,7 @@ from torch.nn.functional import normalize
 from ipl.backbone import chunks
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import to_device
-from ipl.learners.batch import Batch
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.prompts.bound_prompts import BoundPrompts
 from ipl.support.progress import Reporter

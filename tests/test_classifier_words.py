@@ -14,8 +14,8 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.datasets.dataset import Item
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
+from ipl.learners.learner import Batch
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.errors import ConfigError, NotFiniteError
 from ipl.support.progress import Reporter

@@ -1,4 +1,4 @@
-"""PromptClassifier: from images to a readable prompt, and from a prompt to predictions."""
+"""PromptClassifier: learns a readable prompt from images, and classifies images with it."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ Images = Sequence[str | Path | Image.Image]
 
 @takes_settings()
 class PromptClassifier:
-    """A frozen CLIP with a prompt learnt from a few images per class.
+    """An image classifier: a frozen CLIP with a prompt learnt from a few images per class.
 
-    It follows scikit-learn's conventions (`get_params`, `set_params`, `clone`, `fit(X, y)`) without
-    needing scikit-learn. Parameters are checked when they are set.
+    It follows the conventions of scikit-learn (`get_params`, `set_params`, `clone`, `fit(X, y)`)
+    but does not need it. Parameters are checked when they are set.
 
     Parameters
     ----------
@@ -65,19 +65,27 @@ class PromptClassifier:
         How many real words the prompt gets: 0 is the plain learner, "auto" the number from 1 to 6
         that trains best.
     pool : Pool or None, default None
-        The words to choose from, in place of those that `words_file` and `no_names` name.
+        The words to choose from. Default: those that `words_file` and `no_names` give.
     reporter : Reporter
-        Hears how far a fit has come, and its warnings; the default shows nothing.
+        Gets the progress and the warnings of a fit. Default: nothing is displayed.
     **settings
 
     Attributes
     ----------
     classes_ : list of str
-        The class names; an array after `fit(X, y)`, as scikit-learn has it.
+        The class names; an array after `fit(X, y)`, as in scikit-learn.
     result_ : FitResult
-        Everything that is known of the fit: accuracies, words tried, history, numbers in force.
+        The result of the fit: accuracies, words, history and hyperparameters.
+    words_ : list of str
+        The words in the prompt, in order.
+    prompt_ : str
+        The prompt as a line of text.
+    selection_ : Selection or None
+        How the words were chosen; None without words.
+    learner_ : Learner
+        The trained learner on its backbone.
     notes_ : list of str
-        What was skipped or is worth knowing.
+        Warnings, such as images that were skipped.
 
     Examples
     --------
@@ -126,7 +134,7 @@ class PromptClassifier:
 
     @property
     def recipe(self) -> Recipe:
-        """Returns the numbers that a fit trains with: those given, else the learner's."""
+        """Returns the hyperparameters of a fit: those given, else the learner's."""
         return self.config.recipe
 
     def check_params(self) -> None:
@@ -145,18 +153,18 @@ class PromptClassifier:
         Parameters
         ----------
         deep : bool
-            Is ignored: no parameter has parameters of its own.
+            Ignored; it is there for scikit-learn.
 
         Returns
         -------
         dict
-            After `from_pretrained`, those that the run was trained with.
+            The parameters; after `from_pretrained`, those that the run was trained with.
         """
         del deep
         return {name: getattr(self, name) for name in _parameters(type(self))}
 
     def set_params(self, **params: Any) -> PromptClassifier:
-        """Sets parameters; if one of them is wrong, none is changed.
+        """Sets parameters; if one of them is not allowed, none is changed.
 
         Parameters
         ----------
@@ -167,6 +175,11 @@ class PromptClassifier:
         -------
         PromptClassifier
             Itself.
+
+        Raises
+        ------
+        ConfigError
+            If a name is unknown, or a value is not allowed.
         """
         before = self.get_params()
         for name in params:
@@ -183,7 +196,7 @@ class PromptClassifier:
         return self
 
     def fitted(self) -> bool:
-        """Returns whether something has been learnt."""
+        """Returns whether the classifier is fitted."""
         return self._learner is not None
 
     # -- learning -------------------------------------------------------------------------------
@@ -191,9 +204,10 @@ class PromptClassifier:
     def fit(
         self, data: Any, y: Any = None, features: FeatureStore | None = None
     ) -> PromptClassifier:
-        """Learns from up to `shots` images of each class.
+        """Learns a prompt from up to `shots` images of each class.
 
-        What is not drawn for training, or the data's own test part, is held out and scored.
+        The test images of the data are held out and scored, or, if it has none, the training images
+        that were not drawn.
 
         Parameters
         ----------
@@ -203,7 +217,7 @@ class PromptClassifier:
         y : list of str, optional
             The class name of each image, if `data` is a list.
         features : FeatureStore, optional
-            Fits that share a store share the work of the towers.
+            Keeps the features of images and texts, so that several fits can share them.
 
         Returns
         -------
@@ -214,6 +228,8 @@ class PromptClassifier:
         ------
         DataError
             If the data cannot be used.
+        ConfigError
+            If the parameters are not possible with the data or the backbone.
         """
         config, backbone = self.config, self.backbone
         dataset = read_data(data, y, config.strict)
@@ -234,7 +250,7 @@ class PromptClassifier:
                 backbone, features = load_wider(backbone, error, self.reporter), None
         self.result_, self._learner = result, result.learner
         self.notes_ = list(result.notes)
-        # As given, the way scikit-learn wants it.
+        # An array of the names as given, as scikit-learn expects.
         self.classes_ = list(result.classes) if y is None else np.array(dataset.class_names)
         for note in self.notes_:
             self.reporter.warn(note)
@@ -274,11 +290,16 @@ class PromptClassifier:
         -------
         list of str
             A class name for each image.
+
+        Raises
+        ------
+        DataError
+            If an image cannot be read.
         """
         return [str(self.classes_[i]) for i in self.predict_proba(images).argmax(1)]
 
     def encode(self, images: Images) -> Tensor:
-        """Returns image features (images, dim); an unreadable image is an error here."""
+        """Returns image features (images, dim); raises DataError if an image cannot be read."""
         encoded = self.encode_images(read_sources(images, "images"))
         if encoded.unreadable:
             raise DataError(f"Unreadable image: {encoded.unreadable[0]}.")
@@ -287,7 +308,7 @@ class PromptClassifier:
     def encode_images(
         self, sources: Sequence[Source], advance: Callable[..., None] | None = None
     ) -> ImageFeatures:
-        """Returns the features of those images that can be read, and why others cannot."""
+        """Returns the features of the readable images, and the errors of the others."""
         return self.learner_.encode_images(sources, advance)
 
     @torch.no_grad()
@@ -298,7 +319,7 @@ class PromptClassifier:
         return values
 
     def score(self, data: Any, y: Any = None, features: FeatureStore | None = None) -> float:
-        """Returns the accuracy on a dataset's test part, or on all of it if it has none.
+        """Returns the accuracy on the test images of a dataset, or on all images if it has none.
 
         Parameters
         ----------
@@ -307,24 +328,29 @@ class PromptClassifier:
         y : list of str, optional
             The class name of each image, if `data` is a list.
         features : FeatureStore, optional
-            A store whose image features are used.
+            Keeps the features of images, so that several calls can share them.
 
         Returns
         -------
         float
             The share of images that are classified correctly, from 0 to 1.
+
+        Raises
+        ------
+        DataError
+            If the data has unknown classes, or no readable image.
         """
         if y is not None:
             pairs = zip(self.predict(data), read_labels(y, len(data)), strict=True)
             return float(np.mean([predicted == name for predicted, name in pairs]))
         strict = self.config.strict
         dataset = read_data(data, strict=strict)
-        learner, own = self.learner_, list(self.classes_)
-        unknown = [name for name in dataset.class_names if name not in own]
+        learner, classes = self.learner_, list(self.classes_)
+        unknown = [name for name in dataset.class_names if name not in classes]
         if unknown:
             raise DataError(
-                f"{dataset.name} has the class {unknown[0]!r}, which this prompt was not given; "
-                "use with_classes([...]) first."
+                f"{dataset.name} has the class {unknown[0]!r}, which this classifier does not "
+                "have; use with_classes([...]) first."
             )
         store = features or FeatureStore(learner.backbone)
         items = dataset.test or dataset.train
@@ -334,9 +360,9 @@ class PromptClassifier:
             self.reporter.warn(note)
         if not images.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
-        if list(dataset.class_names) == own:  # a published list may say a name twice
+        if list(dataset.class_names) == classes:  # a published list may have a name twice
             return accuracy(learner, images)
-        index = torch.tensor([own.index(name) for name in dataset.class_names])
+        index = torch.tensor([classes.index(name) for name in dataset.class_names])
         return accuracy(learner, images, index[images.labels])
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
@@ -351,6 +377,11 @@ class PromptClassifier:
         -------
         PromptClassifier
             A copy; this one stays as it is.
+
+        Raises
+        ------
+        DataError
+            If there are fewer than two classes, or two have the same name.
         """
         if isinstance(classes, Dataset):
             class_names, alike = list(classes.class_names), classes.alike
@@ -385,31 +416,36 @@ class PromptClassifier:
 
     @property
     def learner_(self) -> Learner:
-        """Returns the trained prompt on its backbone."""
+        """Returns the trained learner on its backbone."""
         if self._learner is None:
-            raise NotFittedError("This classifier has learnt nothing yet; call fit(data) first.")
+            raise NotFittedError("This classifier is not fitted yet; call fit(data) first.")
         return self._learner
 
     # -- saving ---------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns what config.json says of this prompt, as plain values."""
+        """Returns the content of config.json, as plain values."""
         return config_of(self._current_result())
 
     def save_pretrained(self, folder: str | Path, overwrite: bool = False) -> None:
-        """Writes config.json, prompt.safetensors and README.md into a folder of its own.
+        """Writes config.json, prompt.safetensors and README.md into a folder.
 
         Parameters
         ----------
         folder : str or Path
-            The folder; it appears whole or not at all.
+            The folder; it appears with all three files, or not at all.
         overwrite : bool
             Whether a saved run in that folder may be replaced.
+
+        Raises
+        ------
+        SavedRunError
+            If the folder contains other files, or a run that may not be replaced.
         """
         write_run(Path(folder), self._current_result(), overwrite)
 
     def push_to_hub(self, name: str, private: bool = False, message: str | None = None) -> str:
-        """Puts the saved form onto the Hugging Face hub.
+        """Uploads the saved form to the Hugging Face hub.
 
         Parameters
         ----------
@@ -424,6 +460,11 @@ class PromptClassifier:
         -------
         str
             The address of the repository.
+
+        Raises
+        ------
+        SavedRunError
+            If the hub cannot be reached, or refuses the upload.
         """
         return push_run(self._current_result(), name, private, message)
 
@@ -449,7 +490,7 @@ class PromptClassifier:
         any_backbone: bool = False,
         revision: str | None = None,
     ) -> PromptClassifier:
-        """Returns the classifier saved in a folder or on the hub, with its words embedded anew.
+        """Loads a classifier from a folder or from the hub.
 
         Its parameters are those that the run was trained with.
 
@@ -458,15 +499,15 @@ class PromptClassifier:
         folder : str or Path
             The folder, or `owner/name` on the hub.
         backbone : str or Backbone, optional
-            Where the weights are now, if not where they were; they must be the same weights.
+            The location of the weights, if they have moved; they must be the same weights.
         device : str
             auto, cpu, cuda, cuda:1, mps.
         precision : str, optional
-            The precision of the towers, if not that of the training.
+            The precision of the towers. Default: that of the training.
         reporter : Reporter
-            Hears what is worth knowing.
+            Gets progress and warnings.
         any_backbone : bool
-            Whether other weights are allowed.
+            Whether other weights and another preprocessing are allowed.
         revision : str, optional
             A revision on the hub.
 
@@ -497,10 +538,10 @@ class PromptClassifier:
         classifier.classes_ = list(classifier._learner.prompts.class_names)
         return classifier
 
-    # -- what scikit-learn calls by name ----------------------------------------------------------
+    # -- the protocols of scikit-learn ----------------------------------------------------------
 
     def __sklearn_clone__(self) -> PromptClassifier:
-        # Parameters are shared, not copied: a backbone is large, and frozen.
+        # A backbone is large and frozen, so that the copy can share it.
         return type(self)(**self.get_params())
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -536,9 +577,9 @@ def select_words(
     start: Start = Search.start,
     **settings: Any,
 ) -> Selection:
-    """Returns the words that a prompt for these images would get, and how they were chosen.
+    """Chooses words for a dataset, without training.
 
-    They are the words of `PromptClassifier.fit` with the same settings, for any learner.
+    They are the words that `PromptClassifier.fit` chooses with the same settings, for any learner.
 
     Parameters
     ----------
@@ -549,11 +590,11 @@ def select_words(
     backbone : str or Backbone, default "pocket"
         pocket (bundled), a Hugging Face name, a model folder, or a loaded backbone.
     pool : Pool or None, default None
-        The words to choose from, in place of those that `words_file` and `no_names` name.
+        The words to choose from. Default: those that `words_file` and `no_names` give.
     recall : bool, default False
-        With search "screen": also find the true winner, to say whether it was on the shortlist.
+        With search "screen": also find the true best word, to say whether it was on the shortlist.
     reporter : Reporter
-        Hears how far the search has come, and its warnings.
+        Gets the progress and the warnings of the search.
     start : callable
         Starts the search; `bench.engines.ray_search.spread_over_ray` gives one for a cluster.
     **settings
@@ -566,13 +607,13 @@ def select_words(
     Raises
     ------
     ConfigError, DataError
-        If a setting or the data cannot be used.
+        If a setting is not allowed, or the data cannot be used.
     """
     if not isinstance(words, int) or isinstance(words, bool):
         raise ConfigError(f"words is {words!r}; it must be a whole number (auto is for a fit).")
     loaded = isinstance(backbone, Backbone)
     name = backbone.name if isinstance(backbone, Backbone) else backbone
-    # The number of words has no bearing on the other settings here: nothing is trained.
+    # Nothing is trained, so the number of words need not agree with epochs and interval.
     config = FitConfig(backbone=name, words=min(words, 1), **settings)
     search = Search(config.search, config.shortlist, recall)
     dataset = read_dataset(data, config.strict)

@@ -14,7 +14,7 @@ import shlex
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Callable[..., Any])
 AUTO = "auto"
 FRESH = "fresh"
-MOST_SHOWN = 60  # characters of a wrong value that a message repeats
+MAX_CHARACTERS = 60  # of a wrong value in a message
 
 # What a field is about: which command takes it, and what depends on it.
 DATA, MODEL, WORDS, TRAINING, MACHINE = PARTS = ("data", "model", "words", "training", "machine")
@@ -37,7 +37,7 @@ DATA, MODEL, WORDS, TRAINING, MACHINE = PARTS = ("data", "model", "words", "trai
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of a field beside its type and default.
+    """The metadata of a field: everything about it except its type and default.
 
     Parameters
     ----------
@@ -80,10 +80,14 @@ def _option(default: Any, help: str, part: str, flag: str | None, **more: Any) -
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Everything that decides a fit, in plain values, checked when it is built.
+    """The settings of a fit, in plain values, checked when it is built.
 
-    A value of None stands for the learner's published value; `recipe` has it put in. The fields and
-    what they mean are listed by `ipl fit --help` and in the documentation of `PromptClassifier`.
+    A value of None stands for the learner's published value, which `recipe` fills in. `ipl fit
+    --help` lists the same settings.
+
+    Parameters
+    ----------
+    **settings
 
     Raises
     ------
@@ -228,7 +232,7 @@ class FitConfig:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Raises ConfigError for values that are allowed one by one, but not with each other."""
+        """Raises ConfigError for values that are allowed each on its own, but not together."""
         from ipl.datasets.fewshot import check_draw
         from ipl.learners.learner import check_class_template
         from ipl.learners.registry import learner_class
@@ -240,14 +244,14 @@ class FitConfig:
         kind = learner_class(self.learner)
         if (self.depth or 1) > 1 and not kind.deep_prompts:
             raise ConfigError(
-                f"depth is {self.depth}; {kind.name} has vectors in the first layer alone."
+                f"depth is {self.depth}; {kind.name} has vectors only in the first layer."
             )
         k = 1 if self.words == AUTO else int(self.words)
         self.recipe.word_epochs(k)
 
     @cached_property
     def recipe(self) -> Recipe:
-        """Returns the numbers that a fit trains with: those given, else the learner's."""
+        """Returns the hyperparameters of the fit: those given, else the learner's."""
         from ipl.learners.registry import learner_class
 
         published = learner_class(self.learner).recipe(
@@ -263,12 +267,18 @@ class FitConfig:
     # -- plain values and back --------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the fields as plain values for JSON."""
+        """Returns the settings as plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Values by field name.
+        """
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], strict: bool = True) -> FitConfig:
-        """Returns the config that plain values mean, as a file or a command line has them.
+        """Returns the config of plain values, as a file or a command line gives them.
 
         Parameters
         ----------
@@ -277,19 +287,40 @@ class FitConfig:
             the number. Fields that are left out keep their default.
         strict : bool
             Whether an unknown name is an error. A saved run of a later version may have more
-            fields than are known here.
+            fields than this version knows.
+
+        Returns
+        -------
+        FitConfig
+            The config.
+
+        Raises
+        ------
+        ConfigError
+            If a name is unknown, or a value is not allowed.
         """
-        given = {}
+        settings = {}
         for key, value in values.items():
             name = field_name(str(key))
             if name in names():
-                given[name] = value
+                settings[name] = value
             elif strict:
                 raise ConfigError(f"{key!r} is not a setting.{closest(str(key), names())}")
-        return cls(**given)
+        return cls(**settings)
 
     def command(self, data: str) -> str:
-        """Returns the command line that repeats this fit, with all that changes its result."""
+        """Returns the command line that repeats this fit.
+
+        Parameters
+        ----------
+        data : str
+            The dataset.
+
+        Returns
+        -------
+        str
+            The command, with every setting that differs from its default and affects the result.
+        """
         parts = ["ipl", "fit", data]
         for setting in settings():
             value = getattr(self, setting.name)
@@ -313,7 +344,7 @@ class Setting:
     default : object
         Its value unless another is given.
     option : Option
-        What else is known of it.
+        Its metadata.
     """
 
     name: str
@@ -324,7 +355,7 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """Returns the name as messages have it: `lambda` for `lambda_`."""
+        """Returns the name as messages write it: `lambda` for `lambda_`."""
         return self.name.rstrip("_")
 
     @property
@@ -339,24 +370,24 @@ class Setting:
 
     @property
     def changes_result(self) -> bool:
-        """Returns whether another value can give another result."""
+        """Returns whether the result of a fit depends on it."""
         return self.option.part != MACHINE
 
     @property
     def annotation(self) -> str:
-        """Returns the types that its value may have, as they are written in code."""
+        """Returns the types of its value, as they are written in code."""
         kinds = [kind.__name__ for kind in self.kinds]
         return " | ".join([*kinds, *(["None"] if self.optional else [])])
 
     @property
     def default_text(self) -> str:
-        """Returns the default as documentation names it."""
+        """Returns the default as the documentation writes it."""
         if self.default is None:
             return "none" if self.kinds == (str,) else "the learner's"
         return str(self.default)
 
     def accepts(self, value: Any) -> bool:
-        """Returns whether a field may have a value."""
+        """Returns whether a value is allowed."""
         try:
             checked_value(self, value)
         except ConfigError:
@@ -365,7 +396,7 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """Returns what a value may be, to follow "it must be" in a message."""
+        """Returns the allowed values, to follow "it must be" in a message."""
         option = self.option
         if option.choices:
             return "one of " + ", ".join(option.choices)
@@ -385,7 +416,7 @@ class Setting:
 def settings() -> tuple[Setting, ...]:
     """Returns all fields of FitConfig in order."""
     hints = typing.get_type_hints(FitConfig)
-    return tuple(_setting(one, hints[one.name]) for one in fields(FitConfig))
+    return tuple(_setting(each, hints[each.name]) for each in fields(FitConfig))
 
 
 @cache
@@ -405,7 +436,7 @@ def learner_values() -> tuple[str, ...]:
 
 
 def field_name(key: str) -> str:
-    """Returns the name of the field that a key of a file or an option means."""
+    """Returns the name of the field for a key of a file: `lambda` stands for `lambda_`."""
     return f"{key}_" if f"{key}_" in names() else key
 
 
@@ -417,7 +448,7 @@ def of_part(*parts: str) -> Iterator[Setting]:
 def takes_settings(*parts: str) -> Callable[[T], T]:
     """Gives a class or function the fields of FitConfig as keyword parameters.
 
-    It is for one that is written with `**settings`: its signature then names every field that it
+    It is for a class or function with `**settings`: its signature then names every field that it
     does not name itself, and the line `**settings` of its docstring becomes their description.
 
     Parameters
@@ -429,30 +460,35 @@ def takes_settings(*parts: str) -> Callable[[T], T]:
     def decorate(target: T) -> T:
         function: Any = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
         signature = inspect.signature(function)
-        known = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        own = {parameter.name for parameter in known}
-        more = [s for s in (of_part(*parts) if parts else settings()) if s.name not in own]
+        explicit = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        names = {parameter.name for parameter in explicit}
+        added = [s for s in (of_part(*parts) if parts else settings()) if s.name not in names]
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters = [
             inspect.Parameter(s.name, keyword, default=s.default, annotation=s.annotation)
-            for s in more
+            for s in added
         ]
-        function.__signature__ = signature.replace(parameters=[*known, *parameters])
-        lines = []
-        for line in (target.__doc__ or "").splitlines():
-            if line.strip() == "**settings":
-                indent = line[: line.index("*")]
-                lines += [indent + text for setting in more for text in _documentation(setting)]
-            else:
-                lines.append(line)
-        target.__doc__ = "\n".join(lines)
+        function.__signature__ = signature.replace(parameters=[*explicit, *parameters])
+        _document(target, added)
         return target
 
     return decorate
 
 
+def _document(target: Any, described: Iterable[Setting]) -> None:
+    """Replaces the line `**settings` of a docstring by a description of each field."""
+    lines: list[str] = []
+    for line in (target.__doc__ or "").splitlines():
+        if line.strip() == "**settings":
+            indent = line[: line.index("*")]
+            lines += [indent + text for setting in described for text in _documentation(setting)]
+        else:
+            lines.append(line)
+    target.__doc__ = "\n".join(lines)
+
+
 def _documentation(setting: Setting) -> list[str]:
-    """Returns the lines of numpydoc on a field."""
+    """Returns the lines of numpydoc for a field."""
     head = f"{setting.name} : {setting.annotation}, default {setting.default_text}"
     return [
         head,
@@ -460,12 +496,13 @@ def _documentation(setting: Setting) -> list[str]:
     ]
 
 
-def _setting(one: Field[Any], hint: Any) -> Setting:
+def _setting(config_field: Field[Any], hint: Any) -> Setting:
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     optional = type(None) in kinds
-    assert one.default is not MISSING
-    own = tuple(kind for kind in kinds if kind is not type(None))
-    return Setting(one.name, own, optional, one.default, one.metadata["option"])
+    assert config_field.default is not MISSING
+    kinds = tuple(kind for kind in kinds if kind is not type(None))
+    option = config_field.metadata["option"]
+    return Setting(config_field.name, kinds, optional, config_field.default, option)
 
 
 def checked_value(setting: Setting, value: Any) -> Any:
@@ -488,7 +525,7 @@ def checked_value(setting: Setting, value: Any) -> Any:
 
 
 def _typed(setting: Setting, value: Any) -> Any:
-    """Returns a value of one of a field's types; a text that is a number may be one."""
+    """Returns a value as one of a field's types; a text that is a number is converted."""
     kinds = setting.kinds
     if bool in kinds or isinstance(value, bool):
         if bool in kinds and isinstance(value, bool):
@@ -499,7 +536,7 @@ def _typed(setting: Setting, value: Any) -> Any:
             return int(value[:20])
         if isinstance(value, int):
             return value
-        if hasattr(value, "__index__"):  # of numpy
+        if hasattr(value, "__index__"):  # an integer of numpy
             return int(value)
     if float in kinds:
         if isinstance(value, str):
@@ -518,6 +555,9 @@ def _typed(setting: Setting, value: Any) -> Any:
 
 def _wrong(setting: Setting, value: Any) -> ConfigError:
     text = repr(value)
-    if len(text) > MOST_SHOWN:
-        text = f"{text[:MOST_SHOWN]}..."
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[:MAX_CHARACTERS]}..."
     return ConfigError(f"{setting.title} is {text}; it must be {setting.allowed}.")
+
+
+_document(FitConfig, settings())

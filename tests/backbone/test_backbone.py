@@ -14,7 +14,7 @@ from ipl.backbone import backbone as backbone_module
 from ipl.backbone.backbone import Backbone, _chunks, hash_weights
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
-from ipl.learners.batch import Batch
+from ipl.learners.learner import Batch
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
 

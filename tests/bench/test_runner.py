@@ -19,8 +19,8 @@ from ipl.bench.runner import RunEnvironment, Runner
 from ipl.classifier import PromptClassifier
 from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.fewshot import split_base_novel
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
+from ipl.learners.learner import Batch
 from ipl.support.errors import BackboneError
 from ipl.words.pool import Pool
 

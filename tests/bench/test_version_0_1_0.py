@@ -247,7 +247,7 @@ def test_records_load_and_become_tables() -> None:
         for accuracy in record.accuracy.values():
             assert f"{100 * accuracy:.2f}" in text
     (gain,) = tables[0].gains
-    assert (gain.arm.label, gain.over.label) == ("CoOp + IPL", "CoOp")
+    assert (gain.method.label, gain.baseline.label) == ("CoOp + IPL", "CoOp")
 
 
 def test_what_a_record_says_of_its_run_is_what_a_run_says() -> None:

@@ -211,12 +211,12 @@ def test_the_defaults_in_the_help_are_those_in_use() -> None:
     """The command line states them without importing the search, so they must be kept equal."""
     from ipl.backbone.prefix_cache import MEMORY
     from ipl.cli import options as common
+    from ipl.config import FitConfig
     from ipl.words.modes import Search
-    from ipl.words.template import DEFAULT_TEMPLATE
 
-    assert common.TEMPLATE.default == DEFAULT_TEMPLATE
-    assert common.MEMORY.default == MEMORY
-    assert (common.SEARCH.default, common.SHORTLIST.default) == (Search().mode, Search().shortlist)
+    config = FitConfig()
+    assert common.MEMORY.default == config.memory == MEMORY
+    assert (config.search, config.shortlist) == (Search().mode, Search().shortlist)
 
 
 # -- what is at --out ------------------------------------------------------------------------------

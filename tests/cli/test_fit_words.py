@@ -123,7 +123,7 @@ def test_the_search_is_told_and_an_approximate_one_shown(
 def test_memory_and_shortlist_arrive(
     fit: Call, images: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ipl.words.select import WordChoice
+    from ipl.words.choice import WordChoice
 
     seen = []
     real = WordChoice.choose

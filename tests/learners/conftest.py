@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.learners.batch import Batch
+from ipl.learners.learner import Batch
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.learners import cocoop
-from ipl.learners.batch import Batch
 from ipl.learners.cocoop import CoCoOp
 from ipl.learners.coop import CoOp
+from ipl.learners.learner import Batch
 
 NAMES = ["cat", "starry night", "pirate ship"]
 WORDS = ["furry", "blue"]

@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError
 from ipl.training.loop import train

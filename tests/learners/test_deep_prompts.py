@@ -15,8 +15,7 @@ from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.learners.deep_prompts import replace_rows
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Learner, replace_rows
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
 

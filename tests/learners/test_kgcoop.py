@@ -9,9 +9,9 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 from ipl.backbone.backbone import Backbone
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
 from ipl.learners.kgcoop import KgCoOp
+from ipl.learners.learner import Batch
 
 NAMES = ["cat", "starry_night", "pirate ship"]
 Images = tuple[torch.Tensor, torch.Tensor]

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.learners.batch import Batch
+from ipl.learners.learner import Batch
 from ipl.learners.maple import MaPLe
 from ipl.prompts.layout import FixedText, Soft
 

@@ -15,12 +15,10 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import encode_files
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.dataset import Dataset
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
-from ipl.learners.imagenet_templates import IMAGENET_TEMPLATES
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import MaPLe
-from ipl.learners.promptsrc import PromptSRC
+from ipl.learners.promptsrc import IMAGENET_TEMPLATES, PromptSRC
 from ipl.learners.recipe import Recipe
 from ipl.support.progress import SILENT
 from ipl.training import loop, views

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ipl.saving.card import model_card
-from ipl.saving.format import config_of
+from ipl.saving.format import config_of, model_card
 from ipl.training.result import FitResult
 
 Make = Callable[..., FitResult]

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.recipe import Recipe
 from ipl.support.errors import TrainingError
 from ipl.training.loop import batches, train

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import learner_class
 from ipl.support.progress import Reporter

@@ -109,7 +109,7 @@ def synsets(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]
             known = table.get(word, "none")
             return [] if known == "none" else [Synset(known == "name")]
 
-        monkeypatch.setattr("ipl.words.filters._synsets", look_up)
+        monkeypatch.setattr("ipl.words.filters.synsets_of", look_up)
 
     return use
 

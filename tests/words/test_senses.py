@@ -38,12 +38,12 @@ class _Synset:
 
 def test_the_sense_that_is_used_most_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     known = [_Synset("n", "a device", 1), _Synset("s", "not near", 7), _Synset("v", "away", 7)]
-    monkeypatch.setattr("ipl.words.senses.look_up", lambda word: known)
+    monkeypatch.setattr("ipl.words.senses.synsets_of", lambda word: known)
     sense = look_up_sense("remote")
     assert (sense.part, sense.definition, sense.others) == ("adjective", "not near", 2)
-    monkeypatch.setattr("ipl.words.senses.look_up", lambda word: known[:1])
+    monkeypatch.setattr("ipl.words.senses.synsets_of", lambda word: known[:1])
     assert look_up_sense("remote").definition == "a device"
-    monkeypatch.setattr("ipl.words.senses.look_up", lambda word: [])
+    monkeypatch.setattr("ipl.words.senses.synsets_of", lambda word: [])
     assert look_up_sense("remote").definition == "WordNet has no meaning for it."
     assert str(look_up_sense("remote")) == "WordNet has no meaning for it."
 
@@ -51,7 +51,7 @@ def test_the_sense_that_is_used_most_is_looked_up(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("left", ["; ; - Mark Twain", ";", "; -Melville; - Yeats", ""])
 def test_quotations_are_left_out(monkeypatch: pytest.MonkeyPatch, left: str) -> None:
     known = [_Synset("s", f"not near;  far - off{left}", 1)]
-    monkeypatch.setattr("ipl.words.senses.look_up", lambda word: known)
+    monkeypatch.setattr("ipl.words.senses.synsets_of", lambda word: known)
     assert look_up_sense("remote").definition == "not near; far - off"
 
 
@@ -62,7 +62,7 @@ def _missing(word: str) -> list[object]:
 def test_every_word_of_the_pool_has_a_sense_without_wordnet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ipl.words.senses.look_up", _missing)
+    monkeypatch.setattr("ipl.words.senses.synsets_of", _missing)
     senses = [sense_of(word) for word in Pool.bundled().words]
     assert {sense.part for sense in senses} == {"noun", "verb", "adjective", "adverb"}
     assert all(sense.definition.strip() == sense.definition != "" for sense in senses)
@@ -70,7 +70,7 @@ def test_every_word_of_the_pool_has_a_sense_without_wordnet(
 
 
 def test_a_word_of_ones_own_says_why_it_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ipl.words.senses.look_up", _missing)
+    monkeypatch.setattr("ipl.words.senses.synsets_of", _missing)
     sense = sense_of("xqx")
     assert sense.part is None
     assert str(sense).endswith("your own list, which nobody looked up. NLTK does not find WordNet.")

@@ -13,8 +13,7 @@ from ipl.bench.plan import plan_options
 from ipl.cli import options as common
 from ipl.cli.bench import PROTOCOL_HELP, SOURCE, Text, carry_out, list_runs, plan_values
 from ipl.cli.config_options import config_options
-from ipl.cli.options import out as console
-from ipl.cli.options import print_json, stopping
+from ipl.cli.output import console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def ablate(
 ) -> None:
     """Vary one setting and keep all others; tables and a plot go to OUT/ablations."""
     given = plan_values(protocol, datasets, source, settings) | _settings(more)
-    with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
+    with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.ablation import ABLATIONS, summarize_ablation
         from ipl.bench.recipe import plan_runs, read_recipe
         from ipl.bench.records import read_records

@@ -12,8 +12,7 @@ from ipl.bench.plan import plan_options
 from ipl.bench.protocols.registry import PROTOCOLS
 from ipl.cli import options as common
 from ipl.cli.config_options import config_options
-from ipl.cli.options import out as console
-from ipl.cli.options import print_json, stopping, typed
+from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import IplError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def bench(
 ) -> None:
     """Run a protocol on datasets: one run and one record for each learner, words and seed."""
     values = plan_values(protocol, datasets, source, settings)
-    with stopping(lambda: f"nothing was done yet, and {save_to} is as it was."):
+    with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe
         from ipl.bench.runner import RunEnvironment
         from ipl.support.progress import Reporter
@@ -99,7 +98,7 @@ def carry_out(
 
     result = GridResult(save_to, runs)
     work = make_engine(engine, environment, jobs, address)
-    with stopping(lambda: f"{result.summary} {_how_to_resume(save_to)}"):
+    with on_interrupt(lambda: f"{result.summary} {_how_to_resume(save_to)}"):
         try:
             run_grid(runs, save_to, work, retry_failed, reporter, result)
         except IplError as error:
@@ -147,4 +146,6 @@ def _show(result: GridResult, as_json: bool) -> None:
         console().print("Once the cause is removed, --retry-failed does them again.")
     console().print(f"Records:  {result.out / 'records'}", markup=False, soft_wrap=True)
     if result.before or result.done:
-        console().print(f"Next:     {typed('table', result.out)}", markup=False, soft_wrap=True)
+        console().print(
+            f"Next:     {command_line('table', result.out)}", markup=False, soft_wrap=True
+        )

@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from ipl.cli.options import JSON, out, print_json, stopping, typed
+from ipl.cli.options import JSON
+from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, did_you_mean
 
 
@@ -35,7 +36,7 @@ def cache(
         )
     report: dict[str, Any] = {"folder": str(store.folder)}
     if clear:
-        with stopping(lambda: "a part of the cache was not removed."):
+        with on_interrupt(lambda: "a part of the cache was not removed."):
             count, size = store.clear(kind)
         what = "all kinds" if kind is None else kind
         report["removed"] = {"kind": kind, "entries": count, "bytes": size}
@@ -54,11 +55,11 @@ def cache(
             lines += ["", "Finished selections"]
             lines += [f"  {_selection_line(entry.facts)}" for entry in selections]
         if any(count for count, _ in usage.values()):
-            lines += ["", f"To remove them: {typed('cache', '--clear')}"]
+            lines += ["", f"To remove them: {command_line('cache', '--clear')}"]
     if as_json:
         print_json(report)
     else:
-        out().print("\n".join(lines), markup=False, soft_wrap=True)
+        console().print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _entries(count: int) -> str:

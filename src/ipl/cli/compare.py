@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from ipl.cli import options as common
-from ipl.cli.options import out, print_json, stopping
+from ipl.cli.output import console, on_interrupt, print_json
 from ipl.cli.report import FORMAT, IMAGES, check_target, write_page
 
 
@@ -41,7 +41,7 @@ def compare(
 
     reporter = Reporter(quiet=quiet)
     study = None if ratings is None else read_ratings(ratings)
-    with stopping(lambda: "nothing was written."):
+    with on_interrupt(lambda: "nothing was written."):
         comparison = compare_runs(runs, data, images, device, not no_cache, reporter)
         for note in comparison.notes:
             reporter.warn(note)
@@ -51,4 +51,4 @@ def compare(
     if as_json:
         print_json(values)
         return
-    out().print(f"Written: {target}", markup=False, soft_wrap=True)
+    console().print(f"Written: {target}", markup=False, soft_wrap=True)

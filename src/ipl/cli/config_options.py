@@ -27,22 +27,22 @@ def config_options(
     unset : bool
         Whether an option that is not given is left out of `settings`, so that a recipe decides.
     """
-    taken = [s for s in (settings() if chosen is None else chosen) if s.flag is not None]
+    options = [s for s in (settings() if chosen is None else chosen) if s.flag is not None]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
             if parameter.name == "settings":
-                parameters += [_parameter(setting, unset) for setting in taken]
+                parameters += [_parameter(setting, unset) for setting in options]
             else:
                 parameters.append(parameter)
 
         @wraps(command)
         def run(**values: Any) -> None:
-            given = {setting: values.pop(setting.name) for setting in taken}
-            given = {s: v for s, v in given.items() if not (unset and v is None)}
-            command(**values, settings={s.name: _value(s, v) for s, v in given.items()})
+            chosen_values = {setting: values.pop(setting.name) for setting in options}
+            chosen_values = {s: v for s, v in chosen_values.items() if not (unset and v is None)}
+            command(**values, settings={s.name: _value(s, v) for s, v in chosen_values.items()})
 
         del run.__wrapped__  # its signature is not the command's
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli.options import JSON, QUIET, out, print_json, stopping
+from ipl.cli.options import JSON, QUIET
+from ipl.cli.output import console, on_interrupt, print_json
 from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def list_(as_json: bool = JSON) -> None:
         shown = [{**asdict(b), "teacher_template": b.teacher_template} for b in sets]
         print_json({"datasets": shown, "domains": [asdict(group) for group in groups]})
     else:
-        out().print(_list_table(sets, groups).to_terminal())
+        console().print(_list_table(sets, groups).to_terminal())
 
 
 @app.command()
@@ -61,7 +62,7 @@ def check(
         shown = [state.as_dict() for state in states]
         print_json({"root": str(root), "complete": complete, "datasets": shown})
     else:
-        out().print(_check_table(states).to_terminal())
+        console().print(_check_table(states).to_terminal())
     if not complete:
         raise typer.Exit(1)
 
@@ -77,13 +78,13 @@ def unpack(
     from ipl.datasets.archive import unpack as unpack_archive
     from ipl.support.progress import Reporter
 
-    with stopping(lambda: f"nothing was unpacked, and {folder} is as it was."):
+    with on_interrupt(lambda: f"nothing was unpacked, and {folder} is as it was."):
         made = unpack_archive(archive, folder, Reporter(quiet=quiet))
     if as_json:
         print_json({"archive": str(archive), "made": [str(path) for path in made]})
     else:
         lines = "\n".join(str(path) for path in made)
-        out().print(f"Unpacked {archive}:\n{lines}", markup=False, soft_wrap=True)
+        console().print(f"Unpacked {archive}:\n{lines}", markup=False, soft_wrap=True)
 
 
 def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) -> Table:

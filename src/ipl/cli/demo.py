@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ipl.cli.options import DEVICE, JSON, QUIET, out, print_json, stopping, typed
+from ipl.cli.options import DEVICE, JSON, QUIET
+from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.display.table import Table
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def demo(
     started = time.perf_counter()
     reporter = Reporter(quiet=quiet)
     kept = {"what": f"nothing; {folder} may contain some of the drawn images."}
-    with stopping(lambda: f"kept: {kept['what']}"):
+    with on_interrupt(lambda: f"kept: {kept['what']}"):
         check_target(folder / "run", overwrite=True)
         with reporter.task("Drawing images", 2 * PER_CLASS * len(CLASSES)) as advance:
             dataset = scenes_dataset(folder / "scenes", PER_CLASS, PER_CLASS, progress=advance)
@@ -68,18 +69,18 @@ def demo(
     if as_json:
         print_json(report)
         return
-    console = out()
+    terminal = console()
     image = dataset.test[12 * PER_CLASS].path
     title = (
         f"Accuracy in %, mean ± standard deviation over seeds {', '.join(map(str, SEEDS))}\n"
         f"(drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs)"
     )
-    console.print(title, soft_wrap=True)
-    console.print(_table(summary).to_terminal())
+    terminal.print(title, soft_wrap=True)
+    terminal.print(_table(summary).to_terminal())
     weight = classifier.selection_.lambda_
-    console.print(f"\nThe words of seed {SEEDS[0]}: gain = utility - {weight} * redundancy")
-    console.print(words_table(classifier.selection_).to_terminal())
-    console.print(
+    terminal.print(f"\nThe words of seed {SEEDS[0]}: gain = utility - {weight} * redundancy")
+    terminal.print(words_table(classifier.selection_).to_terminal())
+    terminal.print(
         "\nThe prompt: [V] is a trained vector, *word* a chosen word, {cls} the class name\n"
         f"  {classifier.prompt_}\n\n"
         f"Saved\n"
@@ -87,10 +88,10 @@ def demo(
         f"  this prompt         {run}\n"
         f"  every number above  {folder / 'results.json'}\n\n"
         f"Next\n"
-        f"  {typed('predict', run, str(image), '--classes', 'castle,bridge,windmill')}\n"
-        f"  {typed('report', run, '--data', folder / 'scenes')}\n"
-        f"  {typed('fit', folder / 'scenes')}\n"
-        f"  {typed('fit', 'YOUR_FOLDER_OF_CLASS_FOLDERS')}\n\n"
+        f"  {command_line('predict', run, str(image), '--classes', 'castle,bridge,windmill')}\n"
+        f"  {command_line('report', run, '--data', folder / 'scenes')}\n"
+        f"  {command_line('fit', folder / 'scenes')}\n"
+        f"  {command_line('fit', 'YOUR_FOLDER_OF_CLASS_FOLDERS')}\n\n"
         f"{report['seconds']:.0f} s in all.",
         markup=False,
         soft_wrap=True,

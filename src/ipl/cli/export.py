@@ -8,7 +8,8 @@ from typing import Any
 import typer
 
 from ipl.cli import options as common
-from ipl.cli.options import check_new, print_json, read_class_names, stopping
+from ipl.cli.options import read_class_names
+from ipl.cli.output import check_output_file, on_interrupt, print_json
 from ipl.support.errors import ConfigError
 
 TARGETS = ("classifier", "onnx", "transformers", "text")
@@ -54,10 +55,10 @@ def export(
     if to != "text":
         check_export_folder(target)
     elif save_to is not None:
-        check_new(save_to, overwrite)
+        check_output_file(save_to, overwrite)
     names = read_class_names(classes) if classes is not None else None
     images = read_dataset(check) if check is not None else None
-    with stopping(lambda: "nothing was written."):
+    with on_interrupt(lambda: "nothing was written."):
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, "cpu", precision="fp32", any_backbone=any_backbone
         )

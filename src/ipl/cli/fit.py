@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ipl.cli import options as common
 from ipl.cli.config_options import config_options
-from ipl.cli.options import out, print_json, stopping, typed
+from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ def fit(
     from ipl.saving.format import check_target
     from ipl.support.progress import Reporter
 
-    where = save_to or "ipl-runs"
     config = FitConfig.from_dict(settings)
-    resume = " The same command resumes from here." if config.cache else ""
-    with stopping(lambda: f"nothing was saved, and {where} is as it was.{resume}"):
+    outcome = f"nothing was saved, and {save_to or 'ipl-runs'} is unchanged."
+    if config.cache:
+        outcome += " The fit resumes when you run the same command again."
+    with on_interrupt(lambda: outcome):
         classifier = PromptClassifier(**config.as_dict(), reporter=Reporter(quiet=quiet))
         dataset = read_dataset(data, config.strict)
         target = save_to or _free_folder(f"{dataset.name}-{_run_name(config)}")
@@ -52,20 +53,22 @@ def fit(
     if as_json:
         print_json({"out": str(target), "notes": classifier.notes_, **classifier.as_dict()})
         return
-    console = out()
-    console.print(fit_report(classifier))
-    console.print(f"Saved:  {target}", markup=False, soft_wrap=True)
-    console.print(f"Next:   {typed('predict', target)} IMAGE...", markup=False, soft_wrap=True)
+    terminal = console()
+    terminal.print(fit_report(classifier))
+    terminal.print(f"Saved:  {target}", markup=False, soft_wrap=True)
+    terminal.print(
+        f"Next:   {command_line('predict', target)} IMAGE...", markup=False, soft_wrap=True
+    )
 
 
 def fit_report(classifier: PromptClassifier) -> Group:
-    """Returns accuracies, words with their gains and the prompt as a line of text."""
+    """Returns the accuracies, the words with their gains, and the prompt as a line of text."""
     from ipl.words.selection import words_table
 
     result, selection = classifier.result_, classifier.selection_
     lines = [f"Accuracy on {result.images} training images: {100 * result.train_accuracy:.1f} %"]
     if result.held_out_accuracy is None:
-        lines.append("Held-out accuracy: not measured, no readable image was left for it")
+        lines.append("Held-out accuracy: not measured, because no readable image was left")
     else:
         lines.append(
             f"Accuracy on {result.held_out_images} held-out images: "
@@ -83,14 +86,16 @@ def fit_report(classifier: PromptClassifier) -> Group:
     return Group(*parts)
 
 
-def _trials_table(trials: Sequence[Trial], taken: int) -> Table:
-    """Returns a table of the numbers of words that were trained with, the one taken marked."""
+def _trials_table(trials: Sequence[Trial], best: int) -> Table:
+    """Returns a table of the numbers of words that were tried, with the best one marked."""
     numbers = ["words", "training accuracy", "loss"]
     rows: list[list[str]] = []
     for trial in trials:
         row = [str(trial.words), f"{100 * trial.accuracy:.1f} %", f"{trial.loss:.4f}"]
-        best = trial.words == taken
-        rows.append([Styled(cell, "bold") for cell in (*row, "taken")] if best else [*row, ""])
+        if trial.words == best:
+            rows.append([Styled(cell, "bold") for cell in (*row, "taken")])
+        else:
+            rows.append([*row, ""])
     return Table([*numbers, ""], rows, numbers=numbers)
 
 
@@ -100,7 +105,7 @@ def _run_name(config: FitConfig) -> str:
 
 
 def _free_folder(name: str) -> Path:
-    """Returns ipl-runs/NAME, with a number behind it if that is taken."""
+    """Returns ipl-runs/NAME, with a number appended if it already exists."""
     clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:]
     first = Path("ipl-runs") / clean
     numbered = (first.with_name(f"{clean}-{number}") for number in range(2, 10_000))

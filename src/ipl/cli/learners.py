@@ -1,4 +1,4 @@
-"""`ipl learners`: the prompt learners, their published numbers and their sizes."""
+"""`ipl learners`: list the prompt learners with their published hyperparameters and sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from ipl.cli.options import BACKBONE, DEVICE, JSON, out, print_json
+from ipl.cli.options import BACKBONE, DEVICE, JSON
+from ipl.cli.output import console, print_json
 from ipl.display.table import Styled, Table
 
 RECIPE_COLUMNS = {  # by setting
@@ -26,7 +27,7 @@ def learners(
     device: str = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """List the prompt learners with their published numbers and parameter counts."""
+    """List the prompt learners with their published hyperparameters and parameter counts."""
     from ipl.backbone.loading import load_backbone
     from ipl.learners.recipe import PROTOCOLS
     from ipl.learners.registry import known_learners, learner_class
@@ -50,11 +51,11 @@ def learners(
     if as_json:
         print_json({"backbone": backbone, "learners": rows})
     else:
-        out().print(learners_table(rows).to_terminal())
+        console().print(learners_table(rows).to_terminal())
 
 
 def learners_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Returns a table of learners, one row each without and with words."""
+    """Returns a table of the learners, each with a row without words and one with words."""
     numbers = ["words", "parameters", *RECIPE_COLUMNS.values()]
     cells = []
     for row in rows:

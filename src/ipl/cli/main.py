@@ -1,4 +1,4 @@
-"""The command `ipl`: its sub-commands, and the one place that turns bad input into exit code 2."""
+"""The command `ipl`: its sub-commands, and the exit code of errors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from ipl.cli import (
 )
 from ipl.support.errors import IplError
 
-# Threads that wait for each other by spinning slow two processes on one machine down many times;
-# this must be said before torch is loaded.
+# Threads that spin while they wait make several processes on one machine many times slower; this
+# must be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(
@@ -65,8 +65,8 @@ app.command("ui")(ui.ui)
 app.command("words")(words.words)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"ipl {__version__}")
         raise typer.Exit
 
@@ -81,12 +81,12 @@ def _options(
 
 
 def main() -> None:
-    """Runs the command. Bad input gets one sentence and exit code 2, a bug its traceback."""
+    """Runs the command; bad input gives one sentence and exit code 2, a bug a traceback."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a path may hold what the terminal cannot show
+        if isinstance(stream, TextIOWrapper):  # a path may not be printable
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except (IplError, OSError) as error:  # OSError: a device that is full, a mount that is lost
+    except (IplError, OSError) as error:  # OSError: a full disk, for example
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

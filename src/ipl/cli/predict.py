@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TextIO, cast
 import typer
 
 from ipl.cli import options as common
-from ipl.cli.options import check_new, out, print_json, read_class_names, stopping
+from ipl.cli.options import read_class_names
+from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -67,13 +68,13 @@ def predict(
     if as_json and (output_format != "table" or save_to is not None):
         raise ConfigError("--json prints one object; it does not work with --format or --out.")
     if save_to is not None:
-        check_new(save_to, overwrite)
+        check_output_file(save_to, overwrite)
     folder = find_run(run)
     read_run(folder)  # reports a damaged RUN before the images are looked for
     names = read_class_names(classes) if classes is not None else None
     sources, total = _sources(images)
     tally = _Tally(reporter, strict)
-    with stopping(lambda: tally.summary(save_to)), _quiet_pipe():
+    with on_interrupt(lambda: tally.summary(save_to)), _quiet_pipe():
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, any_backbone=any_backbone
         )
@@ -193,7 +194,7 @@ def _open_writer(output_format: str, save_to: Path | None) -> Iterator[Predictio
 
     def text_writer(stream: TextIO) -> PredictionWriter:
         if output_format == "table":
-            return TableWriter(out() if save_to is None else Console(file=stream, width=160))
+            return TableWriter(console() if save_to is None else Console(file=stream, width=160))
         return CsvWriter(stream) if output_format == "csv" else JsonLinesWriter(stream)
 
     if save_to is None:

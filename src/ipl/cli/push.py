@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli.options import JSON, print_json, typed
+from ipl.cli.options import JSON
+from ipl.cli.output import command_line, print_json
 
 
 def push(
@@ -26,4 +27,4 @@ def push(
     if as_json:
         print_json({"name": name, "address": address})
         return
-    print(f"Shared: {address}\nNext:   {typed('predict', name)} IMAGE...")
+    print(f"Shared: {address}\nNext:   {command_line('predict', name)} IMAGE...")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ipl.cli import options as common
-from ipl.cli.options import out, print_json, stopping, typed
+from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def serve_study(
 
     check_writable(folder)
     state = "no study was made." if runs else "nothing had been served."
-    with listen(host, port) as bound, stopping(lambda: state):
+    with listen(host, port) as bound, on_interrupt(lambda: state):
         if not is_loopback(bound):
             reporter.warn(
                 f"{host} can be reached from other machines; there is no authentication and no "
@@ -160,6 +160,6 @@ def summarize(folder: Path, as_json: bool, reporter: Reporter) -> None:
     if as_json:
         print_json(ratings_values(results))
     else:
-        out().print(ratings_report(results))
+        console().print(ratings_report(results))
     path = write_ratings_csv(folder, study, raters)
-    reporter.say(f"Every rating is in {path}; continue with: {typed('rate', folder)}")
+    reporter.say(f"Every rating is in {path}; continue with: {command_line('rate', folder)}")

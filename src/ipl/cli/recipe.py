@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli.options import JSON, out, print_json, typed
+from ipl.cli.options import JSON
+from ipl.cli.output import command_line, console, print_json
 from ipl.support.errors import ConfigError
 
 app = typer.Typer(
@@ -26,9 +27,9 @@ def list_recipes(as_json: bool = JSON) -> None:
         print_json({"recipes": rows})
         return
     cells = [[row["name"], row["title"]] for row in rows]
-    out().print(Table(["recipe", "what it runs"], cells).to_terminal())
-    command = typed("bench", "--recipe", "NAME", "--data", "ROOT", "--out", "DIR")
-    out().print(f"Run one:  {command}", markup=False, soft_wrap=True)
+    console().print(Table(["recipe", "what it runs"], cells).to_terminal())
+    command = command_line("bench", "--recipe", "NAME", "--data", "ROOT", "--out", "DIR")
+    console().print(f"Run one:  {command}", markup=False, soft_wrap=True)
 
 
 @app.command("show")
@@ -53,5 +54,5 @@ def copy(
     if path_exists(path) and not overwrite:
         raise ConfigError(f"{path} already exists; --overwrite replaces it.")
     write_text(path, text)
-    command = typed("bench", "--recipe", path, "--data", "ROOT", "--out", "DIR")
-    out().print(f"Saved:  {path}\nNext:   {command}", markup=False, soft_wrap=True)
+    command = command_line("bench", "--recipe", path, "--data", "ROOT", "--out", "DIR")
+    console().print(f"Saved:  {path}\nNext:   {command}", markup=False, soft_wrap=True)

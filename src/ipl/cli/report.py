@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ipl.cli import options as common
-from ipl.cli.options import check_new, out, print_json, stopping
+from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.hub import is_on_hub
 
@@ -64,7 +64,7 @@ def report(
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
     rating, missing_rating = find_ratings(run, ratings)
-    with stopping(lambda: "nothing was written."):
+    with on_interrupt(lambda: "nothing was written."):
         analysis = analyse_run(
             run, data, settings, backbone, device, words_file, not no_cache, reporter
         )
@@ -77,10 +77,10 @@ def report(
     if as_json:
         print_json(values)
         return
-    console = out()
+    terminal = console()
     for missing in analysis.missing:
-        console.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
-    console.print(f"Written:  {target}", markup=False, soft_wrap=True)
+        terminal.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
+    terminal.print(f"Written:  {target}", markup=False, soft_wrap=True)
 
 
 def find_ratings(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[MissingPart, ...]]:
@@ -114,7 +114,7 @@ def check_target(path: Path, kind: str, overwrite: bool) -> Path:
     """Returns the file to write; raises ConfigError if it exists already or has no such format."""
     if kind not in FORMATS:
         raise ConfigError(f"format is {kind!r}; allowed are {', '.join(FORMATS)}.")
-    check_new(path, overwrite)
+    check_output_file(path, overwrite)
     return path
 
 

@@ -1,4 +1,4 @@
-"""`ipl select DATA`: which words a prompt would get, and how that is known. Nothing is trained."""
+"""`ipl select DATA`: choose words without training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from ipl.cli import options as common
 from ipl.cli.config_options import config_options
-from ipl.cli.options import as_number, out, print_json, stopping
+from ipl.cli.output import console, on_interrupt, print_json
 from ipl.config import TRAINING, settings
 from ipl.support.errors import ConfigError
 
@@ -19,10 +19,12 @@ def select(
     settings: dict[str, Any],
     data: Path = common.DATA,
     recall: bool = typer.Option(
-        False, "--recall", help="With --search screen: say how often it listed the true winner."
+        False,
+        "--recall",
+        help="With --search screen: say how often the true winner was on the shortlist.",
     ),
     workers: int = typer.Option(
-        0, "--workers", help="Spread the pool over so many Ray workers (0: search here)."
+        0, "--workers", help="Distribute the pool over this many Ray workers (0: search here)."
     ),
     address: str | None = typer.Option(
         None, help="With --workers: the Ray cluster to join (default: one is started here)."
@@ -30,7 +32,7 @@ def select(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Choose words for a few images per class and show what each brings; train nothing."""
+    """Choose words for a few images per class and show the gain of each; nothing is trained."""
     from ipl.backbone.loading import load_backbone
     from ipl.classifier import select_words
     from ipl.config import FitConfig
@@ -40,18 +42,20 @@ def select(
     from ipl.words.selection import selection_report
 
     reporter = Reporter(quiet=quiet)
-    words = as_number(settings.pop("words"))
-    if not isinstance(words, int):
-        raise ConfigError(f"words is {words!r}; it must be a whole number (auto is for ipl fit).")
+    words = _word_count(settings.pop("words"))
     config = FitConfig.from_dict({**settings, "words": min(words, 1)})
-    Search(config.search, config.shortlist, recall)  # says what is wrong
+    Search(config.search, config.shortlist, recall)  # checks them before anything is read
     start: Start = Search.start
     if workers:
         from ipl.bench.engines.ray_search import spread_over_ray
 
         start = spread_over_ray(workers, address, config.device)
-    kept = "finished words, if any, are in the cache" if config.cache else "nothing was kept"
-    with stopping(lambda: f"{kept}."):
+    outcome = (
+        "the search resumes when you run the same command again."
+        if config.cache
+        else "nothing was saved."
+    )
+    with on_interrupt(lambda: outcome):
         dataset = read_dataset(data, config.strict)
         backbone = load_backbone(config.backbone, config.device, config.precision)
         selection = select_words(
@@ -63,8 +67,15 @@ def select(
             start=start,
         )
     if as_json:
-        asked: dict[str, Any] = {"data": str(data), "backbone": config.backbone}
-        asked |= {"shots": config.shots, "seed": config.seed, "notes": reporter.warnings}
-        print_json({**asked, "classes": list(dataset.class_names), **selection.as_dict()})
+        values: dict[str, Any] = {"data": str(data), "backbone": config.backbone}
+        values |= {"shots": config.shots, "seed": config.seed, "notes": reporter.warnings}
+        print_json({**values, "classes": list(dataset.class_names), **selection.as_dict()})
     else:
-        out().print(selection_report(selection))
+        console().print(selection_report(selection))
+
+
+def _word_count(text: str) -> int:
+    """Returns the number of words; raises ConfigError unless it is a whole number."""
+    if not (text.isascii() and text.removeprefix("-").isdigit()):
+        raise ConfigError(f"words is {text!r}; it must be a whole number (auto is for ipl fit).")
+    return int(text)

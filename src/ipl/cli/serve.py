@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from ipl.cli import options as common
-from ipl.cli.options import read_class_names, stopping
+from ipl.cli.options import read_class_names
+from ipl.cli.output import on_interrupt
 
 
 def serve(
@@ -54,7 +55,7 @@ def serve(
     folder = find_run(run)
     read_run(folder)  # reports a damaged RUN before a port is taken
     names = read_class_names(classes) if classes is not None else None
-    with listen(host, port) as bound, stopping(lambda: "nothing was served."):
+    with listen(host, port) as bound, on_interrupt(lambda: "nothing was served."):
         if not is_loopback(bound):
             reporter.warn(
                 f"{host} can be reached from other machines; there is no authentication and no "

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli.options import JSON, QUIET, out
+from ipl.cli.options import JSON, QUIET
+from ipl.cli.output import console
 from ipl.support.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def table(
     if style not in (None, "text"):
         print(_text(str(style), results, warnings), end="")
         return
-    out().print(tables_to_terminal(display_tables(results)))
+    console().print(tables_to_terminal(display_tables(results)))
     if style is None:
         target = folders[0] / "tables"
         for suffix, name in SUFFIXES.items():

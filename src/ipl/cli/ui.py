@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from ipl.cli import options as common
-from ipl.cli.options import stopping
+from ipl.cli.output import on_interrupt
 
 
 def ui(
@@ -46,7 +46,7 @@ def ui(
     if folder is not None:
         read_run(folder)  # reports a damaged RUN before a port is taken
     images = None if data is None else ImageClasses.from_dataset(read_dataset(data))
-    with listen(host, port) as bound, stopping(lambda: "nothing was opened."):
+    with listen(host, port) as bound, on_interrupt(lambda: "nothing was opened."):
         local = is_loopback(bound)
         if not local:
             reporter.warn(

@@ -1,4 +1,4 @@
-"""`ipl words`: the pool that words are chosen from."""
+"""`ipl words`: show the pool that words are chosen from, or rebuild it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from ipl.cli.options import BACKBONE_HELP, JSON, QUIET, out, print_json, stopping
+from ipl.cli.options import BACKBONE_HELP, JSON, QUIET
+from ipl.cli.output import console, on_interrupt, print_json
 from ipl.support.errors import ConfigError
 
 
@@ -18,7 +19,7 @@ def words(
     ),
     no_names: bool = typer.Option(False, "--no-names", help="Leave proper names out."),
     rebuild: bool = typer.Option(
-        False, "--rebuild", help="Build the pool anew from NLTK data (needs nltk and wordfreq)."
+        False, "--rebuild", help="Rebuild the pool from NLTK data (needs nltk and wordfreq)."
     ),
     show: bool = typer.Option(False, "--list", help="Print every word."),
     save_to: Path | None = typer.Option(None, "--out", help="Write the pool to a new file."),
@@ -26,7 +27,7 @@ def words(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Show the pool: its size and hash, why a word is in or out; or build it anew."""
+    """Show the pool: its size and hash, and why a word is in it or not; or rebuild it."""
     from ipl.backbone.loading import load_tokenizer
     from ipl.support.progress import Reporter
     from ipl.words.membership import explain_word
@@ -35,9 +36,9 @@ def words(
     from ipl.words.rebuild import rebuild as rebuild_pool
 
     if rebuild and words_file is not None:
-        raise ConfigError("--rebuild and --words-file exclude each other; give one of them.")
+        raise ConfigError("--rebuild and --words-file cannot be used together.")
     if save_to is not None and save_to.exists():
-        raise ConfigError(f"{save_to} exists already; --out takes a new file.")
+        raise ConfigError(f"{save_to} already exists; choose a new file for --out.")
     reporter = Reporter(quiet=quiet)
     tokenizer = load_tokenizer(backbone)
     report: dict[str, Any] = {}
@@ -45,7 +46,7 @@ def words(
     if rebuild:
         raw = raw_words_from_nltk()
         with (
-            stopping(lambda: "nothing was written."),
+            on_interrupt(lambda: "nothing was written."),
             reporter.task("Filtering words", len(raw)) as advance,
         ):
             done = 0
@@ -59,9 +60,9 @@ def words(
         pool = result.without_names() if no_names else result.pool
         report.update(result.as_dict())
         lines += [f"{stage:>12}  {count:>7,}" for stage, count in result.funnel]
-        gone, new = (len(words) for words in reversed(result.difference(Pool.bundled())))
+        new, gone = (len(words) for words in result.difference(Pool.bundled()))
         report["against_bundled"] = {"new": new, "gone": gone}
-        lines.append(f"Against the bundled pool: {new} new, {gone} gone.")
+        lines.append(f"Compared with the bundled pool: {new} new, {gone} gone.")
     else:
         pool = Pool.bundled()
         if words_file is not None:
@@ -72,14 +73,14 @@ def words(
         pool = pool.without_names() if no_names else pool
     report.update(words=len(pool), sha256=pool.sha256, source=pool.source)
     if look_up:
-        explained = [explain_word(word, pool, tokenizer) for word in look_up]
-        report["look_up"] = [explanation.as_dict() for explanation in explained]
-        lines += [explanation.sentence for explanation in explained]
+        explanations = [explain_word(word, pool, tokenizer) for word in look_up]
+        report["look_up"] = [explanation.as_dict() for explanation in explanations]
+        lines += [explanation.sentence for explanation in explanations]
     else:
         lines.append(f"{len(pool):,} words ({pool.source}), SHA-256 {pool.sha256}")
     if show:
         report["list"] = list(pool.words)
-        lines = list(pool.words)  # nothing else, so that it can be piped
+        lines = list(pool.words)  # only the words, so that the list can be piped
     if save_to is not None:
         pool.save(save_to)
         report["out"] = str(save_to)
@@ -87,4 +88,4 @@ def words(
     if as_json:
         print_json(report)
     else:
-        out().print("\n".join(lines), markup=False, soft_wrap=True)
+        console().print("\n".join(lines), markup=False, soft_wrap=True)

@@ -25,11 +25,11 @@ from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
+from ipl.words.choice import WordChoice
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer
-from ipl.words.select import WordChoice
 from ipl.words.selection import Selection
 from ipl.words.template import Template
 

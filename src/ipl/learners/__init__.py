@@ -1,10 +1,12 @@
-"""Prompt learners: one file each, found by name."""
+"""Prompt learners: one file each, registered by name.
 
-from ipl.learners.batch import Batch
+A learner of your own derives from `Learner` and is made known with `register`.
+"""
+
 from ipl.learners.cocoop import CoCoOp
 from ipl.learners.coop import CoOp
 from ipl.learners.kgcoop import KgCoOp
-from ipl.learners.learner import CLASS_TEMPLATE, Learner
+from ipl.learners.learner import CLASS_TEMPLATE, Batch, Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
 from ipl.learners.recipe import PROTOCOLS, Recipe

@@ -1,4 +1,4 @@
-"""CoCoOp (Zhou et al., 2022): soft vectors that shift with every image."""
+"""CoCoOp (Zhou et al., 2022): soft vectors that are shifted for every image."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts.layout import PromptLayout
 
-PROMPTS_AT_ONCE = 4096  # images x classes that are looked at together when nothing is learnt
+PROMPTS_AT_ONCE = 4096  # images x classes that are encoded together outside training
 NARROWING = 16
 
 
 @register
 class CoCoOp(Learner):
-    """A small net turns the image feature into one shift of the class-side soft vectors."""
+    """CoOp with a small network that turns the image feature into a shift of the soft vectors."""
 
     name = "cocoop"
 
@@ -34,7 +34,7 @@ class CoCoOp(Learner):
         return PromptLayout.interleaved(words, m) if words else start_from_a_photo(m)
 
     def build(self, generator: torch.Generator) -> None:
-        """Adds the net: Linear(d, d/16), ReLU, Linear(d/16, width)."""
+        """Adds the network: Linear(d, d/16), ReLU, Linear(d/16, width)."""
         dim, width = self.backbone.feature_dim, self.backbone.text_width
         narrow = max(1, dim // NARROWING)
         self.meta = nn.Sequential(
@@ -44,7 +44,7 @@ class CoCoOp(Learner):
         )
 
     def logits(self, image_features: Tensor) -> Tensor:
-        """Returns logits (images, classes); every image has prompts of its own."""
+        """Returns logits (images, classes); every image has its own prompts."""
         classes = len(self.prompts.class_names)
         if not len(image_features):
             return image_features.new_zeros(0, classes)
@@ -58,8 +58,8 @@ class CoCoOp(Learner):
         shift = self.meta(images)  # (images, width)
         group = self.layout.group_slice(-1)
         soft = self.soft.expand(len(images), -1, -1)
-        moved = soft[:, group] + shift[:, None]
-        soft = torch.cat([soft[:, : group.start], moved], dim=1)  # (images, soft, width)
+        shifted = soft[:, group] + shift[:, None]
+        soft = torch.cat([soft[:, : group.start], shifted], dim=1)  # (images, soft, width)
         texts = self.prompts.assemble(soft).flatten(0, 1)  # (images * classes, tokens, width)
         eos = self.prompts.eos.repeat(len(images))
         # The prompts of one image differ from the class name on.

@@ -1,4 +1,4 @@
-"""CoOp (Zhou et al., 2022): soft vectors before the class name, cross-entropy, nothing else."""
+"""CoOp (Zhou et al., 2022): soft vectors before the class name, trained with cross-entropy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ START = "a photo of a"
 
 
 def start_from_a_photo(m: int) -> PromptLayout:
-    """Returns `[V x m] CLS .`, from "a photo of a" if m is 4."""
+    """Returns the layout `[V x m] CLS .`, initialised from "a photo of a" if m is 4."""
     start = START if m == len(START.split()) else None
     return PromptLayout((SOS, Soft(m, init=start), ClassName(), FixedText("."), EOS))
 
 
 @register
 class CoOp(Learner):
-    """`[V V V V] CLS .` from "a photo of a"; with words, soft groups between them."""
+    """The prompt `[V V V V] CLS .`, initialised from "a photo of a"; IPL's layout with words."""
 
     name = "coop"
 

@@ -1,4 +1,4 @@
-"""KgCoOp (Yao et al., 2023): CoOp, held close to hand-made prompts."""
+"""KgCoOp (Yao et al., 2023): CoOp with a penalty on the distance from hand-made prompts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import cached_property
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.learners.batch import Batch
 from ipl.learners.coop import CoOp
+from ipl.learners.learner import Batch
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 
@@ -17,7 +17,7 @@ WEIGHT = 8.0
 
 @register
 class KgCoOp(CoOp):
-    """CoOp's prompts; the loss adds 8 times their mean distance from a hand-made template's."""
+    """CoOp whose loss adds 8 times the mean distance of its text features from a template's."""
 
     name = "kgcoop"
 

@@ -1,9 +1,10 @@
-"""What every learner has: soft vectors in a layout, words in its slots, logits and a loss."""
+"""Learner, the base class of all prompt learners, and Batch, what a training step gets."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,7 +15,6 @@ from torch.nn.functional import cross_entropy, normalize
 from ipl.backbone.backbone import Backbone, Enter
 from ipl.backbone.encode_images import ImageFeatures, Source, encode_files
 from ipl.datasets.benchmarks import PHOTO
-from ipl.learners.batch import Batch
 from ipl.learners.recipe import Recipe
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
 from ipl.prompts.layout import PromptLayout
@@ -23,32 +23,125 @@ from ipl.support.errors import ConfigError
 CLASS_TEMPLATE = PHOTO  # a hand-made prompt, for learners that stay near one
 
 
+@dataclass(frozen=True)
+class Batch:
+    """The training images of one step.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (images,)
+        The index of each image's class.
+    features : Tensor of shape (images, dim), optional
+        The normalised features of the frozen image tower; None for a learner whose
+        `wants_features` is False.
+    pixels : Tensor of shape (images, 3, height, width), optional
+        The normalised pixels; None for a learner whose `prompts_images` is False.
+    """
+
+    labels: Tensor  # (images,)
+    features: Tensor | None = None  # (images, dim)
+    pixels: Tensor | None = None  # (images, 3, height, width)
+
+
 def check_class_template(template: str) -> None:
-    """Raises ConfigError unless a hand-made prompt has one place for the class name."""
+    """Raises ConfigError unless a hand-made prompt has {} exactly once, for the class name."""
     if template.count("{}") != 1 or set("{}") & set(template.replace("{}", "")):
         raise ConfigError(
-            f"class_template is {template!r}; it needs {{}} once, for the class name."
+            f"class_template is {template!r}; it must contain {{}} once, for the class name."
         )
 
 
 class Learner(nn.Module, ABC):
-    """Prompts for one list of classes. Its parameters are the prompt and nothing else."""
+    """The prompts of one list of classes, on a frozen backbone.
+
+    A learner is a `torch.nn.Module` whose parameters are the trained part of the prompt and nothing
+    else. A new one derives from this class, has a `name`, defines `recipe` and `layout_for`, and is
+    made known with `register`; `build`, `text_features`, `image_features`, `logits` and `loss` may
+    be overridden.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        The frozen towers.
+    layout : PromptLayout
+        The segments of the prompt.
+    class_names : sequence of str
+        The classes to tell apart.
+    seed : int, default 1
+        Draws the first values of the trained vectors.
+    placeholder : str, default "token"
+        What an empty word slot holds: "token" (the token "0") or "zero" (a zero vector).
+    depth : int, default 1
+        How many layers get vectors of their own.
+    class_template : str
+        A hand-made prompt with {} for the class name, for learners that stay near one.
+
+    Attributes
+    ----------
+    name : str
+        The name that `register` makes the class known by.
+    prompts_images : bool
+        Whether the learner also prompts the image tower; training and prediction then need pixels.
+    wants_features : bool
+        Whether the loss needs the features of the frozen image tower.
+    deep_prompts : bool
+        Whether layers beyond the first get vectors.
+    recordable : bool
+        Whether a step can be recorded in a CUDA graph; False if the loss branches on values.
+    words : tuple of str
+        The words in the first slots, in order.
+    prompts : BoundPrompts
+        The embeddings of the prompts and the index of every row.
+    soft : Parameter of shape (soft vectors, width)
+        The trained vectors of the layout.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is out of range, or the prompt is too long for the backbone.
+    """
 
     name: ClassVar[str]
-    prompts_images: ClassVar[bool] = False  # then training and prediction need the pixels
-    wants_features: ClassVar[bool] = True  # whether the loss asks for the frozen image features
-    deep_prompts: ClassVar[bool] = False  # whether layers beyond the first get vectors
-    recordable: ClassVar[bool] = True  # False if the loss looks at values on its way
+    prompts_images: ClassVar[bool] = False
+    wants_features: ClassVar[bool] = True
+    deep_prompts: ClassVar[bool] = False
+    recordable: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod
     def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
-        """Returns the published numbers, for the plain learner (words = 0) or under IPL."""
+        """Returns the published hyperparameters.
+
+        Parameters
+        ----------
+        words : int
+            The number of words in the prompt; 0 is the plain learner, without IPL.
+        protocol : str, default "base-to-novel"
+            The experiment that they were published for, one of `PROTOCOLS`.
+
+        Returns
+        -------
+        Recipe
+            The hyperparameters.
+        """
 
     @classmethod
     @abstractmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:
-        """Returns the layout with this many word slots and m vectors in a soft group."""
+        """Returns the layout of the prompt.
+
+        Parameters
+        ----------
+        words : int
+            The number of word slots.
+        m : int
+            The number of soft vectors in a group.
+
+        Returns
+        -------
+        PromptLayout
+            The segments from SOS to EOS.
+        """
 
     def __init__(
         self,
@@ -70,32 +163,55 @@ class Learner(nn.Module, ABC):
         self.placeholder, self.depth, self.class_template = placeholder, depth, class_template
         self.prompts: BoundPrompts = bind(layout, backbone, class_names, placeholder)
         generator = torch.Generator().manual_seed(seed)
-        first = initial_soft(layout, backbone, generator)
-        self.soft = nn.Parameter(first)
+        self.soft = nn.Parameter(initial_soft(layout, backbone, generator))
         self.build(generator)
         self.to(backbone.device)
 
     @classmethod
     def from_recipe(
-        cls, backbone: Backbone, class_names: Sequence[str], words: int, recipe: Recipe, **how: Any
+        cls,
+        backbone: Backbone,
+        class_names: Sequence[str],
+        words: int,
+        recipe: Recipe,
+        **options: Any,
     ) -> Learner:
-        """Returns an untrained learner with this many word slots; `how` goes to __init__."""
+        """Returns an untrained learner with the layout and depth of a recipe.
+
+        Parameters
+        ----------
+        backbone : Backbone
+            The frozen towers.
+        class_names : sequence of str
+            The classes to tell apart.
+        words : int
+            The number of word slots.
+        recipe : Recipe
+            Gives the number of soft vectors in a group and the depth.
+        **options
+            Further parameters of the class, such as `seed`.
+
+        Returns
+        -------
+        Learner
+            The untrained learner.
+        """
         layout = cls.layout_for(words, recipe.m)
-        return cls(backbone, layout, class_names, depth=recipe.depth, **how)
+        return cls(backbone, layout, class_names, depth=recipe.depth, **options)
 
     def build(self, generator: torch.Generator) -> None:
-        """Adds what a learner trains beside its layout's soft vectors, drawn from `generator`."""
+        """Adds parameters beyond the soft vectors of the layout, drawn from `generator`."""
 
-    # -- what learners are built from -----------------------------------------------------------
+    # -- building blocks ------------------------------------------------------------------------
 
     @property
     def text_depth(self) -> int:
-        """Returns how many text layers get vectors: as many as asked for, and as there are."""
+        """Returns how many text layers get vectors: `depth`, or all if there are fewer."""
         return min(self.depth, len(self.backbone.text_layers))
 
     @property
     def image_depth(self) -> int:
-        """Returns how many image layers get vectors: as many as asked for, and as there are."""
+        """Returns how many image layers get vectors: `depth`, or all if there are fewer."""
         return min(self.depth, len(self.backbone.image_layers))
 
     @property
@@ -110,12 +226,12 @@ class Learner(nn.Module, ABC):
 
     @staticmethod
     def vectors(layers: int, m: int, width: int, generator: torch.Generator) -> nn.Parameter:
-        """Returns trained vectors (layers, m, width) that start at N(0, .02)."""
+        """Returns trainable vectors (layers, m, width) drawn from N(0, 0.02)."""
         return nn.Parameter(0.02 * torch.randn(layers, m, width, generator=generator))
 
     @staticmethod
     def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-        """Returns a trained matrix that starts as torch's do, from this generator."""
+        """Returns a linear layer with torch's default initialisation, drawn from `generator`."""
         layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
         bound = inputs**-0.5
         with torch.no_grad():
@@ -126,7 +242,18 @@ class Learner(nn.Module, ABC):
     # -- words ----------------------------------------------------------------------------------
 
     def place_word(self, word: str) -> None:
-        """Puts a word into the next empty slot; it stays there."""
+        """Puts a word into the next empty slot, where it stays.
+
+        Parameters
+        ----------
+        word : str
+            A word that is a single token of the backbone.
+
+        Raises
+        ------
+        ConfigError
+            If no slot is empty, or the word is not a single token.
+        """
         slot = len(self.words)
         if slot == self.layout.slots:
             raise ConfigError(f"All {slot} word slots are taken; there is none for {word!r}.")
@@ -143,7 +270,7 @@ class Learner(nn.Module, ABC):
         class_names: Sequence[str] | None = None,
         words: Sequence[str] | None = None,
     ) -> Learner:
-        """Build a learner with the same trained vectors and another layout, classes or words.
+        """Returns a learner with the same trained vectors and another layout, classes or words.
 
         Parameters
         ----------
@@ -186,7 +313,7 @@ class Learner(nn.Module, ABC):
         return self.encode_prompts()
 
     def encode_prompts(self, enter: Enter | None = None) -> Tensor:
-        """Returns the normalised features; `enter` may rewrite rows before the class name."""
+        """Returns the normalised feature of each prompt; `enter` may rewrite rows at each layer."""
         features = self.backbone.encode_text(
             self.prompts.assemble(self.soft), self.prompts.eos, enter, self.prompts.shared
         )
@@ -199,7 +326,7 @@ class Learner(nn.Module, ABC):
     def encode_images(
         self, sources: Sequence[Source], advance: Callable[..., None] | None = None
     ) -> ImageFeatures:
-        """Returns the features of images as this learner sees them, through its own prompts."""
+        """Returns the features of image files, with the learner's image prompts if it has any."""
         encode = self.image_features if self.prompts_images else None
         return encode_files(self.backbone, sources, advance, encode=encode)
 
@@ -219,13 +346,40 @@ class Learner(nn.Module, ABC):
         return type(self).logits is Learner.logits
 
     def head(self) -> Callable[[Tensor], Tensor]:
-        """Returns logits(image features); text features that suit every image are made once."""
+        """Returns a function from image features to logits that computes fixed texts only once."""
         if not self.fixed_texts:
             return self.logits
         texts = self.text_features()
         return lambda features: self.backbone.logits(features, texts)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Returns the loss of a batch."""
+        """Returns the training loss of a batch."""
         assert batch.features is not None
         return cross_entropy(self.logits(batch.features), batch.labels)
+
+
+def replace_rows(start: int, deep: Tensor) -> Enter:
+    """Returns a hook for the layers of a tower that puts new prompts in place of the old ones.
+
+    Parameters
+    ----------
+    start : int
+        The first row to replace; a negative number counts from the end.
+    deep : Tensor of shape (layers, rows, width)
+        `deep[i]` enters before layer i + 1. Other rows and layers stay as they are.
+
+    Returns
+    -------
+    callable
+        A function of a layer's number and its input, which returns the new input.
+    """
+
+    def enter(number: int, hidden: Tensor) -> Tensor:
+        if not 1 <= number <= len(deep):
+            return hidden
+        first = range(hidden.shape[1])[start]
+        rows = deep[number - 1].to(hidden.dtype).expand(hidden.shape[0], -1, -1)
+        after = hidden[:, first + rows.shape[1] :]
+        return torch.cat([hidden[:, :first], rows, after], dim=1)
+
+    return enter

@@ -1,4 +1,4 @@
-"""MaPLe (Khattak et al., 2023): deep prompts on both sides, the image's made from the text's."""
+"""MaPLe (Khattak et al., 2023): deep text prompts, and image prompts computed from them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.learners.batch import Batch
-from ipl.learners.deep_prompts import replace_rows
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner, replace_rows
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
@@ -18,7 +16,7 @@ START, REST = "a photo", "of a"
 
 @register
 class MaPLe(Learner):
-    """`[V V] of a CLS .`; deeper layers get new vectors, and each layer's become image prompts.
+    """The prompt `[V V] of a CLS .` with new vectors in deeper layers, coupled to the image side.
 
     Under IPL the words and the groups between them go through all layers untouched: only the
     class-side group is replaced and coupled to the image side.
@@ -47,7 +45,7 @@ class MaPLe(Learner):
         return PromptLayout((SOS, Soft(m, init=start), *rest, EOS))
 
     def build(self, generator: torch.Generator) -> None:
-        """Adds the deeper text vectors and, for each layer, the matrix to the image side."""
+        """Adds the deeper text vectors and, for each layer, the map to the image side."""
         depth = self.text_depth
         self.deep = self.vectors(depth - 1, self.group_size, self.backbone.text_width, generator)
         widths = (self.backbone.text_width, self.backbone.image_width)

@@ -1,4 +1,4 @@
-"""The numbers a learner trains with unless told otherwise."""
+"""Recipe: the hyperparameters that a learner is trained with."""
 
 from __future__ import annotations
 
@@ -12,15 +12,40 @@ PROTOCOLS = ("base-to-novel", "cross-dataset")
 
 @dataclass(frozen=True)
 class Recipe:
-    """T, t, batch size, learning rate, m and more, by their published values."""
+    """The hyperparameters of a training, with the letters of the paper.
 
-    epochs: int  # T
-    interval: int  # t, epochs of training after each word
+    Parameters
+    ----------
+    epochs : int
+        Epochs in all, T.
+    interval : int
+        Epochs of training after each word, t.
+    batch : int
+        Images in a step.
+    lr : float
+        The learning rate after the warm-up.
+    m : int
+        Soft vectors in a group.
+    depth : int, default 1
+        How many layers get vectors of their own; 1 is only the first.
+    average_mean : float or None, default None
+        The epoch around which the prompts of all epochs are averaged with Gaussian weights; None
+        takes the prompt of the last epoch.
+    average_std : float, default 1.0
+        The standard deviation of these weights, in epochs.
+
+    Raises
+    ------
+    ConfigError
+        If a number is out of range.
+    """
+
+    epochs: int
+    interval: int
     batch: int
     lr: float
-    m: int  # soft vectors in a group
-    depth: int = 1  # layers that get vectors of their own; 1: only the first
-    # Weights N(epoch; mean, std) of an average of the prompts over all epochs; None: the last.
+    m: int
+    depth: int = 1
     average_mean: float | None = None
     average_std: float = 1.0
 
@@ -29,18 +54,47 @@ class Recipe:
             if getattr(self, field) < 1:
                 raise ConfigError(f"{field} is {getattr(self, field)}; it must be 1 or more.")
         if self.average_mean is not None and not abs(self.average_mean) < 1e6:
-            raise ConfigError(f"average_mean is {self.average_mean}; it must be an epoch.")
+            raise ConfigError(
+                f"average_mean is {self.average_mean}; it must be the number of an epoch."
+            )
         if not 1e-3 <= self.average_std < float("inf"):
             raise ConfigError(f"average_std is {self.average_std}; it must be 0.001 or more.")
         if not 0 < self.lr < float("inf"):
             raise ConfigError(f"lr is {self.lr}; it must be more than 0.")
 
     def override(self, **values: Any) -> Recipe:
-        """Returns the recipe with every value that is not None put in."""
+        """Returns a copy with other values.
+
+        Parameters
+        ----------
+        **values
+            New values by field name; a value of None leaves the field as it is.
+
+        Returns
+        -------
+        Recipe
+            The copy.
+        """
         return replace(self, **{key: value for key, value in values.items() if value is not None})
 
     def word_epochs(self, k: int) -> tuple[int, ...]:
-        """Returns the epoch (from 0) before which each of k words enters: 0, t, 2t, ..."""
+        """Returns the epochs (from 0) before which k words enter: 0, t, 2t, ...
+
+        Parameters
+        ----------
+        k : int
+            The number of words.
+
+        Returns
+        -------
+        tuple of int
+            An epoch for each word.
+
+        Raises
+        ------
+        ConfigError
+            If there are too few epochs for k words.
+        """
         t, total = self.interval, self.epochs
         if k * t > total:
             raise ConfigError(

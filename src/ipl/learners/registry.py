@@ -1,4 +1,7 @@
-"""Names of learners; a user's own registers with the decorator or an entry point `ipl.learners`."""
+"""The registry of learners by name, with those of installed packages.
+
+A package announces its learners as entry points of the group `ipl.learners`.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,56 @@ L = TypeVar("L", bound=type[Learner])
 
 
 def register(cls: L) -> L:
-    """Returns the class, known from now on under its `name`."""
+    """Registers a learner under its `name`, so that it can be used by that name.
+
+    Parameters
+    ----------
+    cls : type
+        A subclass of `Learner` with a `name` of its own.
+
+    Returns
+    -------
+    type
+        The class itself, so that this can be used as a decorator.
+
+    Raises
+    ------
+    ConfigError
+        If another class is registered under the same name.
+
+    Examples
+    --------
+    >>> from ipl.learners import CoOp, register
+    >>> @register  # doctest: +SKIP
+    ... class MyLearner(CoOp):
+    ...     name = "mine"
+    """
     known = _LEARNERS.get(cls.name, cls)
-    # The same class again, from a module that was loaded again, takes its old place.
+    # The same class from a module that was loaded again replaces its earlier version.
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ConfigError(f"A learner named {cls.name!r} is registered already.")
+        raise ConfigError(f"A learner named {cls.name!r} is already registered.")
     _LEARNERS[cls.name] = cls
     return cls
 
 
 def learner_class(name: str) -> type[Learner]:
-    """Returns the learner registered under a name."""
+    """Returns the learner that is registered under a name.
+
+    Parameters
+    ----------
+    name : str
+        The name, such as "coop".
+
+    Returns
+    -------
+    type
+        The subclass of `Learner`.
+
+    Raises
+    ------
+    ConfigError
+        If no learner has this name; the message suggests similar names.
+    """
     if name not in _LEARNERS:
         _load_plugins()
     if name not in _LEARNERS:
@@ -34,16 +76,22 @@ def learner_class(name: str) -> type[Learner]:
 
 
 def known_learners() -> tuple[str, ...]:
-    """Returns the registered names, sorted."""
+    """Returns the names of all registered learners, sorted.
+
+    Returns
+    -------
+    tuple of str
+        The names, including those of installed packages.
+    """
     _load_plugins()
     return tuple(sorted(_LEARNERS))
 
 
 @cache
 def _load_plugins() -> None:
-    """Imports what installed packages announce as `ipl.learners`; importing registers it."""
+    """Registers the learners that installed packages announce."""
     for plugin in entry_points(group="ipl.learners"):
         try:
             register(plugin.load())
-        except Exception as error:  # a broken package must not take the others with it
+        except Exception as error:  # a broken package must not disable the others
             warnings.warn(f"The learner {plugin.name!r} cannot be loaded: {error!r}", stacklevel=2)

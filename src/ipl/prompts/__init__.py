@@ -1,1 +1,1 @@
-"""Prompts as lists of segments: which row of which class is soft, a word, a name or fixed."""
+"""Prompts as lists of segments: soft vectors, words, the class name and fixed text."""

@@ -1,4 +1,4 @@
-"""A layout bound to a backbone and class names: embeddings, and every index in them."""
+"""BoundPrompts: a layout for the classes of a task, as embeddings with the index of every row."""
 
 from __future__ import annotations
 
@@ -13,33 +13,49 @@ from ipl.datasets.dataset import check_class_names, clean_class_name
 from ipl.prompts.layout import ClassName, Eos, FixedText, PromptLayout, Soft, Sos, WordSlot
 from ipl.support.errors import ConfigError, DataError
 
-# What an empty slot holds: the token "0" as in the authors' code, or a zero vector as in the paper.
+# An empty slot holds the token "0", as in the authors' code, or a zero vector, as in the paper.
 PLACEHOLDERS = ("token", "zero")
 
 
 @dataclass(frozen=True)
 class BoundPrompts:
-    """One prompt per class. Rows after a class's EOS are padding."""
+    """The prompts of a list of classes, one each, as embeddings.
+
+    Parameters
+    ----------
+    class_names : tuple of str
+        The classes.
+    embeddings : Tensor of shape (classes, tokens, width)
+        The embeddings in fp32. Soft rows are zero; rows after a prompt's EOS are padding.
+    soft_rows : Tensor of shape (classes, soft vectors)
+        The row of each soft vector.
+    slot_rows : Tensor of shape (classes, word slots)
+        The row of each word slot.
+    class_rows : tuple of range
+        The rows of each class name.
+    eos : Tensor of shape (classes,)
+        The row of each EOS, where the feature is read.
+    """
 
     class_names: tuple[str, ...]
-    embeddings: Tensor  # (classes, tokens, width), fp32; soft rows are zero
-    soft_rows: Tensor  # (classes, soft vectors)
-    slot_rows: Tensor  # (classes, word slots)
-    class_rows: tuple[range, ...]  # of each class
-    eos: Tensor  # (classes,)
+    embeddings: Tensor
+    soft_rows: Tensor
+    slot_rows: Tensor
+    class_rows: tuple[range, ...]
+    eos: Tensor
 
     @property
     def shared(self) -> int:
-        """Returns how many first rows are the same for every class: all before its name."""
+        """Returns how many leading rows are the same for every class: those before its name."""
         return self.class_rows[0].start
 
     def place_word(self, slot: int, embedding: Tensor) -> None:
         """Puts a word's embedding (width,) into its slot, for every class."""
-        every = torch.arange(len(self.class_names), device=self.embeddings.device)
-        self.embeddings[every, self.slot_rows[:, slot]] = embedding
+        classes = torch.arange(len(self.class_names), device=self.embeddings.device)
+        self.embeddings[classes, self.slot_rows[:, slot]] = embedding
 
     def assemble(self, soft: Tensor) -> Tensor:
-        """Returns embeddings (..., classes, tokens, width) with (..., soft, width) in place."""
+        """Returns embeddings (..., classes, tokens, width) with soft vectors (..., soft, width)."""
         lead, width = soft.shape[:-2], soft.shape[-1]
         index = self.soft_rows[..., None].expand(*lead, -1, -1, width)
         values = soft.unsqueeze(-3).expand_as(index)
@@ -52,10 +68,34 @@ def bind(
     class_names: Sequence[str],
     placeholder: str = "token",
 ) -> BoundPrompts:
-    """Returns the layout's prompts for these classes, as long as the longest of them."""
+    """Returns the prompts of a layout for a list of classes.
+
+    Parameters
+    ----------
+    layout : PromptLayout
+        The segments of the prompt.
+    backbone : Backbone
+        Tokenizes and embeds the text.
+    class_names : sequence of str
+        The classes.
+    placeholder : str, default "token"
+        What an empty word slot holds: "token" (the token "0") or "zero" (a zero vector).
+
+    Returns
+    -------
+    BoundPrompts
+        The prompts, padded to the longest.
+
+    Raises
+    ------
+    ConfigError
+        If the layout is too long for the backbone.
+    DataError
+        If a class name cannot be used, or is too long.
+    """
     if placeholder not in PLACEHOLDERS:
         raise ConfigError(f"placeholder is {placeholder!r}; allowed are {', '.join(PLACEHOLDERS)}.")
-    check_class_names(class_names, alike=True)  # whoever took the names in has checked the rest
+    check_class_names(class_names, alike=True)  # readers have checked whether two may be alike
     names = tuple(clean_class_name(name) for name in class_names)
     walks = [_walk(layout, backbone, name) for name in names]
     _check_room(layout, backbone, names, walks)
@@ -82,7 +122,7 @@ def bind(
 
 @dataclass
 class _Walk:
-    """One class's token ids and where its segments stand; trained and empty rows hold EOS."""
+    """The token ids of a prompt and the rows of its segments; soft and empty rows hold EOS."""
 
     ids: list[int]
     soft: list[int]
@@ -93,20 +133,20 @@ class _Walk:
 def _walk(layout: PromptLayout, backbone: Backbone, class_name: str) -> _Walk:
     walk = _Walk([], [], [], range(0))
     for segment in layout.segments:
-        here = len(walk.ids)
+        row = len(walk.ids)
         if isinstance(segment, Sos):
             walk.ids.extend(backbone.opening)  # no row where the backbone has no SOS
         elif isinstance(segment, Eos):
             walk.ids.append(backbone.eos)
         elif isinstance(segment, Soft):
-            walk.soft.extend(range(here, here + segment.size))
+            walk.soft.extend(range(row, row + segment.size))
             walk.ids.extend([backbone.eos] * segment.size)
         elif isinstance(segment, WordSlot):
-            walk.slots.append(here)
+            walk.slots.append(row)
             walk.ids.append(backbone.eos)
         elif isinstance(segment, ClassName):
             walk.ids.extend(backbone.tokenize(class_name))
-            walk.name = range(here, len(walk.ids))
+            walk.name = range(row, len(walk.ids))
         elif isinstance(segment, FixedText):
             walk.ids.extend(backbone.tokenize(segment.text))
     return walk
@@ -116,33 +156,33 @@ def _check_room(
     layout: PromptLayout, backbone: Backbone, names: Sequence[str], walks: Sequence[_Walk]
 ) -> None:
     longest = max(range(len(walks)), key=lambda i: len(walks[i].ids))
-    need, positions = len(walks[longest].ids), backbone.positions
-    if need <= positions:
+    tokens, positions = len(walks[longest].ids), backbone.positions
+    if tokens <= positions:
         return
-    own = len(walks[longest].name)
-    if need - own + 1 > positions:
+    name_tokens = len(walks[longest].name)
+    if tokens - name_tokens + 1 > positions:
         raise ConfigError(
-            f"{layout.slots} words between {layout.soft_count} soft vectors need {need} tokens, "
+            f"{layout.slots} words between {layout.soft_count} soft vectors need {tokens} tokens, "
             f"but {backbone.name} has {positions} positions; use fewer words."
         )
     name = names[longest] if len(names[longest]) <= 40 else names[longest][:40] + "..."
     raise DataError(
-        f"Class name {name!r} is {own} tokens long; the prompt leaves room for "
-        f"{positions - (need - own)} of {positions}."
+        f"Class name {name!r} is {name_tokens} tokens long; the prompt leaves room for "
+        f"{positions - (tokens - name_tokens)} of {positions}."
     )
 
 
 def initial_soft(layout: PromptLayout, backbone: Backbone, generator: torch.Generator) -> Tensor:
-    """Returns the first values (soft, width) of all soft vectors, in fp32 on the CPU."""
+    """Returns the initial values (soft, width) of all soft vectors, in fp32 on the CPU."""
     groups = []
     for group in layout.groups:
-        drawn = group.std * torch.randn(group.size, backbone.text_width, generator=generator)
+        vectors = group.std * torch.randn(group.size, backbone.text_width, generator=generator)
         if group.init is not None:
             ids = backbone.tokenize(group.init)
             if len(ids) != group.size:
                 raise ConfigError(
                     f"{group.init!r} is {len(ids)} tokens; the soft group has {group.size}."
                 )
-            drawn = backbone.embed(ids).cpu()
-        groups.append(drawn)
+            vectors = backbone.embed(ids).cpu()
+        groups.append(vectors)
     return torch.cat(groups)

@@ -1,6 +1,6 @@
-"""PromptLayout: one list of segments for every learner and any number of words.
+"""PromptLayout: the segments of a prompt, for every learner and any number of words.
 
-Read aloud, a layout is a line of text: `[V V]` is a group of two soft vectors, `*word*` a word in
+Written out, a layout is a line of text: `[V V]` is a group of two soft vectors, `*word*` a word in
 its slot (`*_*` while it is empty), `{cls}` the class name, anything else fixed text.
 """
 
@@ -17,17 +17,17 @@ from ipl.support.errors import ConfigError
 
 @dataclass(frozen=True)
 class Sos:
-    """The token that opens a text."""
+    """The token at the start of a text."""
 
 
 @dataclass(frozen=True)
 class Eos:
-    """The token that closes a text; the feature is read there."""
+    """The token at the end of a text, where the feature is read."""
 
 
 @dataclass(frozen=True)
 class Soft:
-    """A group of trained vectors, from the embeddings of `init` if given, else N(0, std)."""
+    """A group of trained vectors, initialised from the embeddings of `init` or from N(0, std)."""
 
     size: int
     std: float = 0.02
@@ -40,12 +40,12 @@ class Soft:
 
 @dataclass(frozen=True)
 class WordSlot:
-    """A place for one single-token word."""
+    """A slot for a word that is a single token."""
 
 
 @dataclass(frozen=True)
 class ClassName:
-    """The name of the class, as many tokens as it has."""
+    """The name of the class, of any number of tokens."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,24 @@ _PIECE = re.compile(r"\[V(?: V)*\]|\*[^*\s]+\*|\{cls\}|[^\[\]*{}]+")
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """The segments of a prompt from SOS to EOS, with one class name among them."""
+    """The segments of a prompt, from SOS to EOS.
+
+    Parameters
+    ----------
+    segments : tuple of Segment
+        `Sos` first, `Eos` last, and between them one `ClassName` and any number of `Soft`,
+        `WordSlot` and `FixedText`.
+
+    Raises
+    ------
+    ConfigError
+        If SOS, EOS or the class name is missing, repeated or misplaced.
+
+    Examples
+    --------
+    >>> PromptLayout.interleaved(words=1, m=2).readable(["furry"])
+    '[V V] *furry* [V V] {cls}.'
+    """
 
     segments: tuple[Segment, ...]
 
@@ -79,7 +96,20 @@ class PromptLayout:
 
     @classmethod
     def interleaved(cls, words: int, m: int) -> PromptLayout:
-        """Returns `[V x m] w1 [V x m] w2 ... [V x m] CLS .`: words between soft groups."""
+        """Returns the layout of IPL, `[V x m] w1 [V x m] w2 ... [V x m] CLS .`.
+
+        Parameters
+        ----------
+        words : int
+            The number of word slots.
+        m : int
+            The number of soft vectors in each group.
+
+        Returns
+        -------
+        PromptLayout
+            The layout.
+        """
         before = [segment for _ in range(words) for segment in (Soft(m, std=0.01), WordSlot())]
         return cls((SOS, *before, Soft(m, std=0.02), ClassName(), FixedText("."), EOS))
 
@@ -99,7 +129,7 @@ class PromptLayout:
         return sum(isinstance(segment, WordSlot) for segment in self.segments)
 
     def group_slice(self, number: int) -> slice:
-        """Returns where a soft group stands among all soft vectors; -1 is the last group."""
+        """Returns the slice of a soft group among all soft vectors; -1 is the last group."""
         number = range(len(self.groups))[number]
         start = sum(group.size for group in self.groups[:number])
         return slice(start, start + self.groups[number].size)
@@ -113,16 +143,34 @@ class PromptLayout:
     # -- a line of text and back ----------------------------------------------------------------
 
     def readable(self, words: Sequence[str] = (), class_name: str = "{cls}") -> str:
-        """Returns the layout as a line of text with these words in the first slots."""
+        """Returns the layout as a line of text.
+
+        Parameters
+        ----------
+        words : sequence of str
+            The words in the first slots; the other slots are written as `*_*`.
+        class_name : str, default "{cls}"
+            The text in place of the class name.
+
+        Returns
+        -------
+        str
+            The line, such as `[V V] *furry* [V V] {cls}.`.
+
+        Raises
+        ------
+        ConfigError
+            If there are more words than slots.
+        """
         if len(words) > self.slots:
             raise ConfigError(f"{len(words)} words do not fit into {self.slots} slots.")
-        waiting = iter([*words, *[EMPTY] * (self.slots - len(words))])
+        slot_words = iter([*words, *[EMPTY] * (self.slots - len(words))])
         line = ""
         for segment in self.segments[1:-1]:
             if isinstance(segment, Soft):
                 piece = "[" + " ".join("V" * segment.size) + "]"
             elif isinstance(segment, WordSlot):
-                piece = f"*{next(waiting)}*"
+                piece = f"*{next(slot_words)}*"
             elif isinstance(segment, ClassName):
                 piece = class_name
             else:
@@ -133,7 +181,25 @@ class PromptLayout:
 
     @classmethod
     def parse(cls, line: str) -> tuple[PromptLayout, tuple[str, ...]]:
-        """Returns the layout and the words of a line that readable() wrote."""
+        """Reads a line of text that `readable` wrote.
+
+        Parameters
+        ----------
+        line : str
+            The line.
+
+        Returns
+        -------
+        layout : PromptLayout
+            The layout.
+        words : tuple of str
+            The words in its slots.
+
+        Raises
+        ------
+        ConfigError
+            If the line is not a prompt.
+        """
         segments: list[Segment] = []
         words: list[str] = []
         end = 0
@@ -151,12 +217,12 @@ class PromptLayout:
             elif piece:
                 segments.append(FixedText(piece))
         if end != len(line):
-            raise ConfigError(f"Cannot read the prompt {line!r} at {line[end : end + 12]!r}.")
+            raise ConfigError(f"The prompt {line!r} cannot be read at {line[end : end + 12]!r}.")
         return cls((SOS, *segments, EOS)), tuple(word for word in words if word != EMPTY)
 
 
 def prompt_pieces(line: str) -> tuple[Piece, ...]:
-    """Returns the pieces of a prompt's line of text, in order, for a document."""
+    """Returns the pieces of a prompt's line of text, for a document."""
     layout, words = PromptLayout.parse(line)
     remaining, pieces = iter(words), list[Piece]()
     for segment in layout.segments:

@@ -1,19 +1,23 @@
-"""Reading and writing a saved prompt. Words are stored as words; no tensor belongs to a class."""
+"""The saved form of a fit: config.json, prompt.safetensors and a model card.
+
+Words are stored as words, and no tensor belongs to a class.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
+from jinja2 import Environment, StrictUndefined
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from ipl.learners.registry import known_learners
 from ipl.prompts.layout import PromptLayout
-from ipl.saving.card import model_card
 from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
 from ipl.support.errors import ConfigError, SavedRunError
 from ipl.support.files import (
@@ -24,37 +28,55 @@ from ipl.support.files import (
     write_json,
     write_text,
 )
+from ipl.support.hub import is_on_hub
 from ipl.training.result import FitResult
 
 FORMAT_VERSION = 1
 CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
+PLACEHOLDER_PATH = "path/to/this/folder"  # in the card of a run that is not on the hub
 
 
 def check_target(folder: Path, overwrite: bool = False) -> None:
-    """Raises SavedRunError if saving to `folder` would cost a user something."""
+    """Raises SavedRunError if a run cannot be saved to `folder` without the loss of other files."""
     check_writable(folder)
     if not folder.exists():
         return
     if not folder.is_dir():
         raise SavedRunError(f"{folder} is a file; a run is saved as a folder.")
-    inside = {path.name for path in folder.iterdir()}
-    if not inside:
+    names = {path.name for path in folder.iterdir()}
+    if not names:
         return
-    if inside - {CONFIG, TENSORS, CARD} or not {CONFIG, TENSORS} <= inside:
-        raise SavedRunError(f"{folder} holds other files; choose a new folder for the run.")
+    if names - {CONFIG, TENSORS, CARD} or not {CONFIG, TENSORS} <= names:
+        raise SavedRunError(f"{folder} contains other files; choose a new folder for the run.")
     if not overwrite:
         raise SavedRunError(
-            f"{folder} holds a saved run already; choose another folder, or replace it with "
+            f"{folder} already contains a saved run; choose another folder, or replace it with "
             "--overwrite (overwrite=True in Python)."
         )
 
 
 def write_run(
-    folder: Path, result: FitResult, overwrite: bool = False, where: str | None = None
+    folder: Path, result: FitResult, overwrite: bool = False, location: str = PLACEHOLDER_PATH
 ) -> None:
-    """Writes the three files into a folder that appears whole or not at all.
+    """Writes the result of a fit into a folder.
 
-    `where` is what the card tells a reader to load it by.
+    The folder appears with all three files, or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; it must be new or empty, unless it contains a run that may be replaced.
+    result : FitResult
+        The result of a fit.
+    overwrite : bool, default False
+        Whether a saved run in that folder may be replaced.
+    location : str
+        What the card's examples load the run from: a folder, or its name on the hub.
+
+    Raises
+    ------
+    SavedRunError
+        If the folder contains other files, or a run that may not be replaced.
     """
     check_target(folder, overwrite)
     with replace_folder(folder) as work:
@@ -64,16 +86,56 @@ def write_run(
             name: tensor.detach().cpu().contiguous() for name, tensor in result.tensors.items()
         }
         write_bytes(work / TENSORS, save(tensors, metadata={"format": "pt"}))
-        write_text(work / CARD, model_card(config, where or "path/to/this/folder"))
+        write_text(work / CARD, model_card(config, location))
 
 
 def config_of(result: FitResult) -> dict[str, Any]:
-    """Returns what config.json says of a fit, as plain values."""
+    """Returns the content of config.json, as plain values."""
     return {"format": "ipl-prompt", "format_version": FORMAT_VERSION, **result.as_dict()}
 
 
+def model_card(config: Mapping[str, Any], location: str = PLACEHOLDER_PATH) -> str:
+    """Returns README.md, a model card in the format of Hugging Face.
+
+    Parameters
+    ----------
+    config : mapping
+        The content of config.json.
+    location : str
+        What the examples load the run from: a folder, or its name on the hub.
+
+    Returns
+    -------
+    str
+        The text of the card.
+    """
+    source = (files("ipl.saving") / "card.md.jinja").read_text(encoding="utf-8")
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    name = config["backbone"]["name"]
+    values = {**config, "base_model": name if is_on_hub(name) else None, "location": location}
+    return environment.from_string(source).render(values)
+
+
 def read_run(folder: Path) -> FitResult:
-    """Returns a saved prompt, every field checked; raises SavedRunError with what is wrong."""
+    """Reads the saved form of a fit, and checks every field.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder that `write_run` wrote, with this version or an earlier one.
+
+    Returns
+    -------
+    FitResult
+        The result of the fit, without a learner.
+
+    Raises
+    ------
+    SavedRunError
+        If there is no saved run in the folder, or it is damaged; the message says what is wrong.
+    """
     if not is_folder(folder):
         raise SavedRunError(f"No saved run at {folder}: there is no such folder.")
     for name in (CONFIG, TENSORS):
@@ -81,12 +143,14 @@ def read_run(folder: Path) -> FitResult:
             raise SavedRunError(f"{folder} is not a saved run: {name} is missing.")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise SavedRunError(f"{folder / CONFIG} is damaged: {error}.") from None
+    except OSError as error:
+        raise SavedRunError(f"{folder / CONFIG} cannot be read: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise SavedRunError(f"{folder / CONFIG} is not valid JSON: {error}.") from None
     _check_config(folder / CONFIG, config)
     if config["learner"] not in known_learners():
         raise SavedRunError(
-            f"{folder} was made with the learner {config['learner']!r}, which is not known here; "
+            f"{folder} was trained with the learner {config['learner']!r}, which is not installed; "
             "import it first, or install the package that announces it (entry point ipl.learners)."
         )
     try:
@@ -95,7 +159,7 @@ def read_run(folder: Path) -> FitResult:
         raise SavedRunError(f"{folder / TENSORS} is damaged: {error}.") from None
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise SavedRunError(f"{folder / TENSORS} is damaged: {name} holds NaN or infinity.")
+            raise SavedRunError(f"{folder / TENSORS} is damaged: {name} contains NaN or infinity.")
     try:
         return FitResult.from_dict(config, tensors)
     except ConfigError as error:
@@ -103,14 +167,14 @@ def read_run(folder: Path) -> FitResult:
 
 
 def _check_config(path: Path, config: Any) -> None:
-    """Raises SavedRunError for a config.json that is not one, or that contradicts itself."""
+    """Raises SavedRunError if config.json is not one of ours, or contradicts itself."""
     if not isinstance(config, Mapping) or config.get("format") != "ipl-prompt":
         raise SavedRunError(f"{path} does not describe an ipl prompt.")
     _check(path, config, {"format_version": POSITIVE})
     version = config["format_version"]
     if version > FORMAT_VERSION:
         raise SavedRunError(
-            f"{path} has format version {version}; this ipl reads up to {FORMAT_VERSION}."
+            f"{path} has format version {version}; this ipl reads versions up to {FORMAT_VERSION}."
         )
     _check(path, config, FIELDS)
     try:
@@ -118,7 +182,7 @@ def _check_config(path: Path, config: Any) -> None:
     except ConfigError as error:
         raise SavedRunError(f"{path} is damaged: {error}") from None
     if list(words) != config["words"]:
-        raise SavedRunError(f"{path} is damaged: words and prompt disagree.")
+        raise SavedRunError(f"{path} is damaged: the words differ from those in the prompt.")
     steps = config["selection"]["steps"] if config["selection"] else []
     if len(steps) != len(words):
         raise SavedRunError(

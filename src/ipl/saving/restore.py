@@ -1,4 +1,4 @@
-"""From a saved run back to a learner on its backbone."""
+"""Restoring a saved run: its backbone, and the trained learner on it."""
 
 from __future__ import annotations
 
@@ -19,51 +19,75 @@ from ipl.training.result import FitResult
 def find_backbone(
     folder: Path,
     saved: FitResult,
-    where: str | Backbone | None,
+    source: str | Backbone | None,
     device: str,
     precision: str,
     any_backbone: bool = False,
 ) -> Backbone:
-    """Returns the backbone that a saved prompt was made for, and no other unless any will do.
+    """Returns the backbone that a run was trained on, and checks that it is the same.
 
-    `where` says where it is now: a name, a folder, or a loaded backbone; None is as saved.
+    Parameters
+    ----------
+    folder : Path
+        The folder of the run, for messages.
+    saved : FitResult
+        The saved run.
+    source : str, Backbone or None
+        A name, a folder or a loaded backbone; None is the name that was saved.
+    device : str
+        auto, cpu, cuda, cuda:1, mps.
+    precision : str
+        fp32, bf16 or fp16.
+    any_backbone : bool, default False
+        Whether other weights and another preprocessing are allowed.
+
+    Returns
+    -------
+    Backbone
+        The loaded backbone.
+
+    Raises
+    ------
+    BackboneError
+        If the backbone cannot be loaded, or is not the same.
     """
-    name, made_for = saved.backbone["name"], saved.backbone["weights_sha256"]
+    name, expected_sha256 = saved.backbone["name"], saved.backbone["weights_sha256"]
     try:
         backbone = (
-            where
-            if isinstance(where, Backbone)
-            else load_backbone(where or name, device, precision)
+            source
+            if isinstance(source, Backbone)
+            else load_backbone(source or name, device, precision)
         )
     except BackboneError as error:
         hint = (
             ""
-            if where
-            else " If the weights of this run are elsewhere now, say where with --backbone "
+            if source
+            else " If the weights of this run have moved, give their new location with --backbone "
             "(backbone= in Python)."
         )
         raise BackboneError(f"{error}{hint}") from error
     if any_backbone:
         return backbone
-    if backbone.weights_sha256 != made_for:
+    if backbone.weights_sha256 != expected_sha256:
         raise BackboneError(
-            f"{folder} was made for the backbone {name!r} with weights {made_for[:12]}, but "
-            f"{backbone.name!r} has {backbone.weights_sha256[:12]}; name the folder of the right "
-            "weights, or allow others with --any-backbone (any_backbone=True in Python)."
+            f"{folder} was trained on the backbone {name!r} with weights {expected_sha256[:12]}, "
+            f"but {backbone.name!r} has {backbone.weights_sha256[:12]}; give the folder of the "
+            "right weights, or allow others with --any-backbone (any_backbone=True in Python)."
         )
-    here = backbone.preprocessing.as_dict()
+    preprocessing = backbone.preprocessing.as_dict()
     for field, value in saved.preprocessing.items():
-        if here.get(field, False) != value:
+        if preprocessing.get(field, False) != value:
             raise BackboneError(
-                f"{folder} was made with images whose {field} is {value}, but {backbone.name!r} "
-                f"has {here.get(field)}; name a folder with the right preprocessor_config.json, or "
-                "allow others with --any-backbone (any_backbone=True in Python)."
+                f"{folder} was trained on images whose {field} is {value}, but {backbone.name!r} "
+                f"has {preprocessing.get(field)}; give a folder with the right "
+                "preprocessor_config.json, or allow others with --any-backbone "
+                "(any_backbone=True in Python)."
             )
     return backbone
 
 
 def restore(saved: FitResult, backbone: Backbone) -> Learner:
-    """Returns the learner with its vectors and, embedded anew, its words."""
+    """Returns the trained learner of a saved run; its words are embedded by the backbone."""
     check_class_names(saved.classes, saved.alike)
     learner = learner_class(saved.config.learner)(
         backbone,
@@ -73,9 +97,9 @@ def restore(saved: FitResult, backbone: Backbone) -> Learner:
         depth=saved.recipe.depth,
         class_template=saved.config.class_template,
     )
-    expected, found = _shapes(learner.state_dict()), _shapes(saved.tensors)
-    if found != expected:
-        raise SavedRunError(f"prompt.safetensors holds {found}; the prompt needs {expected}.")
+    expected, actual = _shapes(learner.state_dict()), _shapes(saved.tensors)
+    if actual != expected:
+        raise SavedRunError(f"prompt.safetensors contains {actual}; the prompt needs {expected}.")
     learner.load_state_dict(saved.tensors)
     for word in saved.words:
         learner.place_word(word)
@@ -83,6 +107,6 @@ def restore(saved: FitResult, backbone: Backbone) -> Learner:
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Returns what each tensor is, as in `float32 (6, 192)`."""
+    """Returns the type and shape of each tensor, such as `float32 (6, 192)`."""
     kinds = {name: str(value.dtype).removeprefix("torch.") for name, value in tensors.items()}
     return {name: f"{kinds[name]} {tuple(value.shape)}" for name, value in tensors.items()}

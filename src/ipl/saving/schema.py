@@ -1,4 +1,4 @@
-"""The fields of config.json and what each may hold: one table, and the check that goes by it."""
+"""The fields of config.json and their allowed values, and the check of a file against them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from ipl.config import settings
 
-SHOWN = 60  # characters of a wrong value
+MAX_CHARACTERS = 60  # of a wrong value in a message
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a single value may be; `allowed` follows "it must be"."""
+    """The allowed values of a field; `allowed` follows "it must be" in a message."""
 
     allowed: str
     fits: Callable[[Any], bool]
@@ -23,19 +23,19 @@ class Kind:
 
 @dataclass(frozen=True)
 class OrNull:
-    """A shape whose place may also hold null."""
+    """A shape whose value may also be null."""
 
     shape: Shape
 
 
-# A list has one shape for all its items. In an object a name that ends in ? may be missing: not
-# every ipl wrote it. Names that are not in the table are passed over.
+# A list has one shape for all its items. In an object, a name that ends in ? may be missing: not
+# every version of ipl wrote it. Names that are not in the table are ignored.
 Shape = Kind | OrNull | list["Shape"] | dict[str, "Shape"]
 
 
 def _is_number(value: Any) -> bool:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return known and abs(value) <= sys.float_info.max  # neither NaN nor infinity
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max  # neither NaN nor infinity
 
 
 def _is_whole(value: Any) -> bool:
@@ -146,23 +146,23 @@ FIELDS: dict[str, Shape] = {
 
 
 def faults(value: Any, shape: Shape, name: str = "") -> Iterator[str]:
-    """Yields a sentence on each field that is missing, or holds what it may not."""
+    """Yields a sentence for each field that is missing, or whose value is not allowed."""
     inner = shape.shape if isinstance(shape, OrNull) else shape
     if value is None and isinstance(shape, OrNull):
         return
     if not (inner.fits(value) if isinstance(inner, Kind) else isinstance(value, type(inner))):
-        yield f"{name} is {_shown(value)}; it must be {_allowed(shape)}."
+        yield f"{name} is {_abbreviated(value)}; it must be {_allowed(shape)}."
     elif isinstance(inner, list):
         for number, item in enumerate(value):
             yield from faults(item, inner[0], f"{name}[{number}]")
     elif isinstance(inner, dict):
         for key, kind in inner.items():
             field = key.removesuffix("?")
-            place = f"{name}.{field}" if name else field
+            path = f"{name}.{field}" if name else field
             if field in value:
-                yield from faults(value[field], kind, place)
+                yield from faults(value[field], kind, path)
             elif field == key:
-                yield f"{place} is missing; it must be {_allowed(kind)}."
+                yield f"{path} is missing; it must be {_allowed(kind)}."
 
 
 def _allowed(shape: Shape) -> str:
@@ -173,6 +173,6 @@ def _allowed(shape: Shape) -> str:
     return "a list" if isinstance(shape, list) else "an object"
 
 
-def _shown(value: Any) -> str:
+def _abbreviated(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."

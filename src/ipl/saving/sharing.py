@@ -1,4 +1,4 @@
-"""Saved prompts on the Hugging Face hub: three small files under owner/name."""
+"""Saved runs on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -14,39 +14,82 @@ from ipl.training.result import FitResult
 FILES = [CONFIG, TENSORS, CARD]
 
 
-def find_run(where: str | Path, revision: str | None = None) -> Path:
-    """Returns the folder of a saved prompt: one that is there, or the hub's owner/name.
+def find_run(location: str | Path, revision: str | None = None) -> Path:
+    """Returns the local folder of a saved run, downloaded from the hub if necessary.
 
-    Only the three files are fetched, whatever else the repository holds.
+    Only the three files of a run are downloaded, whatever else the repository contains.
+
+    Parameters
+    ----------
+    location : str or Path
+        A folder, or `owner/name` on the hub.
+    revision : str, optional
+        A revision on the hub.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    SavedRunError
+        If there is no such run on the hub, or the hub cannot be reached.
+    ConfigError
+        If a revision is given for a folder.
     """
-    name = str(where)
+    name = str(location)
     if not hub.is_on_hub(name):
         if revision is not None:
-            raise ConfigError(f"revision is {revision!r}, but {name} is no name on the hub.")
-        return Path(where)
+            raise ConfigError(f"revision is {revision!r}, but {name} is not a name on the hub.")
+        return Path(location)
     from huggingface_hub import snapshot_download
 
     online = hub.hub_reachable()
     try:
-        found = snapshot_download(
+        folder = snapshot_download(
             name, revision=revision, allow_patterns=FILES, local_files_only=not online
         )
     except Exception as error:  # the hub's client raises many kinds
-        why = (
-            f"the Hugging Face hub gave none of that name ({_first_line(error)})"
+        reason = (
+            f"the Hugging Face hub has no such repository ({_first_line(error)})"
             if online
-            else "the Hugging Face hub cannot be reached, nor has its local cache one"
+            else "the Hugging Face hub cannot be reached, and its local cache has no copy"
         )
         raise SavedRunError(
-            f"No saved run at {name}: there is no such folder, and {why}."
+            f"No saved run at {name}: there is no such folder, and {reason}."
         ) from None
-    return Path(found)
+    return Path(folder)
 
 
 def push_run(
     result: FitResult, name: str, private: bool = False, message: str | None = None
 ) -> str:
-    """Returns the address of a prompt put onto the hub as owner/name; the owner is logged in."""
+    """Uploads the saved form of a fit to the hub.
+
+    Parameters
+    ----------
+    result : FitResult
+        The result of a fit.
+    name : str
+        `owner/name` on the hub; the owner must be logged in.
+    private : bool, default False
+        Whether the repository is private, if it is new.
+    message : str, optional
+        The commit message.
+
+    Returns
+    -------
+    str
+        The address of the repository.
+
+    Raises
+    ------
+    SavedRunError
+        If the hub cannot be reached, or refuses the upload.
+    ConfigError
+        If the name is not allowed.
+    """
     if not hub.is_hub_name(name):
         raise ConfigError(f"The name on the hub is {name!r}; it must be {hub.ALLOWED}.")
     if not hub.hub_reachable():
@@ -55,21 +98,21 @@ def push_run(
 
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work) / "run"
-        write_run(folder, result, where=name)
+        write_run(folder, result, location=name)
         try:
-            made: Any = create_repo(name, private=private, exist_ok=True)
+            address: Any = create_repo(name, private=private, exist_ok=True)
             upload_folder(
                 repo_id=name,
                 folder_path=folder,
                 allow_patterns=FILES,
-                commit_message=message or f"A prompt learnt with ipl {result.ipl_version}",
+                commit_message=message or f"A prompt trained with ipl {result.ipl_version}",
             )
         except Exception as error:  # the hub's client raises many kinds
             raise SavedRunError(
                 f"Cannot push {name} to the Hugging Face hub ({_first_line(error)}); "
-                "`hf auth login` says who you are."
+                "log in with `hf auth login`."
             ) from None
-    return str(made)
+    return str(address)
 
 
 def _first_line(error: Exception) -> str:

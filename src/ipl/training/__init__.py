@@ -1,1 +1,1 @@
-"""Training the soft vectors: Algorithm 1, its schedule, its views of images, its checkpoints."""
+"""Training the soft vectors: the fit, Algorithm 1, its schedule, views and checkpoints."""

@@ -1,4 +1,4 @@
-"""A training that was stopped resumes: its state after an epoch, kept on disk."""
+"""Checkpoint: the state of a training after an epoch, from which it resumes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ipl.training.schedule import learning_rate
 
 SECONDS_BETWEEN_WRITES = 20.0
 KIND = "trainings"
-ROOMS = ("backbone", "prompts", "learners", "training")  # whose code decides how a training goes
+ROOMS = ("backbone", "prompts", "learners", "training")  # whose code a training depends on
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What an epoch leaves behind: named tensors, and all epochs so far."""
+    """The state of a training after an epoch: tensors by name, and all epochs so far."""
 
     tensors: Mapping[str, Tensor]  # on the CPU
     epochs: tuple[EpochRecord, ...]
@@ -38,11 +38,11 @@ class TrainingState:
 
 
 class Checkpoint:
-    """The state of one training in a cache. Without a cache nothing is kept."""
+    """The state of one training in a cache; without a cache nothing is written."""
 
     def __init__(self, cache: Cache | None = None, key: str = "") -> None:
         self.cache, self.key = cache, key
-        self._state: TrainingState | None = None  # that is not written yet
+        self._state: TrainingState | None = None  # the latest, if it is not written yet
         self._written = time.monotonic()
 
     @classmethod
@@ -56,10 +56,10 @@ class Checkpoint:
         recipe: Recipe,
         seed: int,
     ) -> Checkpoint:
-        """Returns the checkpoint of a training, named by all that decides how it goes.
+        """Returns the checkpoint of a training; its key has everything the training depends on.
 
-        The name includes the code that trains and the rate of every epoch, so that a training
-        never resumes under another formula, schedule or template than it began with.
+        That includes the code and the learning rate of every epoch, so that a training never
+        resumes with another formula, schedule or template than it began with.
         """
         if cache is None:
             return cls()
@@ -86,20 +86,20 @@ class Checkpoint:
         return cls(cache, key)
 
     def read(self) -> TrainingState | None:
-        """Returns the state of the last epoch that was kept; None if there is none."""
+        """Returns the last state that was written; None if there is none."""
         entry = self.cache.get(KIND, self.key) if self.cache else None
         if entry is None:
             return None
         try:
             epochs = tuple(EpochRecord(**epoch) for epoch in entry.facts["epochs"])
             seconds = float(entry.facts["seconds"])
-        except (KeyError, TypeError, ValueError):  # not as we write it
+        except (KeyError, TypeError, ValueError):  # written by another version
             return None
         tensors = {name: torch.from_numpy(array) for name, array in entry.arrays.items()}
         return TrainingState(tensors, epochs, seconds)
 
     def update(self, state: TrainingState) -> None:
-        """Takes the state after an epoch; it is written every twenty seconds."""
+        """Takes the state after an epoch, and writes it if the last write was 20 seconds ago."""
         if self.cache is None:
             return
         self._state = state
@@ -107,7 +107,7 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """Writes the last state, unless it is written already."""
+        """Writes the latest state, unless it is already written."""
         if self.cache is None or self._state is None:
             return
         state, self._state = self._state, None
@@ -124,13 +124,13 @@ class Checkpoint:
 
 
 def code_sha256(kind: type[Learner]) -> str:
-    """Returns a SHA-256 of the code that trains a learner, its own module included."""
+    """Returns the SHA-256 of the code that trains a learner, including the learner's module."""
     module = sys.modules.get(kind.__module__)
     try:
-        own = inspect.getsource(module) if module is not None else ""
-    except (OSError, TypeError):  # typed in, not in a file
-        own = ""
-    return hashlib.sha256((_package_code() + own).encode()).hexdigest()
+        learner_code = inspect.getsource(module) if module is not None else ""
+    except (OSError, TypeError):  # defined in an interactive session
+        learner_code = ""
+    return hashlib.sha256((_package_code() + learner_code).encode()).hexdigest()
 
 
 @cached

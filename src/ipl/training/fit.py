@@ -1,4 +1,4 @@
-"""From a dataset to a trained prompt: shots, words, vectors, accuracies."""
+"""The fit: draws the shots, chooses the words, trains the vectors, measures the accuracy."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ipl.training.checkpoint import Checkpoint
 from ipl.training.loop import train
 from ipl.training.result import FitResult, TrainingHistory, Trial, identity_of
 from ipl.training.views import make_views
+from ipl.words.choice import WordChoice
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.select import WordChoice
 from ipl.words.template import Template
 
 MOST_WORDS = 6  # that words="auto" tries
@@ -46,30 +46,31 @@ def fit(
     Parameters
     ----------
     config : FitConfig
-        What to do; its `backbone` and `device` have been loaded by the caller.
+        The settings of the fit. Its `backbone`, `device` and `precision` are those of `backbone`.
     dataset : Dataset
-        Where the shots are drawn from. Its test part is held out and scored, or what is left of
-        its training part.
+        The images that the shots are drawn from. Its test images are held out and scored, or,
+        if it has none, the training images that were not drawn.
     backbone : Backbone
         The frozen towers.
     pool : Pool, optional
-        The words to choose from, in place of those that the config names.
+        The words to choose from. Default: those that the config names.
     features : FeatureStore, optional
-        Fits that share a store share the work of the towers.
+        Keeps the features of images and texts, so that several fits can share them.
     reporter : Reporter
-        Hears how far it has come.
+        Gets the progress and the warnings.
 
     Returns
     -------
     FitResult
-        The trained learner, with all that is known of it.
+        The trained learner, its accuracies, and how it was trained.
 
     Raises
     ------
     ConfigError, DataError
-        If the config does not fit the backbone or the dataset; before anything is computed.
+        If the config is not possible with the backbone or the dataset; this is checked before
+        anything is computed.
     NotFiniteError
-        If the loss overflows.
+        If the loss is not finite.
     """
     recipe, names = config.recipe, dataset.class_names
     cache = Cache(reporter=reporter) if config.cache else None
@@ -79,12 +80,12 @@ def fit(
     def make(k: int) -> Learner:
         return new_learner(config, backbone, names, k)
 
-    def check(k: int) -> None:  # what cannot be is said before anything is computed
+    def check(k: int) -> None:  # fails before anything is computed
         make(k)
         choice.check(backbone, names, k)
 
     counts, limits = word_counts(config.words, recipe, check)
-    shots, rest = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
+    shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
     selection = None
     if k := counts[-1]:
@@ -96,7 +97,7 @@ def fit(
     if selection is not None:
         selection = selection.first(len(learner.words))
         notes += selection.notes
-    held_out = encode_items(dataset.test or rest, "held-out", store, config.strict, reporter)
+    held_out = encode_items(dataset.test or undrawn, "held-out", store, config.strict, reporter)
     return FitResult(
         config=config,
         recipe=recipe,
@@ -124,7 +125,7 @@ def fit(
 def new_learner(
     config: FitConfig, backbone: Backbone, class_names: Sequence[str], words: int
 ) -> Learner:
-    """Returns the untrained learner of a config with this many word slots."""
+    """Returns the untrained learner of a config, with `words` word slots."""
     kind, recipe = learner_class(config.learner), config.recipe
     return kind(
         backbone,
@@ -138,7 +139,7 @@ def new_learner(
 
 
 def word_choice(config: FitConfig, pool: Pool | None) -> WordChoice:
-    """Returns how a config chooses words from a pool; None is the bundled one."""
+    """Returns the WordChoice of a config; a pool of None is the bundled one."""
     return WordChoice(
         Objective(config.lambda_, config.preset, config.word_embedding),
         Template(config.template),
@@ -149,21 +150,21 @@ def word_choice(config: FitConfig, pool: Pool | None) -> WordChoice:
 
 
 def read_pool(config: FitConfig, backbone: Backbone, reporter: Reporter = SILENT) -> Pool | None:
-    """Returns the pool that a config names; None is the bundled one, names included."""
+    """Returns the pool that a config names; None stands for the bundled one."""
     pool = None
     if config.words_file is not None:
         pool, dropped = Pool.from_file(config.words_file, backbone.tokenizer)
         for drop in dropped:
-            reporter.warn(f"{config.words_file}: {drop.word!r} is left out, it is {drop.reason}.")
+            reporter.warn(f"{config.words_file}: {drop.word!r} is left out: it is {drop.reason}.")
     return (pool or Pool.bundled()).without_names() if config.no_names else pool
 
 
 def word_counts(
     words: int | str, recipe: Recipe, check: Callable[[int], None]
 ) -> tuple[Sequence[int], tuple[str, ...]]:
-    """Returns each k to train with, fewest first, and a note if auto cannot try all it should.
+    """Returns each number of words to train with, in order, and a note if "auto" tries fewer.
 
-    `check` raises IplError for a k that cannot be: auto then tries fewer words, down to one.
+    `check` raises IplError for a number that is not possible; "auto" then tries fewer words.
     """
     if words != AUTO:
         check(int(words))
@@ -171,8 +172,8 @@ def word_counts(
     most, notes = min(MOST_WORDS, recipe.epochs // recipe.interval), tuple[str, ...]()
     if most < MOST_WORDS:
         notes = (
-            f"words is {AUTO}; no more than {most} can be tried: epochs ({recipe.epochs}) leave "
-            f"room for so many intervals of {recipe.interval}.",
+            f"words is {AUTO}; no more than {most} can be tried: {recipe.epochs} epochs have room "
+            f"for {most} intervals of {recipe.interval}.",
         )
     while True:
         try:
@@ -196,10 +197,10 @@ def train_best(
     reporter: Reporter = SILENT,
     cache: Cache | None = None,
 ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...]]:
-    """Returns the best of the learners trained with the first k words, its history, all trials.
+    """Trains a learner with each number of words; returns the best, its history and all trials.
 
-    Best is by the training images alone: accuracy, then loss, then fewer words. If it is stopped,
-    the same call resumes from what the `cache` holds.
+    The best has the highest accuracy on the training images, then the lowest loss, then the fewest
+    words. With a cache, training that was interrupted resumes when the same call is made again.
     """
     first = make(counts[0])
     view = make_views(views, type(first), first.backbone, shots, seed, reporter)
@@ -214,14 +215,15 @@ def train_best(
         )
         with torch.no_grad():
             logits = learner.logits(features_for(learner, shots)).cpu().double()
-        share = float((logits.argmax(1) == shots.labels).double().mean())
-        trial = Trial(k, share, float(cross_entropy(logits, shots.labels)))
+        train_accuracy = float((logits.argmax(1) == shots.labels).double().mean())
+        trial = Trial(k, train_accuracy, float(cross_entropy(logits, shots.labels)))
         trials.append(trial)
         if len(counts) > 1:
             title = "1 word" if k == 1 else f"{k} words"
-            reporter.say(f"{title}: accuracy {100 * share:.1f} %, loss {trial.loss:.4f}")
-        if best is None or (share, -trial.loss) > best[0]:
-            best = ((share, -trial.loss), learner, history)
+            reporter.say(f"{title}: accuracy {100 * trial.accuracy:.1f} %, loss {trial.loss:.4f}")
+        rank = (trial.accuracy, -trial.loss)
+        if best is None or rank > best[0]:
+            best = (rank, learner, history)
     assert best is not None
     for checkpoint in checkpoints:
         checkpoint.remove()
@@ -237,16 +239,16 @@ def features_for(learner: Learner, images: LabelledFeatures) -> Tensor:
 
 @torch.no_grad()
 def accuracy(learner: Learner, images: LabelledFeatures, labels: Tensor | None = None) -> float:
-    """Returns the share of images that a learner classifies as their labels, or these, say."""
+    """Returns the share of images that a learner classifies as their labels say."""
     labels = images.labels if labels is None else labels
     features = features_for(learner, images).to(learner.backbone.device)
     return float((learner.logits(features).argmax(1).cpu() == labels).double().mean())
 
 
 def _note_depth(config: FitConfig, backbone: Backbone) -> tuple[str, ...]:
-    """Returns a note if a depth was asked for that the towers do not have."""
+    """Returns a note if the depth is larger than the number of layers."""
     layers = (len(backbone.text_layers), len(backbone.image_layers))
-    # The published depth is cut to the towers without a word, as it always was.
+    # The published depth is reduced to the number of layers without a note.
     published = learner_class(config.learner).recipe(1, config.protocol).depth
     if (config.depth or 0) <= max(*layers, published):
         return ()

@@ -1,4 +1,4 @@
-"""Algorithm 1: a word enters, the vectors train t epochs, the next word enters, ..., until T."""
+"""Algorithm 1 of the paper: words enter the prompt every t epochs while the vectors are trained."""
 
 from __future__ import annotations
 
@@ -37,10 +37,37 @@ def train(
     reporter: Reporter = SILENT,
     checkpoint: Checkpoint | None = None,
 ) -> TrainingHistory:
-    """Returns the record of training a learner in place on `count` images.
+    """Trains a learner in place.
 
-    What is kept is the last epoch, or the recipe's average over epochs. A training that has a
-    checkpoint resumes from it, to the same end as if it had never stopped.
+    Parameters
+    ----------
+    learner : Learner
+        The untrained learner. It ends with the vectors of the last epoch, or with the average over
+        epochs that the recipe asks for.
+    views : View
+        Gives the images of each batch.
+    count : int
+        The number of training images.
+    words : sequence of str
+        The words, in the order in which they enter.
+    recipe : Recipe
+        The hyperparameters.
+    seed : int, default 1
+        Draws the order of the images.
+    reporter : Reporter
+        Gets the progress, and an EpochRecord after every epoch.
+    checkpoint : Checkpoint, optional
+        The state to resume from, if there is one; the result is the same as without interruption.
+
+    Returns
+    -------
+    TrainingHistory
+        The epochs and the time they took.
+
+    Raises
+    ------
+    NotFiniteError
+        If the loss or a vector is not finite.
     """
     arrivals = dict(zip(recipe.word_epochs(len(words)), words, strict=True))
     optimiser = new_optimiser(learner, recipe.lr)
@@ -51,13 +78,13 @@ def train(
     spent = 0.0
     if (state := checkpoint.read()) and restore_tensors(state.tensors, learner, optimiser, average):
         epochs, spent = list(state.epochs), state.seconds
-        for epoch in range(len(epochs)):  # what these epochs took from the stream and put in slots
+        for epoch in range(len(epochs)):  # repeat their random draws and their words
             next(batches(count, recipe.batch, order))
             if epoch in arrivals:
                 learner.place_word(arrivals[epoch])
         reporter.say(f"Resuming after epoch {len(epochs)} of {recipe.epochs}.")
-        for done in epochs:
-            reporter.record_event(done)
+        for record in epochs:
+            reporter.record_event(record)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
     with _threads(learner), reporter.task("Training", recipe.epochs) as advance:
@@ -95,27 +122,27 @@ def train(
 
 
 def new_optimiser(learner: Learner, lr: float) -> torch.optim.SGD:
-    """Returns the optimiser of every recipe."""
+    """Returns the optimiser, the same for every recipe."""
     return torch.optim.SGD(
         learner.parameters(), lr=lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
     )
 
 
 class Average:
-    """The mean of a learner's parameters over epochs, with Gaussian weights, if a recipe asks."""
+    """The average of a learner's parameters over epochs, with the Gaussian weights of a recipe."""
 
     def __init__(self, learner: Learner, recipe: Recipe) -> None:
         self.learner, self.mean, self.std = learner, recipe.average_mean, recipe.average_std
         epochs = range(1, recipe.epochs + 1)
         mean = self.mean or 0.0
-        # Distances from the nearest epoch, so that the largest weight is 1 and none underflows.
+        # Relative to the nearest epoch, so that the largest weight is 1 and does not underflow.
         nearest = min((epoch - mean) ** 2 for epoch in epochs)
         weights = [math.exp((nearest - (e - mean) ** 2) / (2 * self.std**2)) for e in epochs]
         self.weights = [weight / sum(weights) for weight in weights]
         self.sums: dict[str, Tensor] = {}
 
     def add(self, epoch: int) -> None:
-        """Takes in the parameters as they are after an epoch (from 0)."""
+        """Adds the parameters as they are after an epoch (from 0)."""
         if self.mean is None:
             return
         for name, value in self.learner.named_parameters():
@@ -124,7 +151,7 @@ class Average:
 
     @torch.no_grad()
     def put_in_place(self) -> None:
-        """Makes the average the learner's parameters."""
+        """Replaces the learner's parameters by the average."""
         for name, value in self.learner.named_parameters():
             if name in self.sums:
                 value.copy_(self.sums[name])
@@ -133,7 +160,7 @@ class Average:
 def training_tensors(
     learner: Learner, optimiser: torch.optim.SGD, average: Average
 ) -> dict[str, Tensor]:
-    """Returns copies of all that training resumes from, by name: vectors, momenta, sums."""
+    """Returns copies of the tensors that training resumes from: parameters, momenta, averages."""
     tensors: dict[str, Tensor] = {}
     for name, value in learner.named_parameters():
         tensors[f"parameter/{name}"] = value.detach()
@@ -148,7 +175,7 @@ def training_tensors(
 def restore_tensors(
     tensors: Mapping[str, Tensor], learner: Learner, optimiser: torch.optim.SGD, average: Average
 ) -> bool:
-    """Puts tensors back where they were; returns whether all of them fit."""
+    """Restores the tensors of a checkpoint; returns whether all of them have the right shape."""
     shapes = {name: value.shape for name, value in learner.named_parameters()}
     for name, value in tensors.items():
         if shapes.get(name.partition("/")[2]) != value.shape:
@@ -165,17 +192,17 @@ def restore_tensors(
 
 
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yields the indices of an epoch's batches; a short last one is dropped unless it is all."""
+    """Yields the indices of an epoch's batches; a short last one is dropped unless it is alone."""
     order = torch.randperm(count, generator=generator)
     full = count - count % size or count
     yield from order[:full].split(size)
 
 
 class _OneThread:
-    """Trains small prompts on one thread of a CPU: two would mostly wait for each other.
+    """Limits torch to one thread, which is faster for small prompts on a CPU.
 
-    The number is each thread's own, but new threads begin with the last one set. Of trainings at
-    the same time only the first to come can tell what the usual number is.
+    The number of threads is local to each thread, but new threads inherit the last one set. So of
+    several trainings at the same time, only the first knows the number to restore.
     """
 
     def __init__(self) -> None:
@@ -201,18 +228,19 @@ _one_thread = _OneThread()
 
 
 def _threads(learner: Learner) -> AbstractContextManager[None]:
-    """Returns what sets the number of threads that a learner trains with, and sets it back."""
+    """Returns a context in which a learner trains with the best number of threads."""
     classes, tokens, width = learner.prompts.embeddings.shape
-    own = tokens - learner.prompts.shared
-    small = (learner.prompts.shared + classes * own) * width**2 < SMALL_PRODUCT
-    small = small and not learner.prompts_images  # the image tower has rows enough for all
+    shared = learner.prompts.shared
+    rows = shared + classes * (tokens - shared)
+    small = rows * width**2 < SMALL_PRODUCT
+    small = small and not learner.prompts_images  # the image tower has enough rows
     if small and learner.backbone.device.type == "cpu":
         return _one_thread()
     return nullcontext()
 
 
 def _mean(losses: Sequence[Tensor], epoch: int) -> float:
-    """Returns the mean loss of an epoch, which waits for the device once and not at each step."""
+    """Returns the mean loss of an epoch, waiting for the device only once."""
     values: list[float] = torch.stack(list(losses)).tolist()
     for batch, value in enumerate(values, start=1):
         if not math.isfinite(value):
@@ -223,7 +251,7 @@ def _mean(losses: Sequence[Tensor], epoch: int) -> float:
 
 
 def _check_finite(learner: Learner) -> None:
-    """Raises NotFiniteError if the last step of all broke the prompt: no loss shows it."""
+    """Raises NotFiniteError if the last step made a vector NaN, which no loss shows."""
     for name, value in learner.named_parameters():
         if not bool(value.isfinite().all()):
-            raise NotFiniteError(f"The trained {name} holds values that are no numbers; {HELP}")
+            raise NotFiniteError(f"The trained {name} contains NaN or infinity; {HELP}")

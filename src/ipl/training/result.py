@@ -1,4 +1,4 @@
-"""What a fit came to: one class for a fit that has just ended, its saved form, and its reports."""
+"""FitResult: the result of a fit, the same for a new fit, a saved run and the reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ipl.words.selection import Selection
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch; `word` is the word that entered before it."""
+    """One epoch of training; `word` is the word that entered before it."""
 
     epoch: int
     lr: float
@@ -30,24 +30,24 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class TrainingHistory:
-    """All epochs, and how long they took together."""
+    """The epochs of a training, and how long they took together."""
 
     epochs: tuple[EpochRecord, ...]
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns everything as plain values for JSON."""
+        """Returns the history as plain values for JSON."""
         return {"epochs": [asdict(epoch) for epoch in self.epochs], "seconds": self.seconds}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
-        """Returns the history that as_dict() gave."""
+        """Returns the history that `as_dict` gave."""
         return cls(tuple(EpochRecord(**epoch) for epoch in values["epochs"]), values["seconds"])
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How k words did on the training images."""
+    """The accuracy and loss on the training images with a number of words."""
 
     words: int
     accuracy: float
@@ -56,16 +56,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class FitResult:
-    """Everything that is known of a fit, in plain values and tensors.
+    """The result of a fit, in plain values and tensors.
 
-    `training.fit` returns one, `saving` writes and reads one, and reports are made from one.
+    `training.fit.fit` returns one, `saving` writes and reads one, and reports display one.
 
     Parameters
     ----------
     config : FitConfig
-        What was asked for.
+        The settings of the fit.
     recipe : Recipe
-        The numbers that it was trained with.
+        The hyperparameters that it was trained with.
     prompt : str
         The layout with its words as a line of text, `[V V] *furry* [V V] {cls}.`.
     words : tuple of str
@@ -75,7 +75,7 @@ class FitResult:
     preprocessing : dict
         The image transform of the backbone.
     classes : tuple of str
-        The classes that it tells apart; `with_classes` changes them.
+        The classes that it classifies; `PromptClassifier.with_classes` changes them.
     trained_classes : tuple of str
         The classes that it was trained on.
     data : str
@@ -89,15 +89,15 @@ class FitResult:
     held_out_images : int
         How many images were held out.
     trials : tuple of Trial
-        Every number of words that was trained with.
+        The result of every number of words that was tried.
     history : TrainingHistory or None
-        The epochs; None in a run saved by a version that did not keep them.
+        The epochs; None in a run saved by a version that did not record them.
     selection : Selection or None
         How the words were chosen; None without words.
     alike : bool
-        Whether two of `classes` may read the same, as in ImageNet's published list.
+        Whether two of `classes` have the same name, as in ImageNet's published list.
     notes : tuple of str
-        What was skipped or is worth knowing; not saved.
+        Warnings, such as images that were skipped; not saved.
     ipl_version : str
         The version that trained it.
     tensors : dict
@@ -134,7 +134,7 @@ class FitResult:
         return PromptLayout.parse(self.prompt)[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns what config.json says of it, as plain values."""
+        """Returns the content of config.json, as plain values."""
         values: dict[str, Any] = {
             "learner": self.config.learner,
             "prompt": self.prompt,
@@ -155,7 +155,7 @@ class FitResult:
 
     @property
     def training(self) -> dict[str, Any]:
-        """Returns how it was trained, with every number in force, as plain values."""
+        """Returns how it was trained, with all hyperparameters, as plain values."""
         return {
             "data": self.data,
             "classes": list(self.trained_classes),
@@ -170,7 +170,7 @@ class FitResult:
 
     @property
     def results(self) -> dict[str, Any]:
-        """Returns its accuracies as plain values."""
+        """Returns the accuracies as plain values."""
         return {
             "train_accuracy": self.train_accuracy,
             "words_tried": [asdict(trial) for trial in self.trials],
@@ -180,7 +180,19 @@ class FitResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> FitResult:
-        """Returns the result that as_dict() gave, or that version 0.1.0 wrote.
+        """Returns the result that `as_dict` gave, or that version 0.1.0 wrote.
+
+        Parameters
+        ----------
+        values : mapping
+            The content of config.json.
+        tensors : dict
+            The trained vectors by name.
+
+        Returns
+        -------
+        FitResult
+            The result, without a learner.
 
         Raises
         ------
@@ -192,7 +204,7 @@ class FitResult:
         history = training.get("history")
         return cls(
             config=FitConfig.from_dict(values.get("config") or _config_of_0_1(values), False),
-            recipe=Recipe(**_own_fields(Recipe, training)),
+            recipe=Recipe(**_field_values(Recipe, training)),
             prompt=values["prompt"],
             words=tuple(values["words"]),
             backbone=dict(values["backbone"]),
@@ -214,7 +226,7 @@ class FitResult:
 
 
 def identity_of(backbone: Backbone) -> dict[str, Any]:
-    """Returns what a result says of a backbone: name, hash of its weights, precision."""
+    """Returns the name, the hash of the weights and the precision of a backbone."""
     return {
         "name": backbone.name,
         "weights_sha256": backbone.weights_sha256,
@@ -223,13 +235,13 @@ def identity_of(backbone: Backbone) -> dict[str, Any]:
 
 
 def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the config of a run that version 0.1.0 saved: it kept the settings here and there."""
+    """Returns the config of a run that version 0.1.0 saved, which had no `config` block."""
     training, words = values["training"], len(values["words"])
     auto = len(values["results"].get("words_tried", ())) > 1
     published = vars(learner_class(values["learner"]).recipe(1 if auto else words))
-    given = _own_fields(FitConfig, training)
+    given = _field_values(FitConfig, training)
     return {
-        **_own_fields(FitConfig, values["selection"] or {}),
+        **_field_values(FitConfig, values["selection"] or {}),
         **{name: value for name, value in given.items() if value != published.get(name)},
         "learner": values["learner"],
         "words": AUTO if auto else words,
@@ -239,6 +251,6 @@ def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _own_fields(kind: type[Recipe | FitConfig], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of a dataclass's fields, as far as they are known."""
+def _field_values(kind: type[Recipe | FitConfig], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values that are fields of a dataclass and not None."""
     return {f.name: values[f.name] for f in fields(kind) if values.get(f.name) is not None}

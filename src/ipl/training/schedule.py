@@ -1,4 +1,4 @@
-"""The learning rate of each epoch."""
+"""The learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,22 @@ WARM_UP_LR = 1e-5
 
 
 def learning_rate(epoch: int, lr: float, total: int) -> float:
-    """Returns the rate of an epoch (from 0): one epoch of warm-up, then a cosine to zero."""
+    """Returns the learning rate of an epoch: one epoch of warm-up, then a cosine to zero.
+
+    Parameters
+    ----------
+    epoch : int
+        The epoch, from 0.
+    lr : float
+        The learning rate after the warm-up.
+    total : int
+        The number of epochs.
+
+    Returns
+    -------
+    float
+        The learning rate of the epoch.
+    """
     if epoch == 0:
         return WARM_UP_LR
     return lr * (1 + math.cos(math.pi * (epoch - 1) / total)) / 2

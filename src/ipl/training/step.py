@@ -1,8 +1,8 @@
 """One step of training: the loss, its gradients, the optimiser.
 
-A step of prompt learning is hundreds of small kernels, and on a GPU starting them takes longer than
-running them. All steps have the same shapes, so there the kernels of one are recorded in a CUDA
-graph and played back as one launch.
+A step of prompt learning is hundreds of small kernels, and on a GPU launching them takes longer
+than running them. All steps have the same shapes, so on a GPU the kernels of one step are recorded
+in a CUDA graph and replayed with a single launch.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from dataclasses import fields, replace
 import torch
 from torch import Tensor
 
-from ipl.learners.batch import Batch
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.support.progress import Reporter
 
-WARM_UP = 3  # steps before a recording: kernels are chosen and memory is laid out in them
+WARM_UP = 3  # steps before the recording, in which kernels are chosen and memory is allocated
 
 
 class TrainingStep:
-    """A step as it is written down in a learner's loss."""
+    """A step of training, computed as the learner's loss defines it."""
 
     def __init__(self, learner: Learner, optimiser: torch.optim.Optimizer) -> None:
         self.learner, self.optimiser = learner, optimiser
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Returns the loss of a batch, having learnt from it."""
+        """Updates the learner on a batch and returns the loss."""
         self.optimiser.zero_grad()
         loss = self.learner.loss(batch)
         loss.backward()
@@ -39,27 +38,27 @@ class TrainingStep:
 
 
 class RecordedStep(TrainingStep):
-    """The same step, its kernels recorded once on a first batch and played back for the others."""
+    """The same step, recorded in a CUDA graph on the first batch and replayed for the others."""
 
     def __init__(self, learner: Learner, optimiser: torch.optim.Optimizer, first: Batch) -> None:
         super().__init__(learner, optimiser)
-        self.batch = _each(first, torch.clone)  # where the recording reads from
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+        self.batch = _map_tensors(first, torch.clone)  # the recording reads from these
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             for number in range(WARM_UP):
                 optimiser.zero_grad()
-                with _waiting("error" if number + 1 == WARM_UP else "default"):
+                with _sync_mode("error" if number + 1 == WARM_UP else "default"):
                     learner.loss(self.batch).backward()
             optimiser.zero_grad()  # the recording allocates the gradients it writes into
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(stream)
         self.recording = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.recording):
             self.loss = learner.loss(self.batch)
             self.loss.backward()
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Returns the loss of a batch, having learnt from it."""
+        """Updates the learner on a batch and returns the loss."""
         for field in fields(batch):
             values = getattr(batch, field.name)
             if values is not None:
@@ -72,37 +71,38 @@ class RecordedStep(TrainingStep):
 def make_step(
     learner: Learner, optimiser: torch.optim.Optimizer, first: Batch, reporter: Reporter
 ) -> TrainingStep:
-    """Returns a step for batches like the first: recorded on a GPU, if the learner allows it.
+    """Returns a step for batches of the same shape: recorded on a GPU, if the learner allows it.
 
-    Where a program trains in other threads than its main one, several may use the GPU at a time;
-    a recording would hold what they do, or die of it.
+    Only the main thread records: a recording would capture what other threads do on the GPU, or
+    fail because of it.
     """
-    alone = threading.current_thread() is threading.main_thread()
-    if learner.backbone.device.type == "cuda" and learner.recordable and alone:
+    main_thread = threading.current_thread() is threading.main_thread()
+    if learner.backbone.device.type == "cuda" and learner.recordable and main_thread:
         try:
             return RecordedStep(learner, optimiser, first)
-        except RuntimeError as error:  # what a loss of someone else's does may not be recordable
+        except RuntimeError as error:  # the loss of a plug-in may not be recordable
             optimiser.zero_grad()
             reporter.say(
-                f"Steps of {learner.name} cannot be recorded in a CUDA graph and run one kernel "
-                f"at a time: {str(error).splitlines()[0]}"
+                f"Steps of {learner.name} cannot be recorded in a CUDA graph and run more slowly "
+                f"without it: {str(error).splitlines()[0]}"
             )
     return TrainingStep(learner, optimiser)
 
 
 @contextmanager
-def _waiting(mode: str) -> Iterator[None]:
-    """Makes waiting for the GPU an error or not; a recording cannot hold it, and dies untidily."""
-    before = torch.cuda.get_sync_debug_mode()
+def _sync_mode(mode: str) -> Iterator[None]:
+    """Sets whether waiting for the GPU is an error; a recording that waits would crash."""
+    previous = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch calls this mode a prototype
         torch.cuda.set_sync_debug_mode(mode)
     try:
         yield
     finally:
-        torch.cuda.set_sync_debug_mode(before)
+        torch.cuda.set_sync_debug_mode(previous)
 
 
-def _each(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    there = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    return replace(batch, **{k: change(v) for k, v in there.items() if v is not None})
+def _map_tensors(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    """Returns a batch with a function applied to each of its tensors."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return replace(batch, **{k: change(v) for k, v in values.items() if v is not None})

@@ -1,4 +1,4 @@
-"""What training sees of each image: its centre crop, a bank of random crops, or fresh ones."""
+"""The views of an image in training: its centre crop, a bank of random crops, or fresh crops."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import Source, crop, encode_pixels, quiet_threads, to_device
 from ipl.backbone.shots import LabelledFeatures
 from ipl.datasets.images import UnreadableImageError
-from ipl.learners.batch import Batch
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import ConfigError, TrainingError
 from ipl.support.progress import Reporter
 
 
 class View(Protocol):
-    """Images of a batch as a learner wants them: frozen features, pixels, or both."""
+    """Gives the images of a batch as frozen features, as pixels, or as both."""
 
     def batch(self, epoch: int, indices: Tensor) -> Batch:
-        """Returns what an epoch sees of the images at these indices."""
+        """Returns the images at these indices, as an epoch gets them."""
         ...
 
 
 Pixels = Callable[[Tensor, Tensor], Tensor]  # views and images (batch,) to bytes (batch, h, w, 3)
 AT_ONCE = 64  # crops through the image tower
-BANK_BYTES = 2 << 30  # of crops kept in memory; more are cut from the files again and again
+BANK_BYTES = 2 << 30  # of crops in memory; if they need more, they are cut from the files again
 
 
 class BankedViews:
-    """A few views of each image; an epoch takes one of each, drawn anew in every epoch."""
+    """A few views of each image; every epoch draws one of each."""
 
     def __init__(
         self,
@@ -55,16 +54,16 @@ class BankedViews:
     def batch(self, epoch: int, indices: Tensor) -> Batch:
         """Returns one view of each image."""
         views = self._views_of(epoch)[indices]
-        here = indices.to(self.labels.device)
+        on_device = indices.to(self.labels.device)
         features = pixels = None
         if self.features is not None:
-            features = self.features[views.to(here.device), here]
+            features = self.features[views.to(on_device.device), on_device]
         if self.pixels is not None:
             pixels = to_device(self.backbone, self.pixels(views, indices))
-        return Batch(self.labels[here], features, pixels)
+        return Batch(self.labels[on_device], features, pixels)
 
     def _views_of(self, epoch: int) -> Tensor:
-        """Returns which view of each image (images,) an epoch takes."""
+        """Returns the view of each image (images,) that an epoch takes."""
         if self._drawn is None or self._drawn[0] != epoch:
             drawn = torch.zeros(len(self.labels), dtype=torch.long)
             if self.views > 1:
@@ -75,7 +74,7 @@ class BankedViews:
 
 
 class FreshViews:
-    """A new random crop of each image in every epoch, through the image tower each time."""
+    """A new random crop of each image in every epoch, encoded each time."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class FreshViews:
         self.labels = labels.to(backbone.device)
 
     def batch(self, epoch: int, indices: Tensor) -> Batch:
-        """Returns crops that depend on seed, epoch and image alone."""
+        """Returns crops that depend only on the seed, the epoch and the image."""
         chosen = indices.tolist()
         streams = [_stream(self.seed, epoch, image) for image in chosen]
         bytes_ = _crops(self.backbone, [self.paths[image] for image in chosen], streams)
@@ -110,12 +109,12 @@ def make_views(
     seed: int,
     reporter: Reporter,
 ) -> View:
-    """Returns what training sees: 0 the centre crop, n a bank of n crops, or "fresh" crops."""
+    """Returns the views of the shots: 0 is the centre crop, n a bank of n crops, or "fresh"."""
     paths = [item.path for item in shots.items]
     if views == "fresh":
         return FreshViews(backbone, shots.labels, paths, kind, seed)
     if not isinstance(views, int) or views < 0:
-        raise ConfigError(f"views is {views!r}; allowed are 0, a number of crops, or 'fresh'.")
+        raise ConfigError(f"views is {views!r}; it must be a whole number, 0 or more, or 'fresh'.")
     count = max(views, 1)
 
     def from_files(chosen: Tensor, images: Tensor) -> Tensor:
@@ -123,27 +122,27 @@ def make_views(
         streams = [_stream(seed, *pair) if views else None for pair in pairs]
         return _crops(backbone, [paths[image] for _, image in pairs], streams)
 
-    crops_fit = BANK_BYTES // (count * len(paths))  # bytes that each may have
-    keeps = kind.prompts_images and 3 * backbone.preprocessing.crop**2 <= crops_fit
+    crop_bytes = BANK_BYTES // (count * len(paths))  # that each crop may have
+    keeps = kind.prompts_images and 3 * backbone.preprocessing.crop**2 <= crop_bytes
     encodes = kind.wants_features and views > 0
-    bank, found = [], []
+    crop_parts, feature_parts = [], []
     if keeps or encodes:
         with reporter.task("Cutting crops", count * len(paths)) as advance:
             for view in range(count):
                 for images in torch.arange(len(paths)).split(AT_ONCE):
                     crops = from_files(torch.full_like(images, view), images)
                     if keeps:
-                        bank.append(crops)
+                        crop_parts.append(crops)
                     if encodes:
-                        found.append(encode_pixels(backbone, crops.numpy()))
+                        feature_parts.append(encode_pixels(backbone, crops.numpy()))
                     advance(len(images))
     features = shots.features[None] if kind.wants_features else None
     if encodes:
-        features = torch.cat(found).unflatten(0, (count, -1))
+        features = torch.cat(feature_parts).unflatten(0, (count, -1))
     pixels: Pixels | None = from_files if kind.prompts_images else None
     if keeps:
-        kept = torch.cat(bank).unflatten(0, (count, -1))
-        pixels = lambda chosen, images: kept[chosen, images]  # noqa: E731
+        bank = torch.cat(crop_parts).unflatten(0, (count, -1))
+        pixels = lambda chosen, images: bank[chosen, images]  # noqa: E731
     return BankedViews(backbone, shots.labels, count, features, pixels, seed)
 
 
@@ -154,10 +153,10 @@ def _stream(seed: int, view: int, image: int) -> random.Random:
 def _crops(
     backbone: Backbone, paths: Sequence[Source], streams: Sequence[random.Random | None]
 ) -> Tensor:
-    """Returns the bytes (images, height, width, 3) of crops; all files were readable before."""
+    """Returns the bytes (images, height, width, 3) of crops of files that were readable before."""
     with quiet_threads() as threads:
         try:
-            found = list(threads.map(partial(crop, backbone), paths, streams))
+            crops = list(threads.map(partial(crop, backbone), paths, streams))
         except UnreadableImageError as error:
             raise TrainingError(f"An image became unreadable during training: {error}") from None
-    return torch.from_numpy(np.stack(found))
+    return torch.from_numpy(np.stack(crops))

@@ -1,7 +1,7 @@
-"""The four filters that a word passes to become a candidate, each a function from word to bool.
+"""The four filters of the pool: a word becomes a candidate if it passes all of them.
 
-Words are given in lower case. The two filters that read a dictionary import it only when called, so
-that the frozen pool works without the extra `ipl[lexicon]`.
+Each is a function from a word in lower case to bool. The two that need a dictionary import it only
+when they are called, so that the bundled pool works without the extra `ipl[lexicon]`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ INSTALL = "pip install nltk wordfreq (the extra ipl[lexicon])"
 
 
 class FilterUnavailable(DataError):
-    """A filter that cannot be asked here: its package or its data is not installed."""
+    """A filter whose package or data is not installed."""
 
 
 class Tokenizer(Protocol):
-    """What the lexicon needs of a backbone's tokenizer; those of `transformers` all have it."""
+    """The part of a `transformers` tokenizer that the filters use."""
 
     @property
     def all_special_ids(self) -> list[int]: ...
@@ -29,7 +29,7 @@ class Tokenizer(Protocol):
 
 
 def is_alphabetic(word: str) -> bool:
-    """Returns whether the word is at least three characters long and nothing but letters."""
+    """Returns whether the word has at least three characters, all of them letters."""
     return len(word) >= MIN_LENGTH and word.isalpha()
 
 
@@ -39,28 +39,28 @@ def is_frequent(word: str) -> bool:
 
 
 def is_one_token(word: str, tokenizer: Tokenizer) -> bool:
-    """Returns whether the tokenizer turns the word into exactly one token of its own."""
+    """Returns whether the word is a single token of the tokenizer."""
     ids = tokenizer.encode(word, add_special_tokens=False, verbose=False)
-    # A tokenizer may answer one "unknown" token for a word it cannot spell: that is no word of its.
+    # A tokenizer may return a single "unknown" token for a word that it cannot spell.
     return len(ids) == 1 and ids[0] not in tokenizer.all_special_ids
 
 
 def has_synset(word: str) -> bool:
-    """Returns whether WordNet has a meaning for the word or for the word it is inflected from."""
-    return bool(_synsets(word))
+    """Returns whether WordNet has a meaning for the word or for its base form."""
+    return bool(synsets_of(word))
 
 
 def is_only_name(word: str) -> bool:
-    """Returns whether every meaning of the word in WordNet is one individual person, place or work.
+    """Returns whether every meaning of the word in WordNet is an individual person, place or work.
 
-    This is not one of the four filters: names stay in the pool unless they are asked out of it.
+    This is not one of the four filters: names are in the pool unless it is built without them.
     """
-    synsets = _synsets(word)
+    synsets = synsets_of(word)
     return bool(synsets) and all(synset.instance_hypernyms() for synset in synsets)
 
 
 def zipf(word: str) -> float:
-    """Returns the word's Zipf frequency in English: 3 is once per million words, 6 per thousand."""
+    """Returns the word's Zipf frequency in English: 3 is once per million words."""
     try:
         from wordfreq import zipf_frequency
     except ImportError as error:
@@ -71,19 +71,15 @@ def zipf(word: str) -> float:
 
 
 def nltk_data_hint(corpus: str) -> str:
-    """Returns a sentence on how to get an NLTK corpus."""
+    """Returns a sentence that says how to install an NLTK corpus."""
     return (
-        f"Get it with `python -m nltk.downloader {corpus}`, or set NLTK_DATA to a folder that "
-        f"holds corpora/{corpus}."
+        f"Install it with `python -m nltk.downloader {corpus}`, or set NLTK_DATA to a folder that "
+        f"contains corpora/{corpus}."
     )
 
 
-def look_up(word: str) -> list[Any]:
-    """Returns WordNet's synsets of the word, the most frequent first; [] if it has none."""
-    return _synsets(word)
-
-
-def _synsets(word: str) -> list[Any]:
+def synsets_of(word: str) -> list[Any]:
+    """Returns the word's synsets in the order of WordNet; [] if it has none."""
     return list(_wordnet().synsets(word))
 
 
@@ -95,11 +91,9 @@ def _wordnet() -> Any:
     try:
         wordnet.ensure_loaded()
     except LookupError as error:
-        raise FilterUnavailable(
-            f"NLTK does not find WordNet. {nltk_data_hint('wordnet')}"
-        ) from error
+        raise FilterUnavailable(f"NLTK cannot find WordNet. {nltk_data_hint('wordnet')}") from error
     except (OSError, ValueError, AssertionError) as error:
         raise FilterUnavailable(
-            f"NLTK finds WordNet but cannot read it ({error}). {nltk_data_hint('wordnet')}"
+            f"NLTK cannot read WordNet ({error}). {nltk_data_hint('wordnet')}"
         ) from error
     return wordnet

@@ -1,4 +1,4 @@
-"""Greedy search: at each step the word that lowers the loss most without repeating the others."""
+"""Greedy search: at each step, the word with the highest gain joins the words chosen so far."""
 
 from __future__ import annotations
 
@@ -33,42 +33,72 @@ def greedy_search(
     reporter: Reporter = SILENT,
     start: Start = Search.start,
 ) -> Selection:
-    """Returns k words of the pool; with a cache, steps that were ever done are not done again."""
+    """Returns the k words of a pool that a greedy search chooses.
+
+    Parameters
+    ----------
+    scorer : CandidateScorer
+        Computes the loss of candidate words.
+    pool : Pool
+        The words to choose from, each a single token of the backbone.
+    k : int
+        The number of words.
+    objective : Objective, optional
+        The gain that the search maximises.
+    search : Search, optional
+        The mode of the search.
+    cache : Cache, optional
+        Finished steps are kept in it and not computed again.
+    reporter : Reporter
+        Gets the progress, and the selection after every step.
+    start : callable
+        Starts the search; the default searches in this process.
+
+    Returns
+    -------
+    Selection
+        The words in order, with the gain of each.
+
+    Raises
+    ------
+    ConfigError
+        If the pool has fewer than k words, or the backbone has no room for them.
+    """
     objective, search = objective or Objective(), search or Search()
     check_k(k, pool)
     if k:
         check_room(scorer.template, scorer.backbone, scorer.class_names, k)
-    kept = SelectionCache(cache, scorer, pool, objective, search)
-    selection, gains = kept.read() or (_nothing_yet(scorer, pool, objective, search), [])
+    entry = SelectionCache(cache, scorer, pool, objective, search)
+    selection, gains = entry.read() or (_empty_selection(scorer, pool, objective, search), [])
     if len(selection.steps) >= k:
         if k:
-            reporter.say("The words were in the cache.")
+            reporter.say("The words are in the cache.")
         reporter.record_event(selection.first(k))
         return selection.first(k)
     if not search.resumable:
         selection, gains = selection.first(0), []
     if not scorer.backbone.causal:
         reporter.say(
-            f"{scorer.backbone.name} has no causal text tower: every prompt is run from end to "
-            "end, which gives the same words many times slower."
+            f"The text tower of {scorer.backbone.name} is not causal: every prompt is encoded in "
+            "full, which gives the same words but takes many times longer."
         )
     embeddings = word_embeddings(cache, scorer, pool, objective)
     mode = start(search, scorer, pool.words)
     while len(selection.steps) < k:
         title = f"Choosing word {len(selection.steps) + 1} of {k}"
         with reporter.task(title, len(pool)) as advance:
-            step, found = _step(mode, pool, selection, embeddings, objective, advance)
+            step, step_gains = _step(mode, pool, selection, embeddings, objective, advance)
         if gains:
-            compared, rising = _rising(gains[-1], found)
+            compared, rising = _rising(gains[-1], step_gains)
             step = replace(step, compared=compared, rising=rising)
-        gains.append(found)
+        gains.append(step_gains)
         selection = replace(selection, steps=(*selection.steps, step))
-        kept.write(selection, gains)
+        entry.write(selection, gains)
         reporter.record_event(selection)
     return selection
 
 
-def _nothing_yet(
+def _empty_selection(
     scorer: CandidateScorer, pool: Pool, objective: Objective, search: Search
 ) -> Selection:
     return Selection(
@@ -90,7 +120,7 @@ def _step(
     objective: Objective,
     advance: Any,
 ) -> tuple[SelectionStep, Array]:
-    """Returns the next step and the gain of each word, NaN where it was not needed."""
+    """Returns the next step and the gain of each word (words,), NaN where it was not computed."""
     started = time.perf_counter()
     loss = selection.steps[-1].loss if selection.steps else selection.loss_without_words
     chosen = [pool.words.index(word) for word in selection.words]
@@ -100,7 +130,7 @@ def _step(
     losses = mode.losses(SearchStep(selection.words, penalty, loss, advance))
     gains = objective.gain(loss - losses, redundancy)
     gains[chosen] = np.nan
-    # The pool is sorted and the sort is stable, so equal gains go in alphabetical order.
+    # The pool is sorted and the sort is stable, so equal gains are in alphabetical order.
     ranking = np.argsort(-gains, kind="stable")[: min(1 + RUNNERS_UP, np.isfinite(gains).sum())]
     best = int(ranking[0])
     step = SelectionStep(
@@ -119,14 +149,14 @@ def _step(
     return step, gains
 
 
-def _rising(before: Array, now: Array) -> tuple[int, int]:
+def _rising(previous: Array, current: Array) -> tuple[int, int]:
     """Returns how many words have a gain at both steps, and how many of these gains rose."""
-    both = np.isfinite(before) & np.isfinite(now)
-    return int(both.sum()), int((now[both] > before[both]).sum())
+    both = np.isfinite(previous) & np.isfinite(current)
+    return int(both.sum()), int((current[both] > previous[both]).sum())
 
 
 def check_k(k: int, pool: Pool) -> None:
-    """Raises ConfigError unless the pool has k words to give."""
+    """Raises ConfigError unless the pool has k words."""
     if not isinstance(k, int) or k < 0:
         raise ConfigError(f"words is {k!r}; it must be a whole number, 0 or more.")
     if k > len(pool):

@@ -1,9 +1,9 @@
-"""Cross-entropy of text features, and lower bounds on it that cost a dot product.
+"""The cross-entropy of text features, and lower bounds on it that cost one dot product.
 
 For fixed images the cross-entropy is convex in the text features Y, so it lies above each of its
 tangents: CE(Y) >= CE(Y0) + <grad CE(Y0), Y - Y0> for any Y0. A tangent taken once bounds the loss
-of every candidate, at every step of a search. All of it is computed in fp64, where rounding is far
-below the differences between words; what is left of it is counted in `slack`.
+of every candidate, at every step of a search. Everything is computed in fp64, where rounding errors
+are far smaller than the differences between words; `slack` is a bound on them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 BYTES_AT_ONCE = 1 << 28  # of logits
-TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 27}  # of texts that meet the tangents together
+TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 27}  # of texts multiplied with the tangents together
 
 
 class CrossEntropy:
-    """Mean cross-entropy over labelled images, as a function of text features."""
+    """The mean cross-entropy over labelled images, as a function of text features."""
 
     def __init__(self, images: Tensor, labels: Tensor, classes: int, logit_scale: float) -> None:
         """Takes normalised image features (images, dim) and their labels (images,)."""
@@ -40,25 +40,25 @@ class CrossEntropy:
         return logits.logsumexp(1).mean(1) - (texts * self._right).sum((1, 2))
 
     def unit(self, features: Tensor) -> Tensor:
-        """Returns features of any precision at length one in fp64."""
+        """Returns features of any precision, normalised, in fp64."""
         texts = features.to(self.images.device, torch.float64, copy=True)
         length = torch.linalg.vector_norm(texts, dim=-1, keepdim=True).clamp_min(1e-12)
         return texts / length if texts.requires_grad else texts.div_(length)
 
     def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns offset () and slope (classes, dim) at texts (classes, dim), no longer than one.
+        """Returns the tangent at texts (classes, dim) of length one or less.
 
-        CE(Y) >= offset + <slope, Y>.
+        It is an offset () and a slope (classes, dim) with CE(Y) >= offset + <slope, Y> for any Y.
         """
         logits = self.logit_scale * texts @ self.images.T  # (classes, images)
-        pulled = logits.softmax(0) @ self.images * (self.logit_scale / len(self.images))
-        slope = pulled - self._right
+        expected = logits.softmax(0) @ self.images * (self.logit_scale / len(self.images))
+        slope = expected - self._right
         loss = logits.logsumexp(0).mean() - (texts * self._right).sum()
         return loss - (slope * texts).sum(), slope
 
 
 class Tangents:
-    """Lower bounds on the loss of candidates, the better the more tangents there are."""
+    """Tangents of a loss, whose maximum is a lower bound on the loss of any candidate."""
 
     def __init__(self, loss: CrossEntropy) -> None:
         self.loss = loss
@@ -76,24 +76,24 @@ class Tangents:
         self._offsets = torch.cat([self._offsets, offset[None]])
         self._slopes = torch.cat([self._slopes, slope.flatten()[None]])
 
-    def bounds(self, features: Tensor, first: int = 0, where: Tensor | None = None) -> Tensor:
-        """Returns the best lower bound (candidates,) that the tangents from `first` on give.
+    def bounds(self, features: Tensor, first: int = 0, rows: Tensor | None = None) -> Tensor:
+        """Returns the highest lower bound (candidates,) of the tangents from number `first` on.
 
-        `where` picks candidates by index, without a copy of all their features.
+        `rows` picks candidates by index, without a copy of all their features.
         """
-        found, device = [], self._slopes.device.type
-        whole = features if where is None else where.to(features.device)
-        for part in whole.split(
+        bounds, device = [], self._slopes.device.type
+        candidates = features if rows is None else rows.to(features.device)
+        for part in candidates.split(
             max(1, TEXT_BYTES.get(device, 1 << 24) // (8 * self._slopes.shape[1]))
         ):
-            texts = self.loss.unit(part if where is None else features[part])
+            texts = self.loss.unit(part if rows is None else features[part])
             values = texts.flatten(1) @ self._slopes[first:].T
-            found.append((values + self._offsets[first:] - self.slack).amax(1))
-        return torch.cat(found)
+            bounds.append((values + self._offsets[first:] - self.slack).amax(1))
+        return torch.cat(bounds)
 
     @property
     def slack(self) -> float:
-        """Returns what rounding in fp64 may add to a bound or take from a loss.
+        """Returns the most that rounding in fp64 can add to a bound or take from a loss.
 
         A sum of n products of fp64 numbers is off by at most n units in the last place of the sum
         of their sizes. Texts have length one (a tangent's point at most that), slopes at most twice

@@ -1,4 +1,4 @@
-"""Why a word is in the pool or out of it."""
+"""Why a word is in the pool or not."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ipl.words.senses import Sense, sense_of
 
 @dataclass(frozen=True)
 class FilterCheck:
-    """What one filter says of a word: `passed` is None where it could not be asked."""
+    """The result of one filter for a word; `passed` is None if the filter is not available."""
 
     filter: str
     passed: bool | None
-    reason: str  # follows "it", or says how to make the filter available
+    reason: str  # follows "it" in a sentence, or says how to make the filter available
 
 
 @dataclass(frozen=True)
 class WordExplanation:
-    """Whether a word is in a pool, what each filter says of it, and similar words that are in."""
+    """Whether a word is in a pool, the result of each filter, and similar words of the pool."""
 
     word: str
     in_pool: bool
@@ -46,20 +46,20 @@ class WordExplanation:
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
-        """The names of the filters that reject the word."""
+        """Returns the names of the filters that reject the word."""
         return tuple(check.filter for check in self.checks if check.passed is False)
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """The names of the filters that could not be asked."""
+        """Returns the names of the filters that are not available."""
         return tuple(check.filter for check in self.checks if check.passed is None)
 
     @property
     def sentence(self) -> str:
-        """The answer in plain words."""
+        """Returns the explanation as a sentence."""
         if self.in_pool:
             name = "; it is only a proper name" if self.only_name else ""
-            why = _listed([check.reason for check in self.checks if check.passed])
+            why = _joined([check.reason for check in self.checks if check.passed])
             first = f"{self.word!r} is in the pool ({self.source}): it {why}{name}."
             return first if self.meaning is None else f"{first} Most often: {self.meaning}."
         parts = [f"{self.word!r} is not in the pool ({self.source}): {self._why_out()}."]
@@ -69,7 +69,7 @@ class WordExplanation:
             if check.passed is None
         ]
         if self.near:
-            parts.append(f"Similar words that are in: {', '.join(self.near)}.")
+            parts.append(f"Similar words in the pool: {', '.join(self.near)}.")
         return " ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -93,16 +93,36 @@ class WordExplanation:
     def _why_out(self) -> str:
         failed = [check.reason for check in self.checks if check.passed is False]
         if failed:
-            return f"it {_listed(failed)}"
+            return f"it {_joined(failed)}"
         if self.only_name and not self.pool_has_names:
-            return "it is only a proper name, and this pool holds no names"
+            return "it is only a proper name, and this pool contains no names"
         if self.unchecked:
             return "no filter that could be checked rejects it"
-        return "it passes all four filters, but was not in the list that this pool was made from"
+        return "it passes all four filters, but was not in the list that this pool was built from"
 
 
 def explain_word(word: str, pool: Pool, tokenizer: Tokenizer) -> WordExplanation:
-    """Returns why the word is in the pool or out of it, with similar words that are in."""
+    """Explains why a word is in a pool or not.
+
+    Parameters
+    ----------
+    word : str
+        The word, in any case.
+    pool : Pool
+        The pool.
+    tokenizer : Tokenizer
+        The tokenizer of the backbone.
+
+    Returns
+    -------
+    WordExplanation
+        The result of each filter, and similar words of the pool.
+
+    Raises
+    ------
+    DataError
+        If the word is empty.
+    """
     word = word.strip().lower()
     if not word:
         raise DataError("The word to look up is empty.")
@@ -123,21 +143,26 @@ def explain_word(word: str, pool: Pool, tokenizer: Tokenizer) -> WordExplanation
 def _checks(word: str, tokenizer: Tokenizer) -> tuple[FilterCheck, ...]:
     return (
         FilterCheck("alphabetic", *_alphabetic(word)),
-        _ask("synset", _synset, word, "had a meaning in WordNet when the pool was made"),
-        _ask("frequency", _frequency, word, f"had a Zipf frequency of at least {MIN_ZIPF} then"),
+        _dictionary_check(
+            "synset", _synset, word, "had a meaning in WordNet when the pool was built"
+        ),
+        _dictionary_check(
+            "frequency", _frequency, word, f"had a Zipf frequency of at least {MIN_ZIPF} then"
+        ),
         FilterCheck("one token", *_one_token(word, tokenizer)),
     )
 
 
-def _ask(
-    name: str, verdict: Callable[[str], tuple[bool, str]], word: str, once: str
+def _dictionary_check(
+    name: str, check: Callable[[str], tuple[bool, str]], word: str, bundled_reason: str
 ) -> FilterCheck:
+    """Returns the result of a filter that needs a dictionary, which may not be installed."""
     try:
-        return FilterCheck(name, *verdict(word))
+        return FilterCheck(name, *check(word))
     except FilterUnavailable as error:
-        # The frozen pool remembers what its words have passed, so no dictionary is needed for them.
+        # The words of the bundled pool have passed all filters, so no dictionary is needed.
         if word in Pool.bundled():
-            return FilterCheck(name, True, once)
+            return FilterCheck(name, True, bundled_reason)
         return FilterCheck(name, None, str(error))
 
 
@@ -150,24 +175,24 @@ def _alphabetic(word: str) -> tuple[bool, str]:
 
 
 def _synset(word: str) -> tuple[bool, str]:
-    found = has_synset(word)
-    return found, f"has {'a' if found else 'no'} meaning in WordNet"
+    passed = has_synset(word)
+    return passed, f"has {'a' if passed else 'no'} meaning in WordNet"
 
 
 def _frequency(word: str) -> tuple[bool, str]:
     value = zipf(word)
     passed = value >= MIN_ZIPF
-    how = "at least" if passed else "below"
-    return passed, f"has a Zipf frequency of {value:.2f}, {how} {MIN_ZIPF}"
+    comparison = "at least" if passed else "below"
+    return passed, f"has a Zipf frequency of {value:.2f}, {comparison} {MIN_ZIPF}"
 
 
 def _one_token(word: str, tokenizer: Tokenizer) -> tuple[bool, str]:
-    one = is_one_token(word, tokenizer)
-    return one, f"is {'one token' if one else 'not one token'} of the backbone's tokenizer"
+    passed = is_one_token(word, tokenizer)
+    return passed, f"is {'one token' if passed else 'not one token'} of the backbone's tokenizer"
 
 
-def _listed(reasons: list[str]) -> str:
-    """Returns "a", "a and b" or "a; b; and c": the reasons hold commas of their own."""
+def _joined(reasons: list[str]) -> str:
+    """Returns "a", "a and b" or "a; b; and c", because reasons contain commas."""
     if len(reasons) < 3:
         return " and ".join(reasons)
     return "; ".join(reasons[:-1]) + f"; and {reasons[-1]}"

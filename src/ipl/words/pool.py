@@ -1,4 +1,4 @@
-"""The candidate pool: the words that the greedy search may choose from."""
+"""Pool: the candidate words that the search chooses from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES_SHA256 = "3f50b448da931ae0aad42bffdd2bdf0d31fb17dcd2119fb94ae6c4682708aa6b
 
 @dataclass(frozen=True)
 class Dropped:
-    """A word of a user's list that cannot be a candidate, and why."""
+    """A word of a user's list that cannot be a candidate, and the reason."""
 
     word: str
     reason: str
@@ -29,19 +29,41 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Pool:
-    """The candidate words, sorted, and a few words on where they come from."""
+    """The candidate words that the search chooses from.
+
+    `Pool.bundled()` returns the pool of the package; `Pool.from_words` and `Pool.from_file` build
+    one from your own words.
+
+    Parameters
+    ----------
+    words : tuple of str
+        The words in lower case, sorted, each once.
+    source : str
+        Where the words come from, for reports.
+
+    Raises
+    ------
+    ConfigError
+        If the words are not as described.
+
+    Examples
+    --------
+    >>> pool = Pool.bundled()
+    >>> len(pool), "furry" in pool
+    (8900, True)
+    """
 
     words: tuple[str, ...] = field(repr=False)
     source: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.words, tuple) or not self.words:
-            raise ConfigError("Pool.words is empty or no tuple; it must be a tuple of words.")
+            raise ConfigError("Pool.words is empty or not a tuple; it must be a tuple of words.")
         for word in self.words:
             if not isinstance(word, str) or not word or word != word.strip().lower():
                 raise ConfigError(
-                    f"Pool.words holds {word!r}; each must be a word in lower case without blanks "
-                    "around it."
+                    f"Pool.words contains {word!r}; each must be a word in lower case, without "
+                    "blanks around it."
                 )
         for before, after in pairwise(self.words):
             if before >= after:
@@ -57,22 +79,51 @@ class Pool:
     def __contains__(self, word: object) -> bool:
         if not isinstance(word, str):
             return False
-        place = bisect_left(self.words, word)
-        return place < len(self.words) and self.words[place] == word
+        index = bisect_left(self.words, word)
+        return index < len(self.words) and self.words[index] == word
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the sorted words joined by line feeds, as UTF-8, in hex."""
+        """Returns the SHA-256 of the words joined by line feeds, as UTF-8, in hex."""
         return sha256_text("\n".join(self.words))
 
     @staticmethod
     def bundled() -> Pool:
-        """Returns the frozen pool of the package: 8,900 words for CLIP's tokenizer."""
+        """Returns the pool of the package: 8,900 words for CLIP's tokenizer.
+
+        Returns
+        -------
+        Pool
+            The pool; every call returns the same object.
+
+        Raises
+        ------
+        DataError
+            If the file of the package is damaged.
+        """
         return _bundled()
 
     @classmethod
     def from_words(cls, words: Iterable[str], source: str) -> Pool:
-        """Returns a pool of the given words, sorted and each once."""
+        """Returns a pool of words in any order.
+
+        Parameters
+        ----------
+        words : iterable of str
+            The words in lower case; duplicates are ignored.
+        source : str
+            Where the words come from, for reports.
+
+        Returns
+        -------
+        Pool
+            The pool.
+
+        Raises
+        ------
+        DataError
+            If there are no words.
+        """
         distinct = tuple(sorted(set(words)))
         if not distinct:
             raise DataError(f"No candidate word is left in the pool ({source}).")
@@ -80,9 +131,27 @@ class Pool:
 
     @classmethod
     def from_file(cls, path: str | Path, tokenizer: Tokenizer) -> tuple[Pool, tuple[Dropped, ...]]:
-        """Returns the pool of a user's own list and the words of the list that were dropped.
+        """Reads a pool from a list of words.
 
-        One word per line; blank lines and what follows a # are ignored; case does not matter.
+        Parameters
+        ----------
+        path : str or Path
+            A text file with one word per line. Blank lines and comments after # are ignored; case
+            does not matter.
+        tokenizer : Tokenizer
+            The tokenizer of the backbone: a candidate must be a single token.
+
+        Returns
+        -------
+        pool : Pool
+            The words that can be candidates.
+        dropped : tuple of Dropped
+            The words that cannot, with the reasons.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read, or no word in it can be a candidate.
         """
         path = Path(path)
         listed = _read_list(path)
@@ -90,52 +159,81 @@ class Pool:
             raise DataError(f"The word list {path} has no words; it needs one word per line.")
         reasons = {word: _why_dropped(word, tokenizer) for word in listed}
         dropped = tuple(Dropped(word, reason) for word, reason in reasons.items() if reason)
-        kept = [word for word, reason in reasons.items() if not reason]
-        if not kept:
+        candidates = [word for word, reason in reasons.items() if not reason]
+        if not candidates:
             first = dropped[0]
             raise DataError(
                 f"None of the {len(dropped)} words in {path} can be a candidate; "
                 f"the first, {first.word!r}, is {first.reason}."
             )
-        return cls.from_words(kept, f"the word list {path.name}"), dropped
+        return cls.from_words(candidates, f"the word list {path.name}"), dropped
 
     def for_tokenizer(self, tokenizer: Tokenizer) -> Pool:
-        """Returns the words that are one token of this tokenizer; this very pool if all are."""
-        kept = tuple(word for word in self.words if is_one_token(word, tokenizer))
-        if kept == self.words:
+        """Returns the words that are a single token of a tokenizer.
+
+        Parameters
+        ----------
+        tokenizer : Tokenizer
+            The tokenizer of a backbone.
+
+        Returns
+        -------
+        Pool
+            A new pool, or this one if all its words are single tokens.
+
+        Raises
+        ------
+        DataError
+            If no word is left.
+        """
+        words = tuple(word for word in self.words if is_one_token(word, tokenizer))
+        if words == self.words:
             return self
-        return Pool.from_words(kept, f"{self.source}, one token each")
+        return Pool.from_words(words, f"{self.source}, one token each")
 
     def without_names(self) -> Pool:
-        """Returns the pool without the words that the package knows to be only proper names."""
+        """Returns a copy without words that are only proper names.
+
+        Returns
+        -------
+        Pool
+            The copy.
+        """
         return Pool.from_words(set(self.words) - proper_names(), f"{self.source}, no names")
 
     def save(self, path: str | Path) -> None:
-        """Writes the words one per line, as `from_file` reads them."""
+        """Writes the words to a file that `from_file` reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; it is replaced if it exists.
+        """
         write_text(Path(path), "\n".join(self.words) + "\n")
 
 
 @cache
 def proper_names() -> frozenset[str]:
-    """Returns the words of the frozen pool that WordNet knows only as proper names (344)."""
-    return frozenset(_frozen("names.txt", NAMES_SHA256))
+    """Returns the words of the bundled pool that WordNet has only as proper names (344)."""
+    return frozenset(_read_bundled("names.txt", NAMES_SHA256))
 
 
 @cache
 def _bundled() -> Pool:
-    return Pool(_frozen("pool.txt", POOL_SHA256), "bundled")
+    return Pool(_read_bundled("pool.txt", POOL_SHA256), "bundled")
 
 
-def _frozen(name: str, sha256: str) -> tuple[str, ...]:
+def _read_bundled(name: str, sha256: str) -> tuple[str, ...]:
+    """Returns the words in a file of the package, whose hash is checked."""
     try:
         text = (resources.files("ipl.words") / name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"The package's file {name} cannot be read: reinstall ipl.") from error
-    words = text.split()  # any line ending: the hash is over the words
-    found = sha256_text("\n".join(words))
-    if found != sha256:
+    words = text.split()  # the hash does not depend on line endings
+    actual = sha256_text("\n".join(words))
+    if actual != sha256:
         raise DataError(
-            f"The package's file {name} is damaged (SHA-256 {found[:12]}, expected "
+            f"The package's file {name} is damaged (SHA-256 {actual[:12]}, expected "
             f"{sha256[:12]}): reinstall ipl."
         )
     return tuple(words)
@@ -145,7 +243,7 @@ def _read_list(path: Path) -> list[str]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise DataError(f"There is no word list {path}.") from None
+        raise DataError(f"The word list {path} does not exist.") from None
     except IsADirectoryError:
         raise DataError(f"The word list {path} is a folder; it must be a text file.") from None
     except UnicodeDecodeError:
@@ -159,7 +257,7 @@ def _read_list(path: Path) -> list[str]:
 
 
 def _why_dropped(word: str, tokenizer: Tokenizer) -> str:
-    """Returns what keeps a listed word out, to follow "it is", or "" if nothing does."""
+    """Returns why a word cannot be a candidate, to follow "it is"; "" if it can be one."""
     if not word.isalpha():
         return "not made of letters only"
     if not is_alphabetic(word):

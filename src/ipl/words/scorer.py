@@ -1,4 +1,4 @@
-"""Text features and losses of candidate words, on frozen towers."""
+"""CandidateScorer: text features and losses of candidate words."""
 
 from __future__ import annotations
 
@@ -14,21 +14,39 @@ from ipl.support.errors import ConfigError
 from ipl.words.loss import CrossEntropy
 from ipl.words.template import Template
 
-WHOLE_PROMPTS = 512  # run at once where the tower is not causal
+WHOLE_PROMPTS = 512  # encoded together where the tower is not causal
 
 
 class CandidateScorer:
-    """Mean cross-entropy over labelled image features, for prompts that end in a candidate."""
+    """Computes the cross-entropy of labelled images for prompts that end in a candidate word.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        The frozen towers.
+    class_names : sequence of str
+        The classes of the images.
+    image_features : Tensor of shape (images, dim)
+        The normalised features of the images.
+    labels : Tensor of shape (images,)
+        The index of each image's class.
+    template : Template, optional
+        The sentence that scores words.
+    store : FeatureStore, optional
+        Keeps text features, so that other images of the same classes can reuse them.
+    memory : float
+        GiB of working memory.
+    """
 
     def __init__(
         self,
         backbone: Backbone,
         class_names: Sequence[str],
-        image_features: Tensor,  # (images, dim), normalised
-        labels: Tensor,  # (images,)
+        image_features: Tensor,
+        labels: Tensor,
         template: Template | None = None,
         store: FeatureStore | None = None,
-        memory: float = MEMORY,  # GiB
+        memory: float = MEMORY,
     ) -> None:
         self.backbone = backbone
         self.class_names = tuple(class_names)
@@ -42,7 +60,7 @@ class CandidateScorer:
 
     @property
     def half(self) -> torch.dtype | None:
-        """Returns the half precision that a first sweep may use here, None where it has no gain."""
+        """Returns the half precision for a first sweep, None where it is not faster."""
         fast = self.backbone.causal and self.backbone.device.type == "cuda"
         return torch.float16 if fast else None
 
@@ -83,16 +101,17 @@ class CandidateScorer:
         dtype: torch.dtype = torch.float32,
         advance: Callable[..., None] | None = None,
     ) -> Iterator[Tensor]:
-        """Yields what `features` yields in as large pieces as half of the memory allows.
+        """Yields the same features in blocks as large as half of the memory allows.
 
-        A piece is overwritten by the next. `advance` hears of every chunk: a piece takes long.
+        Each block overwrites the one before it. `advance` is called for every chunk, because a
+        block takes long.
         """
         word_bytes = len(self.class_names) * self.backbone.feature_dim * dtype.itemsize
-        room = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
+        capacity = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
         block, used = None, 0
         for chunk in self.features(selected, candidates, dtype):
-            if block is None:  # one buffer for all blocks: nothing is held twice
-                size = min(len(candidates), max(room, len(chunk)))
+            if block is None:  # one buffer for all blocks
+                size = min(len(candidates), max(capacity, len(chunk)))
                 block = chunk.new_empty(size, *chunk.shape[1:])
             if used + len(chunk) > len(block):
                 yield block[:used]
@@ -105,9 +124,9 @@ class CandidateScorer:
             yield block[:used]
 
     def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
-        """Returns a guess (candidates,) at the losses: linear in the candidate's embedding.
+        """Returns estimates (candidates,) of the losses, linear in the candidate's embedding.
 
-        One pass and its gradient, at the mean of the candidates' embeddings.
+        They take one pass and its gradient, at the mean of the candidates' embeddings.
         """
         backbone = self.backbone
         rows = backbone.embed(backbone.tokenize_words(candidates))
@@ -116,30 +135,30 @@ class CandidateScorer:
         before = [self._before(name, selected) for name in self.class_names]
         longest = max(map(len, before)) + 1 + len(tail)
         ids = [[*b, backbone.eos, *tail, *[backbone.eos] * (longest - len(b))] for b in before]
-        places = torch.tensor([len(b) for b in before], device=backbone.device)
+        positions = torch.tensor([len(b) for b in before], device=backbone.device)
         with torch.enable_grad():
             embeddings = backbone.embed(torch.tensor([row[:longest] for row in ids]))
-            embeddings[torch.arange(len(before), device=backbone.device), places] = mean
-            features = backbone.encode_text(embeddings, places + len(tail))
+            embeddings[torch.arange(len(before), device=backbone.device), positions] = mean
+            features = backbone.encode_text(embeddings, positions + len(tail))
             loss = self.cross_entropy.losses(features[None])[0]
             (slope,) = torch.autograd.grad(loss, mean)
         return (loss.detach() + (rows - mean.detach()).double() @ slope.double()).cpu()
 
     def loss(self, words: Sequence[str]) -> float:
-        """Returns the loss of a whole list of words; of none, that of the plain prompt."""
+        """Returns the loss of the prompt with these words; without words, of the plain prompt."""
         texts = [self.template.full(name, words) for name in self.class_names]
         return float(self.cross_entropy.losses(self.backbone.encode_texts(texts)[None])[0])
 
     def _prefix_for(self, selected: Sequence[str]) -> PrefixCache:
-        """Returns the cache of the prompts up to the next word, grown from the last one asked."""
-        wanted = tuple(selected)
-        if self._prefix is None or wanted[: len(self._prefix[0])] != self._prefix[0]:
+        """Returns the cache of the prompts up to the next word, extended from the last one."""
+        words = tuple(selected)
+        if self._prefix is None or words[: len(self._prefix[0])] != self._prefix[0]:
             self._prefix = ((), self._first_prefix())
-        had, prefix = self._prefix
-        self._prefix = None  # should growing be interrupted, nothing half grown is left
-        for word in wanted[len(had) :]:
+        previous, prefix = self._prefix
+        self._prefix = None  # an interruption must not leave a cache that is half extended
+        for word in words[len(previous) :]:
             prefix.extend(self.backbone.tokenize(f"{word},"))
-        self._prefix = (wanted, prefix)
+        self._prefix = (words, prefix)
         return prefix
 
     def _first_prefix(self) -> PrefixCache:
@@ -154,7 +173,7 @@ class CandidateScorer:
     def _whole_prompts(
         self, selected: Sequence[str], candidates: Sequence[str]
     ) -> Iterator[Tensor]:
-        """Yields features (chunk, classes, dim) by running every prompt from end to end."""
+        """Yields features (chunk, classes, dim), with every prompt encoded in full."""
         chunk = max(1, WHOLE_PROMPTS // len(self.class_names))
         for start in range(0, len(candidates), chunk):
             part = candidates[start : start + chunk]
@@ -167,16 +186,16 @@ class CandidateScorer:
 
 
 def check_room(template: Template, backbone: Backbone, class_names: Sequence[str], k: int) -> None:
-    """Raises ConfigError if the sentence with k words would not fit the text tower."""
+    """Raises ConfigError if the template with k words is too long for the text tower."""
     longest = max(class_names, key=lambda name: len(backbone.tokenize(name)))
-    # One token a word and one for the comma after each but the last; SOS, if any, and EOS.
+    # One token per word, one per comma between words, SOS (if the backbone has it) and EOS.
     text = backbone.tokenize(template.before(longest, []) + template.tail)
-    need = len(backbone.opening) + len(text) + 2 * k - 1 + 1
-    if need > backbone.positions:
+    length = len(backbone.opening) + len(text) + 2 * k - 1 + 1
+    if length > backbone.positions:
         words = "1 word needs" if k == 1 else f"{k} words need"
         name = longest if len(longest) <= 40 else longest[:40] + "..."
         raise ConfigError(
-            f"{words} {need} tokens in the scoring template with class {name!r}, but "
+            f"{words} {length} tokens in the scoring template with class {name!r}, but "
             f"{backbone.name} has {backbone.positions} positions; use fewer words, a shorter class "
             "name or a shorter template."
         )

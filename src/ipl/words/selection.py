@@ -1,4 +1,4 @@
-"""Selections: the chosen words with what each step of the search brought, and their report."""
+"""Selection: the chosen words with the numbers of each step, and how they are displayed."""
 
 from __future__ import annotations
 
@@ -22,28 +22,78 @@ class RankedWord(NamedTuple):
 
 @dataclass(frozen=True)
 class SelectionStep:
-    """One word: gain = utility - lambda * redundancy, all as increments of this step."""
+    """One step of the search: a word, its gain and the next best words.
+
+    Parameters
+    ----------
+    word : str
+        The word.
+    utility : float
+        The fall of the cross-entropy when the word joined the words before it.
+    redundancy : float
+        The similarity of the word to the words before it.
+    gain : float
+        utility - lambda * redundancy.
+    loss : float
+        The cross-entropy with the words up to this one.
+    runners_up : tuple of RankedWord
+        The next best words of the step.
+    scored : int
+        How many words were scored exactly.
+    seconds : float
+        How long the step took.
+    certified : bool, default True
+        Whether it is proved that no other word of the pool has a higher gain.
+    compared : int, default 0
+        How many words were scored exactly both at this step and at the one before.
+    rising : int, default 0
+        How many of these had a higher gain at this step.
+    margin : float, default 0.0
+        The largest error of half precision that was allowed for; 0 if all was computed in fp32.
+    recalled : bool or None, default None
+        Whether the shortlist contained the true best word; None if that was not measured.
+    """
 
     word: str
     utility: float
     redundancy: float
     gain: float
-    loss: float  # cross-entropy with the words up to this one
+    loss: float
     runners_up: tuple[RankedWord, ...]
-    scored: int  # words scored exactly
+    scored: int
     seconds: float
-    certified: bool = True  # no other word of the pool has a higher gain: proved, not guessed
-    # Words scored exactly at this step and the one before, and those of them whose gain rose.
+    certified: bool = True
     compared: int = 0
     rising: int = 0
-    # How far a loss in half precision was allowed to be off from fp32; 0: all of it was fp32.
     margin: float = 0.0
-    recalled: bool | None = None  # whether a shortlist held the true winner, where that was asked
+    recalled: bool | None = None
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen words in order, and how they were found."""
+    """The chosen words in order, and how they were chosen.
+
+    Parameters
+    ----------
+    steps : tuple of SelectionStep
+        A step for each word.
+    loss_without_words : float
+        The cross-entropy of the prompt without words.
+    template : str
+        The sentence that scored the words.
+    lambda_ : float
+        The weight of redundancy.
+    preset : str
+        How redundancy was computed: "paper" or "reference".
+    word_embedding : str
+        What redundancy compared: "text" or "token".
+    pool_size : int
+        The number of words in the pool.
+    pool_sha256 : str
+        The hash of the pool.
+    search : str, default "exhaustive"
+        The mode of the search.
+    """
 
     steps: tuple[SelectionStep, ...]
     loss_without_words: float
@@ -62,35 +112,53 @@ class Selection:
 
     @property
     def harmful(self) -> tuple[str, ...]:
-        """Returns the words that raised the loss when they entered: k words are always taken."""
+        """Returns the words that raised the loss; a search for k words takes them all the same."""
         return tuple(step.word for step in self.steps if step.utility < 0)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Returns a sentence on what a person should know about these words, if anything."""
+        """Returns warnings about the words."""
         if not self.harmful:
             return ()
-        return (f"More words do not lower the loss here: {', '.join(self.harmful)} raised it.",)
+        return (f"More words do not lower the loss: {', '.join(self.harmful)} raised it.",)
 
     @property
     def certified(self) -> bool:
-        """Returns whether every step's word is proved to be the best of the pool."""
+        """Returns whether the word of every step is proved to be the best of the pool."""
         return all(step.certified for step in self.steps)
 
     @property
     def recall(self) -> float | None:
-        """Returns the share of steps whose shortlist held the true winner, if that was asked."""
-        asked = [step.recalled for step in self.steps if step.recalled is not None]
-        return sum(asked) / len(asked) if asked else None
+        """Returns the share of steps whose shortlist had the best word; None if not measured."""
+        recalled = [step.recalled for step in self.steps if step.recalled is not None]
+        return sum(recalled) / len(recalled) if recalled else None
 
     def first(self, k: int) -> Selection:
-        """Returns the selection of the first k words: greedy choices do not depend on k."""
+        """Returns the selection of the first k words, which does not depend on the later ones.
+
+        Parameters
+        ----------
+        k : int
+            The number of words.
+
+        Returns
+        -------
+        Selection
+            The shorter selection.
+        """
         return replace(self, steps=self.steps[:k])
 
     def diminishing_returns(self) -> dict[str, Any]:
         """Returns the gain of each step, their running sum, and how often a word's gain rose.
 
-        With a submodular objective no gain would ever rise from one step to the next.
+        With a submodular objective no gain would rise from one step to the next.
+
+        Returns
+        -------
+        dict
+            `gains` and `objective` (their running sum) by step; `pairs`, the number of gains that
+            were compared with the step before, `violations`, how many of them rose, and `share`,
+            the quotient of both or None.
         """
         pairs = sum(step.compared for step in self.steps)
         rising = sum(step.rising for step in self.steps)
@@ -103,7 +171,7 @@ class Selection:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns everything as plain values for JSON."""
+        """Returns the selection as plain values for JSON."""
         values = asdict(self)
         for step in values["steps"]:
             step["runners_up"] = [list(ranked) for ranked in step["runners_up"]]
@@ -117,20 +185,25 @@ class Selection:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
-        """Returns the selection that as_dict() wrote; what is derived or unknown is passed over."""
+        """Returns the selection that `as_dict` wrote; unknown and derived values are ignored."""
         steps = []
         for step in values["steps"]:
             ranked = tuple(RankedWord(*pair) for pair in step["runners_up"])
-            steps.append(SelectionStep(**{**_own(SelectionStep, step), "runners_up": ranked}))
-        return cls(**{**_own(cls, values), "steps": tuple(steps)})
+            steps.append(
+                SelectionStep(**{**_field_values(SelectionStep, step), "runners_up": ranked})
+            )
+        return cls(**{**_field_values(cls, values), "steps": tuple(steps)})
 
 
-def _own(kind: type[Selection | SelectionStep], values: Mapping[str, Any]) -> dict[str, Any]:
+def _field_values(
+    kind: type[Selection | SelectionStep], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the values that are fields of a dataclass."""
     return {field.name: values[field.name] for field in fields(kind) if field.name in values}
 
 
 def words_table(selection: Selection) -> Table:
-    """Returns the words in order with gain, utility, redundancy, loss and the next best words."""
+    """Returns a table of the words with gain, utility, redundancy, loss and the next best words."""
     numbers = ["gain", "utility", "redundancy", "loss after"]
     rows: list[list[str]] = [
         [Styled("(none)", "bold"), "", "", "", f"{selection.loss_without_words:.4f}", ""]
@@ -150,10 +223,10 @@ def words_table(selection: Selection) -> Table:
 
 
 def selection_report(selection: Selection) -> Group:
-    """Returns the words with their gains, what was proved, and how returns diminished."""
+    """Returns the table of the words, and sentences on what was proved and how gains fell."""
     lines = [_proof(selection), f"gain = utility - {selection.lambda_:g} * redundancy"]
     curve = selection.diminishing_returns()
-    # Of words that were picked out to be scored, a share would say nothing about the pool.
+    # In the other modes the scored words are no random sample of the pool.
     if curve["pairs"] and selection.search == "exhaustive":
         lines.append(
             f"A word's gain rose from one step to the next in {100 * curve['share']:.1f} % of "
@@ -162,11 +235,11 @@ def selection_report(selection: Selection) -> Group:
     if selection.recall is not None:
         recalled = [step.word for step in selection.steps if step.recalled]
         lines.append(
-            f"The shortlist held the true winner at {len(recalled)} of {len(selection.steps)} steps"
-            + (f" ({', '.join(recalled)})." if recalled else ".")
+            f"The shortlist contained the true winner at {len(recalled)} of "
+            f"{len(selection.steps)} steps" + (f" ({', '.join(recalled)})." if recalled else ".")
         )
     if not selection.steps:
-        return Group(Text("No words were asked for."))
+        return Group(Text("The number of words is 0."))
     return Group(words_table(selection).to_terminal(), Text(""), Text("\n".join(lines)))
 
 

@@ -1,4 +1,4 @@
-"""What a search leaves on disk: finished steps, and the embeddings that redundancy compares."""
+"""The cache of searches: finished steps, and the embeddings that redundancy compares."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ipl.words.scorer import CandidateScorer
 from ipl.words.selection import Selection
 
 Array = np.ndarray[Any, Any]
-WAY = 1  # how a question becomes an answer; another number when that changes
+ALGORITHM = 1  # part of the keys; increase it when the same settings give another result
 
 
 class SelectionCache:
-    """The cache entry of one question: the same whatever k, learner and seed of training."""
+    """The cache entry of one search; it does not depend on k, the learner or the training."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class SelectionCache:
             "images": len(images),
         }
         self.key = key_of(
-            way=WAY,
+            way=ALGORITHM,
             backbone=backbone.fingerprint,
-            images=_sha256(images.cpu().numpy()),  # the features, so any source of images will do
+            images=_sha256(images.cpu().numpy()),  # features, whatever the images were read from
             labels=scorer.cross_entropy.labels.tolist(),
             classes=list(scorer.class_names),
             template=scorer.template.text,
@@ -54,7 +54,7 @@ class SelectionCache:
         )
 
     def read(self) -> tuple[Selection, list[Array]] | None:
-        """Returns the steps done so far and each step's gains (words,), NaN where not scored."""
+        """Returns the finished steps and the gains (words,) of each, NaN for words not scored."""
         entry = self.cache.get("selections", self.key) if self.cache else None
         if entry is None:
             return None
@@ -64,11 +64,11 @@ class SelectionCache:
             return None
 
     def write(self, selection: Selection, gains: list[Array]) -> None:
-        """Keeps the steps done so far, unless another process has kept more."""
+        """Writes the finished steps, unless another process has written as many."""
         if self.cache is None:
             return
-        there = self.read()
-        if there is not None and len(there[0].steps) >= len(selection.steps):
+        existing = self.read()
+        if existing is not None and len(existing[0].steps) >= len(selection.steps):
             return
         facts = {**self.facts, "words": list(selection.words), "selection": selection.as_dict()}
         self.cache.put("selections", self.key, {"gains": np.stack(gains)}, facts)
@@ -77,25 +77,25 @@ class SelectionCache:
 def word_embeddings(
     cache: Cache | None, scorer: CandidateScorer, pool: Pool, objective: Objective
 ) -> Tensor:
-    """Returns the embeddings (words, dim) that redundancy compares, from the cache if they are."""
+    """Returns the embeddings (words, dim) that redundancy compares, from the cache if possible."""
     backbone = scorer.backbone
     if objective.word_embedding == "token":
-        return objective.embed_words(backbone, pool.words)  # a look-up, nothing to keep
+        return objective.embed_words(backbone, pool.words)  # cheaper than reading a file
     key = key_of(
-        way=WAY,
+        way=ALGORITHM,
         backbone=backbone.fingerprint,
         pool=pool.sha256,
         embedding=objective.word_embedding,
     )
     entry = cache.get("words", key) if cache else None
-    kept = None if entry is None else entry.arrays.get("embeddings")
-    if kept is not None and kept.shape == (len(pool), backbone.feature_dim):
-        return torch.from_numpy(kept).to(backbone.device)
-    found = objective.embed_words(backbone, pool.words)
+    cached = None if entry is None else entry.arrays.get("embeddings")
+    if cached is not None and cached.shape == (len(pool), backbone.feature_dim):
+        return torch.from_numpy(cached).to(backbone.device)
+    embeddings = objective.embed_words(backbone, pool.words)
     if cache is not None:
         facts = {"backbone": backbone.name, "words": len(pool)}
-        cache.put("words", key, {"embeddings": found.cpu().numpy()}, facts)
-    return found
+        cache.put("words", key, {"embeddings": embeddings.cpu().numpy()}, facts)
+    return embeddings
 
 
 def _sha256(values: Array) -> str:

@@ -1,4 +1,4 @@
-"""The sentence that scores words: a class name, then the words chosen so far."""
+"""Template: the sentence that scores words."""
 
 from __future__ import annotations
 
@@ -12,17 +12,28 @@ DEFAULT_TEMPLATE = "a photo of a {cls}, with emphasis on: {words}"
 
 @dataclass(frozen=True)
 class Template:
-    """A sentence with `{cls}` and, after it, `{words}`."""
+    """The sentence that scores words: it names the class, then the words chosen so far.
+
+    Parameters
+    ----------
+    text : str, default "a photo of a {cls}, with emphasis on: {words}"
+        The sentence, with `{cls}` once and, after it, `{words}` once.
+
+    Raises
+    ------
+    ConfigError
+        If a field is missing or repeated, or if they are in the wrong order.
+    """
 
     text: str = DEFAULT_TEMPLATE
 
     def __post_init__(self) -> None:
-        rest = self.text.replace("{cls}", "").replace("{words}", "")
+        remainder = self.text.replace("{cls}", "").replace("{words}", "")
         once = self.text.count("{cls}") == 1 and self.text.count("{words}") == 1
-        if not once or "{" in rest or "}" in rest:
+        if not once or "{" in remainder or "}" in remainder:
             raise ConfigError(
-                f"template is {self.text!r}; it needs {{cls}} and {{words}} once each and no "
-                f"other braces, as in {DEFAULT_TEMPLATE!r}."
+                f"template is {self.text!r}; it must contain {{cls}} and {{words}} once each and "
+                f"no other braces, as in {DEFAULT_TEMPLATE!r}."
             )
         if self.text.index("{cls}") > self.text.index("{words}"):
             raise ConfigError(
@@ -30,10 +41,11 @@ class Template:
                 "search computes everything before the words once per class."
             )
         before, after = self._around_words()
-        # An apostrophe would make one token with the first letters of some words.
+        # An apostrophe and the first letters of some words would become one token.
         if any(c.isalnum() or c in "'\u2019" for c in before[-1:] + after[:1]):
             raise ConfigError(
-                f"template is {self.text!r}; {{words}} must stand apart from the text around it."
+                f"template is {self.text!r}; {{words}} must be separated from letters, digits "
+                "and apostrophes."
             )
 
     def _around_words(self) -> tuple[str, str]:
@@ -46,15 +58,15 @@ class Template:
         return self._around_words()[1].strip()
 
     def before(self, class_name: str, words: Sequence[str]) -> str:
-        """Returns the text up to the next word: each word so far has its comma and blank."""
+        """Returns the text before the next word; each word so far is followed by a comma."""
         before, _ = self._around_words()
         return before.replace("{cls}", class_name) + "".join(f"{word}, " for word in words)
 
     def full(self, class_name: str, words: Sequence[str]) -> str:
-        """Returns the whole sentence; with no words, it ends at the class name.
+        """Returns the whole sentence; without words it ends with the class name.
 
-        A clause that announces words and has none would make the first word look better than it
-        is, so the empty set is scored as the plain prompt.
+        A clause that announces words but has none would make the first word look better than it
+        is, so a prompt without words is scored without the clause.
         """
         text = self.text.replace("{words}", ", ".join(words))
         if not words:

@@ -188,8 +188,8 @@ def test_a_new_protocol_is_a_class_and_a_line(
         ("accuracy",),
         {"dtd", "eurosat"},
     )
-    labels = [entry.arm.label for entry in table.of("dtd")]
+    labels = [entry.method.label for entry in table.of("dtd")]
     assert labels == ["zero-shot CLIP", "CoOp (shots 1)", "CoOp (shots 2)"]
-    assert all(entry.numbers and not entry.gaps for entry in table.entries)
+    assert all(entry.numbers and not entry.gaps for entry in table.cells)
     assert display_tables([table])[0].title == "All classes"
     assert "all-classes,,CoOp (shots 1),dtd" in results_to_csv([table])

@@ -1,0 +1,65 @@
+"""What the commands share for their output: the console, JSON, command lines, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from ipl.support.errors import ConfigError
+
+PIPE_WIDTH = 160  # columns of output that is not a terminal
+
+
+def console() -> Console:
+    """Returns a console on standard output, wide enough for tables if it is not a terminal."""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(highlight=False, width=width)
+
+
+def print_json(value: Any) -> None:
+    """Prints a JSON object on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def command_line(*arguments: str | Path) -> str:
+    """Returns a command line of this program, quoted so that it can be pasted into a shell."""
+    return " ".join([program_name(), *(shlex.quote(str(argument)) for argument in arguments)])
+
+
+def program_name() -> str:
+    """Returns how to run this program: `ipl` if it is on the path, else how it was started."""
+    if shutil.which("ipl"):
+        return "ipl"
+    script = Path(sys.argv[0])
+    return str(script) if script.name == "ipl" else "python -m ipl"
+
+
+@contextmanager
+def on_interrupt(message: Callable[[], str]) -> Iterator[None]:
+    """Prints a message on Ctrl-C and exits with code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"\nstopped: {message()}", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def check_output_file(path: Path, overwrite: bool) -> None:
+    """Raises IplError if a file cannot be written, or exists and may not be replaced."""
+    from ipl.support.files import check_file_writable, path_exists
+
+    check_file_writable(path)
+    if path_exists(path) and not overwrite:
+        raise ConfigError(
+            f"{path} already exists; choose another file with --out, or replace it with "
+            "--overwrite."
+        )
