@@ -109,7 +109,7 @@ class FitConfig:
         keyword=AUTO,
         bench="list",
     )
-    shots: int = _option(16, "Training images per class.", DATA, "--shots", least=1)
+    shots: int = _option(16, "Training images per class.", DATA, "--shots", least=1, bench="list")
     epochs: int | None = _option(None, "Epochs in all, T.", TRAINING, "--epochs", least=1)
     interval: int | None = _option(
         None, "Epochs after each word, t.", TRAINING, "--interval", least=1, concerns_words=True

@@ -29,6 +29,7 @@ def test_lists_are_lists_texts_or_single_values() -> None:
     assert plan(words="0, 3,auto", seeds=[2, 1, 2], learners=["coop"]).words == (0, 3, "auto")
     assert plan(seeds="2,1,2").seeds == (2, 1)
     assert plan(words=3).words == (3,)
+    assert (plan().shots, plan(shots="1,4").shots) == ((16,), (1, 4))
     assert plan().seeds == (1, 2, 3)
 
 
@@ -47,7 +48,7 @@ def test_a_plan_takes_the_settings_of_a_fit_and_no_other() -> None:
     titles = {s.title for s in settings() if s.name not in decided | several}
     assert set(setting_names()) == own | {"learners", "words", "seeds"} | titles
     assert {option.flag for option in plan_options()} == {
-        *("--learners", "--words", "--seeds"),
+        *("--learners", "--words", "--shots", "--seeds"),
         *(s.flag for s in settings() if s.option.bench == "setting"),
     }
 
@@ -192,3 +193,14 @@ def test_titles_say_what_differs_where_they_would_be_the_same() -> None:
     assert titles[short.id] == "dtd, coop, 1 word, seed 1, interval 5"
     assert titles[long.id] == "dtd, coop, 1 word, seed 1, interval 10"
     assert titles[other.id] == other.title == "dtd, coop, no words, seed 1"
+
+
+def test_each_number_of_shots_is_a_run_with_a_title_of_its_own() -> None:
+    runs = expand(plan(seeds=1, words=0, shots="1,4", learners="zero-shot,coop"))
+    assert [(run.learner, run.shots) for run in runs] == [
+        ("zero-shot", 1),  # nothing is drawn, so one is enough
+        ("coop", 1),
+        ("coop", 4),
+    ]
+    titles = titles_of(runs)
+    assert titles[runs[2].id] == "dtd, coop, no words, seed 1, shots 4"

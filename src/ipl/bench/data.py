@@ -70,7 +70,7 @@ def _check_complete(plan: Plan, dataset: Dataset) -> None:
         for seed in plan.seeds:
             check_files(
                 f"{dataset.name} (training, seed {seed})",
-                sample_shots(dataset.train, plan.config.shots, seed),
+                sample_shots(dataset.train, max(plan.shots), seed),
             )
 
 

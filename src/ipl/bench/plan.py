@@ -1,4 +1,4 @@
-"""A plan: which learners, words and seeds on which datasets, and one configuration for all."""
+"""A plan: which learners, words, shots and seeds on which datasets, and one config for all."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ class Plan:
         The learners; `zero-shot` is a hand-made prompt.
     words : tuple of int or str
         The numbers of words; 0 is the plain learner.
+    shots : tuple of int
+        The training images per class; empty for those of the protocol.
     seeds : tuple of int
         The seeds.
     source : str or None
         The dataset to train on; None for the protocol's own.
     config : FitConfig
-        All other settings. Its learner, words and seed, its class template and its protocol are
-        those of each run.
+        All other settings. Its learner, words, shots and seed, its class template and its protocol
+        are those of each run.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class Plan:
     datasets: tuple[str, ...]
     learners: tuple[str, ...] = ("coop",)
     words: tuple[int | str, ...] = (0, AUTO)
+    shots: tuple[int, ...] = ()
     seeds: tuple[int, ...] = (1, 2, 3)
     source: str | None = None
     config: FitConfig = field(default_factory=_without_words)
@@ -60,6 +63,7 @@ class Plan:
         from ipl.learners.registry import learner_class
 
         protocol = self.rules
+        object.__setattr__(self, "shots", self.shots or protocol.default_shots)
         for name in ("datasets", *list_settings()):
             if not getattr(self, name):
                 raise ConfigError(f"{name} is empty; give at least one.")
@@ -97,8 +101,8 @@ class Plan:
         ----------
         values : mapping
             `protocol`, `datasets`, `source`, the settings that have several values by their plural
-            (`learners`, `words`, `seeds`), and those of FitConfig. A list may be a single value or
-            text with commas. What is left out keeps its default.
+            (`learners`, `words`, `shots`, `seeds`), and those of FitConfig. A list may be a single
+            value or text with commas. What is left out keeps its default.
 
         Raises
         ------
@@ -176,7 +180,8 @@ def plan_options() -> Iterator[Setting]:
         if name == "learners":
             text += f"; {ZERO_SHOT} trains nothing"
         option = replace(setting.option, help=f"{text}.", flag=f"--{name}")
-        yield Setting(name, (str,), False, ",".join(str(value) for value in defaults[name]), option)
+        default = ",".join(str(value) for value in defaults[name]) or "the protocol's"
+        yield Setting(name, (str,), False, default, option)
     yield from shared_settings()
 
 

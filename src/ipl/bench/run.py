@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -205,10 +206,11 @@ def titles_of(runs: Sequence[Run]) -> dict[str, str]:
         by_title.setdefault(run.title, []).append(run)
     titles = {}
     for title, group in by_title.items():
-        names = sorted({name for run in group for name in run.settings})
-        varied = [n for n in names if len({str(run.settings.get(n)) for run in group}) > 1]
+        values = {run.id: {"shots": run.shots, **run.settings} for run in group}
+        names = sorted({name for settings_of_run in values.values() for name in settings_of_run})
+        varied = [n for n in names if len({str(v.get(n)) for v in values.values()}) > 1]
         for run in group:
-            parts = [f"{name.rstrip('_')} {run.settings.get(name)}" for name in varied]
+            parts = [f"{name.rstrip('_')} {values[run.id].get(name)}" for name in varied]
             titles[run.id] = ", ".join([title, *parts])
     return titles
 
@@ -233,14 +235,15 @@ def expand(plan: Plan) -> tuple[Run, ...]:
                         config = _zero_shot_config(plan, seed)
                         runs.append(Run(plan.protocol, dataset, targets, learner, config))
                     continue
-                for words in plan.words:
-                    config = _run_config(plan, dataset, learner, words, seed)
+                for shots, words in product(plan.shots, plan.words):
+                    config = _run_config(plan, dataset, learner, words)
+                    config = replace(config, shots=shots, seed=seed)
                     pool = sha256 if words else ""
                     runs.append(Run(plan.protocol, dataset, targets, learner, config, pool))
     return tuple(runs)
 
 
-def _run_config(plan: Plan, dataset: str, learner: str, words: int | str, seed: int) -> FitConfig:
+def _run_config(plan: Plan, dataset: str, learner: str, words: int | str) -> FitConfig:
     """Returns the plan's config with what is one run's; without words, none about words."""
     changes: dict[str, Any] = {
         "class_template": teacher_template_of(dataset),
@@ -250,13 +253,14 @@ def _run_config(plan: Plan, dataset: str, learner: str, words: int | str, seed: 
         changes |= {s.name: s.default for s in settings() if s.option.concerns_words}
         if plan.config.epochs is None:
             changes["epochs"] = PUBLISHED_EPOCHS.get((dataset, learner))
-    return replace(plan.config, learner=learner, words=words, seed=seed, **changes)
+    return replace(plan.config, learner=learner, words=words, **changes)
 
 
 def _zero_shot_config(plan: Plan, seed: int) -> FitConfig:
     """Returns a config with what zero-shot depends on: the data and the backbone."""
     names = [s.name for s in settings() if s.option.part in (DATA, MODEL)]
-    return FitConfig(**{n: getattr(plan.config, n) for n in names} | {"words": 0, "seed": seed})
+    values = {name: getattr(plan.config, name) for name in names}
+    return FitConfig(**{**values, "words": 0, "shots": plan.shots[0], "seed": seed})
 
 
 def _pool_sha256(words_file: str | None) -> str:

@@ -56,6 +56,8 @@ class Protocol(ABC):
         test sets are datasets and have their names.
     measures : mapping
         The measures of a run on a dataset, with the heading of each.
+    default_shots : tuple of int
+        The numbers of training images per class that a plan runs unless it names others.
     recipe_protocol : str
         The protocol whose published numbers a learner trains with (`FitConfig.protocol`).
     """
@@ -65,6 +67,7 @@ class Protocol(ABC):
     default_source: ClassVar[str | None] = None
     parts: ClassVar[tuple[str, ...]] = ()
     measures: ClassVar[Mapping[str, str]] = MappingProxyType({"accuracy": "accuracy"})
+    default_shots: ClassVar[tuple[int, ...]] = (16,)
     recipe_protocol: ClassVar[str] = "base-to-novel"
 
     @property
