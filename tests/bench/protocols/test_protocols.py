@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import ipl.bench.protocols.registry as registry
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.domain import DomainGeneralization
-from ipl.bench.protocols.protocol import Protocol, Task, check_task, train_on_all_classes
+from ipl.bench.protocols.few_shot import FewShot
 from ipl.bench.protocols.registry import PROTOCOLS, all_measures, find_protocol
 from ipl.bench.records import read_records
 from ipl.bench.run import expand
@@ -149,37 +147,19 @@ def test_the_papers_rows() -> None:
 
 
 def test_protocols_by_name() -> None:
-    assert list(PROTOCOLS) == ["base-to-novel", "cross-dataset", "domain"]
+    assert list(PROTOCOLS) == ["base-to-novel", "cross-dataset", "domain", "few-shot"]
     assert list(all_measures()) == ["base", "novel", "hm", "accuracy"]
     with pytest.raises(ConfigError, match="protocol is 'domains'; .* Did you mean 'domain'"):
         find_protocol("domains")
 
 
-class AllClasses(Protocol):
-    """Trains and tests on all classes of each dataset."""
-
-    name = "all-classes"
-    title = "All classes"
-
-    def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
-        training, test = train_on_all_classes(dataset, shots, seed)
-        return check_task(Task(training, {dataset.name: test}))
-
-
-def test_a_new_protocol_is_a_class_and_a_line(
-    environment: RunEnvironment, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_few_shot_from_plan_to_table(
+    environment: RunEnvironment, root: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(registry.PROTOCOLS, "all-classes", AllClasses())
     values = {"words": 0, "seeds": "1,2", "epochs": 1, "views": 0, "learners": "zero-shot,coop"}
-    runs = [
-        run
-        for shots in (1, 2)
-        for run in expand(
-            Plan.from_values(
-                {"protocol": "all-classes", "datasets": "dtd,eurosat", "shots": shots, **values}
-            )
-        )
-    ]
+    plan = Plan.from_values({"protocol": "few-shot", "datasets": "dtd,eurosat", **values})
+    assert plan.shots == (1, 2, 4, 8, 16)
+    runs = expand(replace(plan, shots=(1, 2)))
     result = run_grid(runs, tmp_path, LocalEngine(environment))
     assert not result.failed
     (table,) = build_tables(read_records([tmp_path])[0])
@@ -188,8 +168,20 @@ def test_a_new_protocol_is_a_class_and_a_line(
         ("accuracy",),
         {"dtd", "eurosat"},
     )
-    labels = [entry.method.label for entry in table.of("dtd")]
+    labels = [cell.method.label for cell in table.of("dtd")]
     assert labels == ["zero-shot CLIP", "CoOp (shots 1)", "CoOp (shots 2)"]
-    assert all(entry.numbers and not entry.gaps for entry in table.cells)
-    assert display_tables([table])[0].title == "All classes"
-    assert "all-classes,,CoOp (shots 1),dtd" in results_to_csv([table])
+    assert all(cell.numbers and not cell.gaps for cell in table.cells)
+    assert display_tables([table])[0].title == "Few-shot over all classes"
+    assert "few-shot,,CoOp (shots 1),dtd" in results_to_csv([table])
+
+
+def test_few_shot_trains_and_tests_on_all_classes(root: Path) -> None:
+    dataset = read_benchmark("dtd", root)
+    task = FewShot().task(dataset, {}, 1, seed=2)
+    assert task.training.class_names == dataset.class_names
+    assert task.training.train == sample_shots(dataset.train, 1, 2)
+    assert task.training.test == ()
+    assert task.tests == {"dtd": dataset}
+    without_test = replace(dataset, test=())
+    rest = FewShot().task(without_test, {}, 1, seed=2).tests["dtd"].test
+    assert set(rest) == set(dataset.train) - set(task.training.train)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.domain import DomainGeneralization
+from ipl.bench.protocols.few_shot import FewShot
 from ipl.bench.protocols.protocol import Protocol
 from ipl.support.errors import ConfigError, closest
 
 # In the order of the tables.
 PROTOCOLS: dict[str, Protocol] = {
-    protocol.name: protocol for protocol in (BaseToNovel(), CrossDataset(), DomainGeneralization())
+    protocol.name: protocol
+    for protocol in (BaseToNovel(), CrossDataset(), DomainGeneralization(), FewShot())
 }
 
 

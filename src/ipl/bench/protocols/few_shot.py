@@ -1,0 +1,25 @@
+"""Few-shot over all classes: train on N images per class, test on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ipl.bench.protocols.protocol import Protocol, Task, check_task, train_on_all_classes
+
+if TYPE_CHECKING:
+    from ipl.datasets.dataset import Dataset
+
+
+class FewShot(Protocol):
+    """Trains on all classes of each dataset with 1, 2, 4, 8 and 16 shots; measures accuracy."""
+
+    name = "few-shot"
+    title = "Few-shot over all classes"
+    default_shots = (1, 2, 4, 8, 16)
+
+    def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
+        """Returns the shots of all classes, and the dataset's own test images."""
+        del targets
+        training, test = train_on_all_classes(dataset, shots, seed)
+        return check_task(Task(training, {dataset.name: test}))
