@@ -120,6 +120,14 @@ class FitConfig:
     depth: int | None = _option(
         None, "Layers that get vectors of their own.", TRAINING, "--depth", least=1
     )
+    init: str = _option(
+        "published",
+        "How the soft vectors start: photo (the group before the class name from the last words of "
+        '"a photo of a", the others from noise), noise, or published (as the learner does).',
+        TRAINING,
+        "--init",
+        choices=("published", "photo", "noise"),
+    )
     class_template: str = _option(
         PHOTO,
         "A hand-made prompt, for learners that stay near one (kgcoop).",

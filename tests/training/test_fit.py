@@ -15,9 +15,10 @@ from ipl.backbone.shots import LabelledFeatures
 from ipl.config import FitConfig
 from ipl.datasets.dataset import Item
 from ipl.learners.recipe import Recipe
+from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.progress import Reporter
-from ipl.training.fit import train_best, word_choice, word_counts
+from ipl.training.fit import new_learner, start_layout, train_best, word_choice, word_counts
 from ipl.training.result import Trial
 from ipl.words.pool import Pool
 
@@ -195,3 +196,27 @@ def test_room_in_the_pool_and_in_the_sentence(pocket: Backbone) -> None:
         choice.check(pocket, longest, 2)
     choice.check(pocket, longest, 1)
     choice.check(pocket, ["cat", "very " * 70], 0)  # no words, no sentence
+
+
+def test_how_the_vectors_start(pocket: Backbone) -> None:
+    def soft(words: int, **settings: Any) -> torch.Tensor:
+        config = FitConfig(words=words, **settings)
+        return new_learner(config, pocket, ["cat", "dog"], words).soft.detach()
+
+    photo = pocket.embed(pocket.tokenize("a photo of a"))
+    assert torch.equal(soft(0), photo)  # as published
+    assert torch.equal(soft(0, init="photo"), photo)
+    assert soft(0, init="noise").std() == pytest.approx(0.02, rel=0.2)
+    assert torch.equal(soft(0, init="noise", learner="kgcoop"), soft(0, init="noise"))
+    assert torch.equal(soft(2, init="noise"), soft(2))  # as published with words
+    started = soft(2, init="photo")
+    assert torch.equal(started[-2:], photo[-2:])  # "of a", before the class name
+    assert torch.equal(started[:-2], soft(2)[:-2])
+    with pytest.raises(ConfigError, match="init is 'photo'; a group of 5 vectors cannot start"):
+        soft(2, init="photo", m=5)
+
+
+def test_maple_keeps_its_own_photo(pocket: Backbone) -> None:
+    layout = learner_class("maple").layout_for(0, 2)
+    assert start_layout(layout, "photo") == layout  # "a photo", before the text "of a"
+    assert start_layout(layout, "noise").groups[0].init is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -16,8 +17,9 @@ from ipl.datasets.dataset import Dataset, read_alike
 from ipl.learners.learner import Learner
 from ipl.learners.recipe import Recipe
 from ipl.learners.registry import learner_class
+from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
-from ipl.support.errors import IplError
+from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint
 from ipl.training.loop import train
@@ -29,6 +31,7 @@ from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.template import Template
 
+PHOTO_START = "a photo of a"
 MOST_WORDS = 6  # that words="auto" tries
 
 
@@ -129,13 +132,35 @@ def new_learner(
     kind, recipe = learner_class(config.learner), config.recipe
     return kind(
         backbone,
-        kind.layout_for(words, recipe.m),
+        start_layout(kind.layout_for(words, recipe.m), config.init),
         class_names,
         seed=config.seed,
         placeholder=config.placeholder,
         depth=recipe.depth,
         class_template=config.class_template,
     )
+
+
+def start_layout(layout: PromptLayout, init: str) -> PromptLayout:
+    """Returns a layout whose soft groups start as the setting `init` says.
+
+    `photo` takes the last words of "a photo of a" for the group before the class name, as many as
+    it has vectors, unless the learner already starts it from a text.
+    """
+    last = layout.groups[-1]
+    if init == "published" or (init == "photo" and last.init is not None):
+        return layout
+    words = PHOTO_START.split()
+    if init == "photo" and last.size > len(words):
+        raise ConfigError(
+            f"init is 'photo'; a group of {last.size} vectors cannot start from the "
+            f"{len(words)} words of {PHOTO_START!r}: m must be {len(words)} or less."
+        )
+    start = " ".join(words[-last.size :]) if init == "photo" else None
+    groups = [replace(group, init=None) for group in layout.groups[:-1]]
+    remaining = iter([*groups, replace(last, init=start)])
+    segments = (next(remaining) if isinstance(s, Soft) else s for s in layout.segments)
+    return PromptLayout(tuple(segments))
 
 
 def word_choice(config: FitConfig, pool: Pool | None) -> WordChoice:
