@@ -181,7 +181,7 @@ def test_a_card_keeps_accuracy_with_the_classes_it_was_measured_on(
 
 
 def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Dataset) -> None:
-    with pytest.raises(DataError, match="'volcano', which this prompt was not given"):
+    with pytest.raises(DataError, match="'volcano', which this classifier does not have"):
         fitted.score(scenes)
 
 
@@ -425,10 +425,10 @@ def test_a_depth_beyond_the_towers_is_told(pocket: Backbone, three: Dataset) -> 
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"class_template": "a photo"}, "class_template is 'a photo'; it needs {} once"),
+        ({"class_template": "a photo"}, "class_template is 'a photo'; it must contain {} once"),
         ({"class_template": "{x} of {}"}, "class_template is"),
         ({"depth": 0}, "depth is 0"),
-        ({"depth": 3}, "depth is 3; kgcoop has vectors in the first layer alone"),
+        ({"depth": 3}, "depth is 3; kgcoop has vectors only in the first layer"),
     ],
 )
 def test_what_a_learner_does_not_take(

@@ -122,7 +122,7 @@ def test_auto_with_a_pool_of_two(pocket: Backbone, base: Dataset) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"words": "three"}, "words is 'three'; allowed are"),
+        ({"words": "three"}, "words is 'three'; it must be"),
         ({"words": "auto", "epochs": 5, "interval": 10}, r"t = 10.*T = 5"),
         ({"search": "foo"}, "search is 'foo'"),
         ({"memory": 0.0}, "memory is 0"),

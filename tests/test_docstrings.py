@@ -12,25 +12,7 @@ import ipl
 import ipl.learners
 
 # Names whose docstring does not explain every parameter yet; a name that does must leave the list.
-INCOMPLETE = {
-    "ipl.Backbone",
-    "ipl.Dataset",
-    "ipl.Pool",
-    "ipl.load_backbone",
-    "ipl.read_benchmark",
-    "ipl.read_dataset",
-    "ipl.learners.Batch",
-    "ipl.learners.CoCoOp",
-    "ipl.learners.CoOp",
-    "ipl.learners.KgCoOp",
-    "ipl.learners.Learner",
-    "ipl.learners.MaPLe",
-    "ipl.learners.PromptSRC",
-    "ipl.learners.Recipe",
-    "ipl.learners.known_learners",
-    "ipl.learners.learner_class",
-    "ipl.learners.register",
-}
+INCOMPLETE: set[str] = set()
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

@@ -25,7 +25,7 @@ def test_text_goes_to_the_screen_or_a_file(ipl: Call, saved_run: Path, home: Pat
     assert target.read_text() == shown.out
     target.write_text("mine")
     options = ("export", saved_run, "--to", "text", "--out", target)
-    assert "is there already; choose another file with --out, or rep" in ipl(*options).error
+    assert "already exists; choose another file with --out, or rep" in ipl(*options).error
     assert target.read_text() == "mine"
     assert ipl(*options, "--overwrite").code == 0
     assert target.read_text() == shown.out

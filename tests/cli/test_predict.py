@@ -347,8 +347,7 @@ def test_out_is_a_file_that_appears_whole(
     assert before == predict(album, "--format", "csv").out
     assert "is a folder" in predict(album, "--format", "csv", "--out", home).error
     assert predict(album, "--out", target).error == (
-        f"{target} is there already; choose another file with --out, or replace it with "
-        "--overwrite."
+        f"{target} already exists; choose another file with --out, or replace it with --overwrite."
     )
     assert target.read_text() == before
     assert predict(album / "b.jpg", "--out", target, "--overwrite").code == 0

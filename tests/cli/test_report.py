@@ -29,7 +29,7 @@ def test_a_page_beside_the_run(ipl: Ipl, run: Path, home: Path, words_file: Path
     word = json.loads((run / "config.json").read_text())["words"][0]
     assert f"What “{word}” does" in "".join(page.text)
     assert sorted(path.name for path in run.iterdir()) == before
-    assert "is there already" in ipl("report", "run", *CPU).error
+    assert "already exists" in ipl("report", "run", *CPU).error
     assert ipl("report", "run", "--overwrite", *CPU).code == 0
     assert "What this report does not have" in (home / "run-report.html").read_text()
 
@@ -73,7 +73,7 @@ def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], images: Any, home:
         (("run", "--images", "0"), "images is 0"),
         (("run", "--plain", "train"), "give --data"),
         (("run", "--plain", "run"), "has words"),
-        (("run", "--words-file", "nowhere"), "There is no word list nowhere."),
+        (("run", "--words-file", "nowhere"), "The word list nowhere does not exist."),
     ],
 )
 def test_bad_input_gets_one_sentence(
@@ -94,7 +94,7 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     values = ipl("compare", "run", "other", "--json", "--overwrite", *CPU).json
     assert [one["name"] for one in values["runs"]] == ["run", "other"]
     assert "at least two" in ipl("compare", "run", "--overwrite", *CPU).error
-    assert "is there already" in ipl("compare", "run", "other", *CPU).error
+    assert "already exists" in ipl("compare", "run", "other", *CPU).error
     assert "No saved run" in ipl("compare", "run", "gone", "--overwrite", *CPU).error
 
 

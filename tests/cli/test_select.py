@@ -77,7 +77,7 @@ def test_progress_and_warnings_go_to_standard_error(select: Call, three_classes:
     )
     raised = [step["word"] for step in result.json["steps"] if step["utility"] < 0]
     assert raised  # all six words are never all of use
-    assert f"warning: More words do not lower the loss here: {', '.join(raised)}" in result.err
+    assert f"warning: More words do not lower the loss: {', '.join(raised)}" in result.err
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -105,7 +105,7 @@ def test_a_shortlist_and_its_recall(select: Call, found: Call, home: Path) -> No
     hit = [step["recalled"] for step in recalled["steps"]]
     assert hit[0] == (best["words"][0] == told["words"][0])
     assert recalled["recall"] == sum(hit) / 2
-    said = f"The shortlist held the true winner at {sum(hit)} of 2 steps"
+    said = f"The shortlist contained the true winner at {sum(hit)} of 2 steps"
     assert said in select(*more, "--shortlist", 20, "--recall", "--quiet").out
 
 
@@ -136,7 +136,7 @@ def test_little_memory_finds_the_same(found: Call) -> None:
 
 
 def test_no_words(select: Call, found: Call) -> None:
-    assert select("--words", 0, "--quiet").out == "No words were asked for.\n"
+    assert select("--words", 0, "--quiet").out == "The number of words is 0.\n"
     assert found("--words", 0)["words"] == []
 
 
@@ -252,7 +252,7 @@ def test_the_second_time_nothing_is_computed(
     request.getfixturevalue("no_search")
     assert found("--words", 3) == first
     assert found("--words", 1)["steps"] == first["steps"][:1]
-    assert select("--words", 3).err == "The words were in the cache.\n"
+    assert select("--words", 3).err == "The words are in the cache.\n"
     assert select("--words", 3, "--quiet").err == ""
 
 
@@ -273,7 +273,7 @@ def test_ctrl_c_in_the_second_word_keeps_the_first(
         _stop_at(patch, 2)
         stopped = select()
     assert (stopped.code, stopped.out) == (130, "")
-    assert "stopped: words that were finished, if any, are in the cache." in stopped.err
+    assert "stopped: the search resumes when you run the same command again." in stopped.err
     assert "Traceback" not in stopped.err
     again = select("--json")
     assert "Choosing word 1" not in again.err
@@ -289,7 +289,7 @@ def test_no_cache_keeps_nothing_and_says_so(
     _stop_at(monkeypatch, 2)
     stopped = select("--no-cache")
     assert stopped.code == 130
-    assert "stopped: nothing was kept." in stopped.err
+    assert "stopped: nothing was saved." in stopped.err
     assert not cache_folder().exists()
 
 

@@ -84,7 +84,7 @@ def test_out_writes_a_list_that_reads_back(ipl: Call, home: Path) -> None:
 
 def test_out_does_not_replace_a_file(ipl: Call, home: Path) -> None:
     (home / "mine.txt").write_text("mine")
-    assert "mine.txt exists already" in ipl("words", "--out", "mine.txt").error
+    assert "mine.txt already exists" in ipl("words", "--out", "mine.txt").error
     assert (home / "mine.txt").read_text() == "mine"
 
 

@@ -77,7 +77,7 @@ def test_a_users_own_learner(own_registry: dict[str, type[Learner]]) -> None:
 @pytest.mark.parametrize("called", ["Other", "CoOp"])
 def test_a_name_is_given_once(own_registry: dict[str, type[Learner]], called: str) -> None:
     """Even a class that is called the same, of another module, does not take another's place."""
-    with pytest.raises(ConfigError, match="'coop' is registered already"):
+    with pytest.raises(ConfigError, match="'coop' is already registered"):
         register(type(called, (CoOp,), {"name": "coop", "__module__": "somewhere.else"}))
     assert learner_class("coop") is CoOp
 
@@ -154,5 +154,5 @@ def test_the_sixth_learner_fits_saves_and_loads(
         torch.from_numpy(classifier.predict_proba(paths)),
     )
     del registry._LEARNERS["smooth"]
-    with pytest.raises(SavedRunError, match="the learner 'smooth', which is not known here"):
+    with pytest.raises(SavedRunError, match="the learner 'smooth', which is not installed"):
         PromptClassifier.from_pretrained(tmp_path / "run", pocket)

@@ -81,7 +81,7 @@ def test_pushed_and_fetched_it_predicts_the_same(stand_in: Path, pocket: Backbon
 def test_a_folder_of_that_name_comes_first(stand_in: Path, tmp_path: Path) -> None:
     shutil.copytree(VERSION_1, tmp_path / "ada" / "scenes")
     assert find_run("ada/scenes") == Path("ada/scenes")
-    with pytest.raises(ConfigError, match="revision is 'v2', but ada/scenes is no name"):
+    with pytest.raises(ConfigError, match="revision is 'v2', but ada/scenes is not a name"):
         find_run("ada/scenes", "v2")
 
 
@@ -89,8 +89,8 @@ def test_a_name_that_the_hub_does_not_have(stand_in: Path) -> None:
     with pytest.raises(SavedRunError) as caught:
         PromptClassifier.from_pretrained("ada/nothing")
     assert str(caught.value) == (
-        "No saved run at ada/nothing: there is no such folder, and the Hugging Face hub gave none "
-        "of that name (LocalEntryNotFoundError: 404 Client Error)."
+        "No saved run at ada/nothing: there is no such folder, and it cannot be downloaded from "
+        "the Hugging Face hub (LocalEntryNotFoundError: 404 Client Error)."
     )
 
 
@@ -98,7 +98,9 @@ def test_without_network_there_is_one_sentence(
     stand_in: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "hub_reachable", lambda: False)
-    with pytest.raises(SavedRunError, match="hub cannot be reached, nor has its local cache one"):
+    with pytest.raises(
+        SavedRunError, match="hub cannot be reached, and its local cache has no copy"
+    ):
         PromptClassifier.from_pretrained("ada/scenes")
     with pytest.raises(SavedRunError, match="Cannot push ada/x: the .* hub cannot be reached"):
         PromptClassifier.from_pretrained(VERSION_1, pocket).push_to_hub("ada/x")

@@ -152,7 +152,7 @@ def test_auto_tries_as_many_words_as_the_epochs_allow(
     numbers, notes = word_counts("auto", recipe(epochs, interval), lambda k: None)
     assert list(numbers) == list(range(1, most + 1))
     assert len(notes) == (most < 6)
-    assert all(f"no more than {most} can be tried: epochs ({epochs})" in note for note in notes)
+    assert all(f"no more than {most} can be tried: {epochs} epochs" in note for note in notes)
 
 
 @pytest.mark.parametrize("words", [0, 1, 5])

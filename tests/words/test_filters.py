@@ -82,7 +82,7 @@ def test_missing_wordnet_says_how_to_get_it() -> None:
 
 def test_incomplete_wordnet_is_no_traceback(mini_wordnet: Path) -> None:
     (mini_wordnet / "lexnames").unlink()
-    with pytest.raises(FilterUnavailable, match="cannot read it"):
+    with pytest.raises(FilterUnavailable, match="cannot read WordNet"):
         has_synset("dog")
 
 

@@ -263,7 +263,7 @@ def test_siglip_against_a_plain_loop(
         Search(mode),
         reporter=Reporter(console=Console(file=said, width=500)),
     )
-    assert "tiny siglip has no causal text tower: every prompt is run" in said.getvalue()
+    assert "text tower of tiny siglip is not causal: every prompt is encoded" in said.getvalue()
     expected = plain_search(siglip, *folder_of_images, k=2, lambda_=0.3)
     assert found.words == tuple(word for word, _ in expected)
     for step, (_, gain) in zip(found.steps, expected, strict=True):

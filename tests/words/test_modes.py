@@ -308,5 +308,5 @@ def test_what_is_no_search() -> None:
         Search("exakt")
     with pytest.raises(ConfigError, match="shortlist is 19; it must be 20 or more"):
         Search("screen", shortlist=19)
-    with pytest.raises(ConfigError, match="recall is measured for search 'screen'"):
+    with pytest.raises(ConfigError, match="recall works only with search 'screen'"):
         Search("lazy", recall=True)

@@ -42,7 +42,7 @@ def test_membership_agrees_with_the_tuple() -> None:
 @pytest.mark.parametrize("name", ["pool.txt", "names.txt"])
 def test_damaged_package_file_is_an_error(name: str) -> None:
     with pytest.raises(DataError, match=f"{name} is damaged.*reinstall"):
-        pool_module._frozen(name, "0" * 64)
+        pool_module._read_bundled(name, "0" * 64)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_bad_list_is_one_clear_sentence(
 
 
 def test_missing_list_and_folder(tmp_path: Path, tokenizer: Any) -> None:
-    with pytest.raises(DataError, match="no word list"):
+    with pytest.raises(DataError, match="does not exist"):
         Pool.from_file(tmp_path / "nowhere.txt", tokenizer)
     with pytest.raises(DataError, match="folder"):
         Pool.from_file(tmp_path, tokenizer)

@@ -180,7 +180,7 @@ def test_the_report_says_what_was_proved(selection: Selection) -> None:
     assert "the loss of 7, 6 of 7 words was computed, 0.8 s." in text
     assert "gain = utility - 0.1 * redundancy" in text
     assert "rose from one step to the next in 30.0 % of 10 cases" in text
-    assert "The shortlist held the true winner at 1 of 2 steps (blue)." in text
+    assert "The shortlist contained the true winner at 1 of 2 steps (blue)." in text
 
 
 def test_the_report_of_an_approximate_search(selection: Selection) -> None:
@@ -192,4 +192,4 @@ def test_the_report_of_an_approximate_search(selection: Selection) -> None:
 
 
 def test_the_report_of_no_words(selection: Selection) -> None:
-    assert report(selection.first(0)) == "No words were asked for.\n"
+    assert report(selection.first(0)) == "The number of words is 0.\n"

@@ -73,7 +73,9 @@ def test_a_word_of_ones_own_says_why_it_has_none(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("ipl.words.senses.synsets_of", _missing)
     sense = sense_of("xqx")
     assert sense.part is None
-    assert str(sense).endswith("your own list, which nobody looked up. NLTK does not find WordNet.")
+    assert str(sense).endswith(
+        "your own list, and it cannot be looked up. NLTK does not find WordNet."
+    )
 
 
 def test_the_file_is_written_from_wordnet(mini_wordnet: Path) -> None:

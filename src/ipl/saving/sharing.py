@@ -52,7 +52,7 @@ def find_run(location: str | Path, revision: str | None = None) -> Path:
         )
     except Exception as error:  # the hub's client raises many kinds
         reason = (
-            f"the Hugging Face hub has no such repository ({_first_line(error)})"
+            f"it cannot be downloaded from the Hugging Face hub ({_first_line(error)})"
             if online
             else "the Hugging Face hub cannot be reached, and its local cache has no copy"
         )
