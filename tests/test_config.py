@@ -14,11 +14,12 @@ import typer
 from typer.testing import CliRunner
 
 from ipl.backbone.backbone import PRECISIONS
-from ipl.classifier import PromptClassifier, select_words
+from ipl.classifier import PromptClassifier
 from ipl.cli.config_options import config_options
 from ipl.config import FitConfig, field_name, names, settings, takes_settings
 from ipl.learners.recipe import PROTOCOLS
 from ipl.prompts.bound_prompts import PLACEHOLDERS
+from ipl.select import select_words
 from ipl.support.errors import ConfigError
 from ipl.words.modes import MODES
 from ipl.words.objective import EMBEDDINGS, PRESETS

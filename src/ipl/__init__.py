@@ -10,7 +10,8 @@ from ipl._version import __version__
 if TYPE_CHECKING:
     from ipl.backbone.backbone import Backbone
     from ipl.backbone.loading import load_backbone
-    from ipl.classifier import PromptClassifier, select_words
+    from ipl.classifier import PromptClassifier
+from ipl.select import select_words
     from ipl.datasets.benchmark_readers import read_benchmark
     from ipl.datasets.dataset import Dataset
     from ipl.datasets.readers import read_dataset
@@ -27,7 +28,7 @@ _MODULES = {
     "load_backbone": "ipl.backbone.loading",
     "read_benchmark": "ipl.datasets.benchmark_readers",
     "read_dataset": "ipl.datasets.readers",
-    "select_words": "ipl.classifier",
+    "select_words": "ipl.select",
 }
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ipl.backbone.backbone import Backbone
-from ipl.classifier import select_words
+from ipl.select import select_words
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.progress import Reporter
 from ipl.words.pool import Pool

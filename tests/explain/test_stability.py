@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ipl.backbone.backbone import Backbone
-from ipl.classifier import select_words
 from ipl.datasets.fewshot import sample_shots
 from ipl.explain.report import Analysis, ReportSettings, analyse_run
+from ipl.select import select_words
 from ipl.words.pool import Pool
 
 MakeRun = Callable[..., Path]

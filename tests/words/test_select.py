@@ -6,8 +6,9 @@ import pytest
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.classifier import PromptClassifier, select_words
+from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
+from ipl.select import select_words
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.words.pool import Pool

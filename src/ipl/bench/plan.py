@@ -9,7 +9,8 @@ from typing import Any
 
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
-from ipl.config import AUTO, FitConfig, Setting, checked_value, field_name, settings
+from ipl.config import AUTO, FitConfig, field_name, settings
+from ipl.settings import Setting, checked_value
 from ipl.support.errors import ConfigError, closest
 
 ZERO_SHOT = "zero-shot"  # as a learner: a hand-made prompt and no training

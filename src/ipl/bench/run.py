@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ipl.bench.plan import ZERO_SHOT, Plan
-from ipl.config import DATA, MODEL, FitConfig, learner_values, settings
+from ipl.config import FitConfig, learner_values, settings
 from ipl.datasets.benchmarks import teacher_template_of, template_of
 from ipl.learners.recipe import Recipe
+from ipl.settings import DATA, MODEL
 from ipl.support.errors import DataError
 from ipl.words.pool import Pool
 

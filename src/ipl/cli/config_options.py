@@ -9,7 +9,8 @@ from typing import Any
 
 import typer
 
-from ipl.config import Setting, settings
+from ipl.config import settings
+from ipl.settings import Setting
 
 
 def config_options(

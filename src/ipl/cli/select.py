@@ -10,7 +10,8 @@ import typer
 from ipl.cli import options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, on_interrupt, print_json
-from ipl.config import TRAINING, settings
+from ipl.config import settings
+from ipl.settings import TRAINING
 from ipl.support.errors import ConfigError
 
 
@@ -34,9 +35,9 @@ def select(
 ) -> None:
     """Choose words for a few images per class and show the gain of each; nothing is trained."""
     from ipl.backbone.loading import load_backbone
-    from ipl.classifier import select_words
     from ipl.config import FitConfig
     from ipl.datasets.readers import read_dataset
+    from ipl.select import select_words
     from ipl.support.progress import Reporter
     from ipl.words.modes import Search, Start
     from ipl.words.selection import selection_report
