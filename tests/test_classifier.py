@@ -86,8 +86,9 @@ def test_score_follows_names_not_positions(fitted: PromptClassifier, base: Datas
 
 def test_a_fit_learns(pocket: Backbone, base: Dataset) -> None:
     """Thirty epochs on four images a class beat the untrained prompt on those images."""
-    plain = PromptClassifier(pocket, "coop", 0, epochs=30, lr=0.02, shots=4, device="cpu").fit(base)
-    chance = PromptClassifier(pocket, "coop", 0, epochs=1, shots=4, device="cpu").fit(base)
+    how: dict[str, Any] = {"shots": 4, "views": 2, "device": "cpu"}
+    plain = PromptClassifier(pocket, "coop", 0, epochs=30, lr=0.02, **how).fit(base)
+    chance = PromptClassifier(pocket, "coop", 0, epochs=1, **how).fit(base)
     assert plain.words_ == []
     assert plain.selection_ is None
     assert plain.result_.results["train_accuracy"] > chance.result_.results["train_accuracy"] + 0.2

@@ -11,8 +11,6 @@ import pytest
 import ipl
 import ipl.learners
 
-# Names whose docstring does not explain every parameter yet; a name that does must leave the list.
-INCOMPLETE: set[str] = set()
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -60,13 +58,7 @@ def test_the_first_line_is_a_sentence(name: str) -> None:
     assert rest == "" or rest.startswith("\n"), "an empty line follows the first"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True) if name in INCOMPLETE else ())
-        for name in public_names()
-    ],
-)
+@pytest.mark.parametrize("name", public_names())
 def test_every_parameter_is_explained(name: str) -> None:
     value = public_names()[name]
     owner = documented_owner(value)
@@ -81,10 +73,6 @@ def test_every_parameter_is_explained(name: str) -> None:
     assert all(descriptions.values()), [key for key, words in descriptions.items() if not words]
     if inspect.isfunction(value) and value.__annotations__["return"] not in (None, "None"):
         assert section(docstring, "Returns"), f"{name} does not say what it returns"
-
-
-def test_the_list_of_incomplete_names_is_current() -> None:
-    assert set(public_names()) >= INCOMPLETE
 
 
 def test_sections_are_read_as_numpydoc_means_them() -> None:

@@ -13,6 +13,7 @@ from ipl_scenes import draw
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_the_python_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = [ROOT / "docs" / "words.md", ROOT / "README.md"]
     texts = [page.read_text(encoding="utf-8") for page in pages]

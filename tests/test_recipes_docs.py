@@ -67,6 +67,7 @@ def _run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not stop.code, line  # noqa: PT017
 
 
+@pytest.mark.slow
 def test_the_recipes(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,7 @@ def ask(address: str, body: bytes | None = None) -> Any:
         return json.load(response)
 
 
+@pytest.mark.slow
 def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_path: Path) -> None:
     classifier.save_pretrained(tmp_path / "run")
     command = [sys.executable, "-m", "ipl", "serve", tmp_path / "run", "--port", "0"]

@@ -71,6 +71,7 @@ def _kill_a_worker() -> None:
     raise AssertionError("no worker process found")
 
 
+@pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="finds processes in /proc")
 def test_a_worker_that_is_killed_costs_its_run_and_no_other(

@@ -81,6 +81,7 @@ class Cruel:
         raise AssertionError("the second node was never given a run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["exact", "exhaustive"])
 def test_a_pool_spread_over_workers_gives_the_same_words(
     cluster: Any, pocket: Backbone, few_images: tuple[Tensor, Tensor], mode: str
@@ -123,6 +124,7 @@ def test_without_ray_the_extra_is_named(
         make_engine("ray", environment)
 
 
+@pytest.mark.slow
 @pytest.mark.faults
 def test_a_node_dies_and_every_record_is_complete_and_none_twice(
     cluster: Any,

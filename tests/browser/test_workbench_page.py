@@ -19,7 +19,7 @@ from ipl_scenes import draw
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Open = Callable[..., "Page"]
 SERVER = Path(__file__).parents[1] / "helpers" / "workbench_server.py"
 LONG = "500"

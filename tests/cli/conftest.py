@@ -19,7 +19,10 @@ from ipl.cli.main import main
 from ipl_scenes import CLASSES, draw
 
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
-QUICK = ("--shots", "2", "--epochs", "3", "--interval", "1", "--words", "1", "--device", "cpu")
+QUICK = (
+    *("--shots", "2", "--epochs", "3", "--interval", "1", "--words", "1", "--views", "2"),
+    *("--device", "cpu"),
+)
 SELECT = ("--shots", "2", "--words", "2", "--device", "cpu")
 
 

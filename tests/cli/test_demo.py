@@ -27,7 +27,7 @@ def _short() -> Iterator[None]:
         patch.setattr(Pool, "bundled", staticmethod(lambda: pool))
         patch.setattr("ipl.cli.demo.PER_CLASS", 2)
         patch.setattr("ipl.cli.demo.SEEDS", (1, 2))
-        patch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1})
+        patch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1, "views": 0})
         yield
 
 

@@ -22,6 +22,7 @@ from ipl.learners.coop import CoOp
 from ipl.learners.learner import Learner
 from ipl.learners.registry import known_learners, learner_class, register
 from ipl.support.errors import ConfigError, SavedRunError
+from ipl.words.pool import Pool
 
 FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
 
@@ -137,11 +138,11 @@ def smooth() -> Iterator[str]:
 
 @pytest.mark.parametrize("words", [0, 2])
 def test_the_sixth_learner_fits_saves_and_loads(
-    smooth: str, words: int, pocket: Backbone, scenes: Dataset, tmp_path: Path
+    smooth: str, words: int, pocket: Backbone, scenes: Dataset, pool: Pool, tmp_path: Path
 ) -> None:
     base = scenes.only([0, 1, 2], "three")
     settings: dict[str, Any] = {"epochs": 6, "interval": 2, "shots": 2, "views": 0, "lr": 0.02}
-    classifier = PromptClassifier(pocket, smooth, words, **settings).fit(base)
+    classifier = PromptClassifier(pocket, smooth, words, pool=pool, **settings).fit(base)
     assert learner_class("smooth").__name__ == "Smooth"
     assert len(classifier.words_) == words
     losses = [epoch.loss for epoch in classifier.result_.history.epochs]

@@ -52,7 +52,7 @@ def test_the_words_are_those_of_a_fit(
     if "precision" not in settings:
         shared["backbone"] = pocket
     found = select_words(drawn, 2, **shared)  # type: ignore[arg-type]
-    fitted = PromptClassifier(words=2, epochs=2, interval=1, **shared).fit(drawn)  # type: ignore[arg-type]
+    fitted = PromptClassifier(words=2, epochs=2, interval=1, views=0, **shared).fit(drawn)  # type: ignore[arg-type]
     assert list(found.words) == fitted.words_
     assert fitted.selection_ is not None
     assert without_times(found) == without_times(fitted.selection_)
@@ -65,7 +65,7 @@ def test_a_fit_finds_in_the_cache_what_was_selected(
     assert Cache().usage()["selections"][0] == 1
     monkeypatch.setattr(CandidateScorer, "score", None)
     monkeypatch.setattr(CandidateScorer, "features", None)
-    fitted = PromptClassifier(pocket, words=2, epochs=2, interval=1, pool=POOL).fit(drawn)
+    fitted = PromptClassifier(pocket, words=2, epochs=2, interval=1, views=0, pool=POOL).fit(drawn)
     assert fitted.selection_ == found
     assert select_words(drawn, 1, backbone=pocket, pool=POOL) == found.first(1)
 

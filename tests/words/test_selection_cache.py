@@ -286,6 +286,7 @@ print(json.dumps(greedy_search(scorer, pool, 3, cache=Cache()).as_dict()))
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_ask_at_once_agree(
     pocket: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
