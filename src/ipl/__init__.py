@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from ipl.backbone.backbone import Backbone
     from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
-from ipl.select import select_words
+    from ipl.config import FitConfig
     from ipl.datasets.benchmark_readers import read_benchmark
     from ipl.datasets.dataset import Dataset
     from ipl.datasets.readers import read_dataset
+    from ipl.select import select_words
     from ipl.support.errors import IplError
     from ipl.words.pool import Pool
 
@@ -22,6 +23,7 @@ from ipl.select import select_words
 _MODULES = {
     "Backbone": "ipl.backbone.backbone",
     "Dataset": "ipl.datasets.dataset",
+    "FitConfig": "ipl.config",
     "IplError": "ipl.support.errors",
     "Pool": "ipl.words.pool",
     "PromptClassifier": "ipl.classifier",
@@ -34,6 +36,7 @@ _MODULES = {
 __all__ = [
     "Backbone",
     "Dataset",
+    "FitConfig",
     "IplError",
     "Pool",
     "PromptClassifier",
