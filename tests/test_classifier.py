@@ -193,7 +193,7 @@ def test_another_backbone_is_refused(saved: Path, tmp_path: Path, pocket: Backbo
     with torch.no_grad():
         clip.text_projection.weight.mul_(1.01)
     other = ClipBackbone("pocket", clip, pocket.tokenizer, pocket.preprocessing)
-    with pytest.raises(BackboneError, match="made for the backbone 'pocket' with weights"):
+    with pytest.raises(BackboneError, match="trained on the backbone 'pocket' with weights"):
         PromptClassifier.from_pretrained(saved, other)
 
 

@@ -121,11 +121,12 @@ RESULTS: Shape = {
     "held_out_images": COUNT,
     "words_tried?": [{"words": COUNT, "accuracy": SHARE, "loss": NUMBER}],
 }
+SETTINGS = {setting.name: Kind(setting.allowed, setting.accepts) for setting in settings()}
 FIELDS: dict[str, Shape] = {
     "learner": TEXT,
     "prompt": TEXT,
     "words": [TEXT],
-    "placeholder": TEXT,
+    "placeholder": SETTINGS["placeholder"],
     "backbone": {"name": TEXT, "weights_sha256": TEXT, "precision?": TEXT},
     "preprocessing": {
         "resize": POSITIVE,
@@ -136,7 +137,7 @@ FIELDS: dict[str, Shape] = {
         "squash?": FLAG,
     },
     "classes": [TEXT],
-    "config?": {f"{s.name}?": Kind(s.allowed, s.accepts) for s in settings()},
+    "config?": {f"{name}?": kind for name, kind in SETTINGS.items()},
     "alike?": FLAG,
     "training": TRAINING,
     "results": RESULTS,
