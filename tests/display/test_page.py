@@ -20,7 +20,6 @@ from ipl.display.document import (
     Prompts,
     Section,
     Thumb,
-    make_table,
 )
 from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html, render
@@ -32,8 +31,8 @@ NASTY = '<script>alert("x")</script> & \'*_|'
 
 
 def _document() -> Document:
-    rows = make_table(
-        "Caption " + NASTY, ("name", "value"), [[NASTY, "1.5"], ["b", "\N{MINUS SIGN}2 %"]]
+    rows = Table(
+        ("name", "value"), [[NASTY, "1.5"], ["b", "\N{MINUS SIGN}2 %"]], caption="Caption " + NASTY
     )
     drawing = bars([Bar(NASTY, 1.0, "1")], NASTY)
     figure = Figure("Figure " + NASTY, drawing, rows)
@@ -77,7 +76,7 @@ def test_a_heading_stays_with_what_follows_it() -> None:
 
 
 def test_every_kind_of_block_is_written() -> None:
-    table = make_table("The caption", ("name", "value"), [["a", "1"]])
+    table = Table(("name", "value"), [["a", "1"]], caption="The caption")
     figure = Figure("The figure", bars([Bar("a", 1.0, "1")], "A bar"), None)
     gallery = Gallery("The gallery", (Thumb("data:image/png;base64,", "a", "b"),))
     blocks = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ipl.display.table import Table as Table  # callers of make_table import both from here
@@ -102,8 +101,3 @@ class Document:
     warnings: tuple[str, ...]  # what a reader must know before believing it
     sections: tuple[Section, ...]
     foot: str
-
-
-def make_table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Returns a table under a caption."""
-    return Table(columns, rows, caption=caption)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section, make_table
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
 from ipl.display.formatting import number, ordinal, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
+from ipl.display.table import Table
 from ipl.words.selection import RankedWord, Selection
 from ipl.words.senses import Sense, sense_of
 
@@ -101,7 +102,7 @@ def _overview(words: tuple[WordFacts, ...], loss: float) -> Block:
         for w in words
     ]
     columns = ("word", "gain", "utility", "redundancy", "loss after")
-    return make_table("The words in the order they were chosen", columns, rows)
+    return Table(columns, rows, caption="The words in the order they were chosen")
 
 
 def _curve(words: tuple[WordFacts, ...], loss: float) -> Block:
@@ -120,13 +121,13 @@ def _curve(words: tuple[WordFacts, ...], loss: float) -> Block:
         [Bar(w.word, w.gain, signed(w.gain), 1 if w.gain >= 0 else 2) for w in words],
         "Gain of each word: " + ", ".join(f"{w.word} {w.gain:+.3f}" for w in words) + ".",
     )
-    loss_table = make_table(
-        "Cross-entropy on the training images after each word",
+    loss_table = Table(
         ("after", "cross-entropy"),
         [[n, number(v)] for n, v in zip(names, losses, strict=True)],
+        caption="Cross-entropy on the training images after each word",
     )
-    gain_table = make_table(
-        "Gain of each word", ("word", "gain"), [[w.word, signed(w.gain)] for w in words]
+    gain_table = Table(
+        ("word", "gain"), [[w.word, signed(w.gain)] for w in words], caption="Gain of each word"
     )
     return Figures(
         (
@@ -161,10 +162,10 @@ def _word_blocks(word: WordFacts, step: int) -> list[Block]:
         ],
         f"The best words of step {step}, with their gains; {word.word} is marked.",
     )
-    table = make_table(
-        f"The best {len(word.best)} words of step {step}",
+    table = Table(
         ("place", "word", "gain"),
         [[str(i), b.word, signed(b.gain)] for i, b in best],
+        caption=f"The best {len(word.best)} words of step {step}",
     )
     title = f"The best words of step {step}" + (" (eight of them)" if len(best) > DRAWN else "")
     return [Paragraph(meaning), Paragraph(rank + "."), Figure(title, svg, table)]

@@ -12,6 +12,7 @@ import torch
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.zero_shot import zero_shot_log_probabilities
 from ipl.display.document import (
     Block,
     Document,
@@ -19,12 +20,11 @@ from ipl.display.document import (
     Paragraph,
     Prompts,
     Section,
-    make_table,
 )
 from ipl.display.formatting import listed, number, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
+from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, load_run, read_run_images
-from ipl.explain.outcomes import zero_shot_log_probabilities
 from ipl.explain.ratings.results import (
     ALPHA_MEANING,
     BEST_RATING,
@@ -293,7 +293,7 @@ def _words_section(comparison: Comparison) -> Section:
             for word, positions in comparison.shared
         ]
         columns = ("word", *(run.name for run in comparison.runs))
-        blocks.append(make_table("Words that two or more runs share", columns, rows))
+        blocks.append(Table(columns, rows, caption="Words that two or more runs share"))
     else:
         blocks.append(Paragraph("No two of these runs share a word."))
     return Section("words", "The words", tuple(blocks))
@@ -331,7 +331,7 @@ def _curve_blocks(selections: list[tuple[ComparedRun, Selection]]) -> list[Block
         x_ticks=[(float(i), str(i)) for i in range(longest)],
     )
     columns = ("run", "word", "gain", "utility", "redundancy", "loss after")
-    table = make_table("Each word when it was chosen", columns, rows)
+    table = Table(columns, rows, caption="Each word when it was chosen")
     return [
         Figure("The loss after each word", svg, table),
         *(
@@ -362,7 +362,7 @@ def _ratings_section(comparison: Comparison, study: RatingResults) -> Section:
     title = "Mean rating of the chosen words, from 1 to 5"
     values = ", ".join(f"{bar.label} {bar.shown}" for bar in rating_bars) or "none yet"
     columns = ("run", *(TITLES[method] for method in METHODS), "alpha (ordinal)")
-    table = make_table("Mean rating ± deviation over words", columns, rows)
+    table = Table(columns, rows, caption="Mean rating ± deviation over words")
     figure = Figure(title, bars(rating_bars, f"{title}: {values}.", BEST_RATING), table)
     return Section("people", "What people say", (figure, Paragraph(ALPHA_MEANING)))
 
@@ -390,7 +390,7 @@ def _accuracy_section(comparison: Comparison) -> Section:
         if (accuracy := run.accuracy()) is not None
     ]
     values = ", ".join(f"{bar.label} {bar.shown}" for bar in accuracy_bars)
-    table = make_table("Accuracy of each run", columns, rows)
+    table = Table(columns, rows, caption="Accuracy of each run")
     svg = bars(accuracy_bars, f"Held-out accuracy: {values}.")
     blocks: list[Block] = [Paragraph(_how_scored(comparison, scored))]
     if not comparison.same_classes:
@@ -425,10 +425,10 @@ def _settings_section(comparison: Comparison) -> Section:
     columns = ("setting", *(run.name for run in comparison.runs))
     rows = [[key, *values] for key, values in comparison.differ]
     blocks: list[Block] = [
-        make_table("Settings that differ", columns, rows)
+        Table(columns, rows, caption="Settings that differ")
         if rows
         else Paragraph("All settings that are saved with a run are the same."),
-        make_table("Settings that are the same", ("setting", "value"), comparison.same),
+        Table(("setting", "value"), comparison.same, caption="Settings that are the same"),
     ]
     return Section("settings", "What sets them apart", tuple(blocks))
 
@@ -441,7 +441,7 @@ def _vectors_section(comparison: Comparison) -> Section:
     rows = [[name, number(moved)] for name, moved in moves]
     title = "Mean distance of the soft vectors from their start"
     values = ", ".join(f"{bar.label} {bar.shown}" for bar in move_bars)
-    table = make_table(title, ("run", "moved"), rows)
+    table = Table(("run", "moved"), rows, caption=title)
     figure = Figure(title, bars(move_bars, f"{title}: {values}."), table)
     return Section("vectors", "The soft vectors", (figure,))
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.shots import LabelledFeatures, encode_items
-from ipl.backbone.zero_shot import ZERO_SHOT_TEMPLATE
-from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section, make_table
+from ipl.backbone.zero_shot import ZERO_SHOT_TEMPLATE, zero_shot_log_probabilities
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
 from ipl.display.formatting import number, percent, several
 from ipl.display.plots import Bar, Series, bars, heat, lines
+from ipl.display.table import Table
 from ipl.explain.baseline import Baseline
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.learners.learner import Learner
@@ -77,15 +77,6 @@ class NovelImages:
 
     classes: tuple[str, ...]
     images: LabelledFeatures
-
-
-@torch.no_grad()
-def zero_shot_log_probabilities(
-    backbone: Backbone, class_names: tuple[str, ...], features: Tensor
-) -> Tensor:
-    """Returns the log-probabilities (images, classes) of a hand-made prompt, nothing learnt."""
-    texts = backbone.encode_texts([ZERO_SHOT_TEMPLATE.format(name) for name in class_names])
-    return backbone.logits(features, texts).cpu().double().log_softmax(1)
 
 
 def evaluate_outcomes(
@@ -217,7 +208,7 @@ def _accuracy_blocks(outcomes: Outcomes) -> list[Block]:
     columns = ["method", "base" if with_novel else "accuracy", "loss"]
     columns += ["novel", "harmonic mean"] if with_novel else []
     title = "Accuracy" + (" on base and novel classes" if with_novel else "")
-    table = make_table(title, [*columns, "how"], rows)
+    table = Table([*columns, "how"], rows, caption=title)
     svg = bars(accuracy_bars, f"{title}: {', '.join(values)}.")
     blocks: list[Block] = [Paragraph(f"On {images}."), Figure(title, svg, table)]
     if outcomes.why_no_novel is not None:
@@ -244,7 +235,7 @@ def _confusion_blocks(outcomes: Outcomes) -> list[Block]:
         rows = [[c.true, c.predicted, str(c.count), str(c.of)] for c in method.confused]
         columns = ("true class", "taken for", "images", "of")
         title = f"Most often confused: {TITLES[method.name]}"
-        blocks.append(make_table(title, columns, rows) if rows else Paragraph(f"{title}: none."))
+        blocks.append(Table(columns, rows, caption=title) if rows else Paragraph(f"{title}: none."))
     return blocks
 
 
@@ -257,7 +248,7 @@ def _matrix(outcomes: Outcomes, method: MethodOutcome) -> Figure:
         [name, *(str(count) if count else "" for count in row)]
         for name, row in zip(classes, method.counts, strict=True)
     ]
-    return Figure(title, svg, make_table(title, ("true class", *classes), rows))
+    return Figure(title, svg, Table(("true class", *classes), rows, caption=title))
 
 
 def _calibration_blocks(outcomes: Outcomes) -> list[Block]:
@@ -290,10 +281,10 @@ def _calibration_blocks(outcomes: Outcomes) -> list[Block]:
             f"expected calibration error is the mean gap over {bins} bins, weighted by their "
             "images."
         ),
-        make_table(
-            "Expected calibration error",
+        Table(
             ("method", "ECE"),
             [[TITLES[m.name], percent(m.calibration.ece)] for m in outcomes.methods],
+            caption="Expected calibration error",
         ),
-        Figure("Reliability", svg, make_table("Reliability", columns, rows)),
+        Figure("Reliability", svg, Table(columns, rows, caption="Reliability")),
     ]

@@ -8,9 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ipl._version import __version__
-from ipl.display.document import Block, Code, Figure, Heading, Paragraph, Section, make_table
+from ipl.display.document import Block, Code, Figure, Heading, Paragraph, Section
 from ipl.display.formatting import listed, number, several
 from ipl.display.plots import Series, lines
+from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.training.result import FitResult
 from ipl.words.pool import Pool
@@ -142,13 +143,13 @@ def provenance_section(provenance: Provenance, run_images: RunImages | None) -> 
                 f"{several(len(run_images.test.items), 'held-out image')}{left}."
             )
         )
-    blocks.append(make_table("Settings", ("setting", "value"), provenance.settings))
+    blocks.append(Table(("setting", "value"), provenance.settings, caption="Settings"))
     if provenance.losses:
         blocks += [Heading("Training"), _loss_figure(provenance.losses)]
     if provenance.times:
         rows = [[name, f"{seconds:.1f}"] for name, seconds in provenance.times]
-        blocks.append(make_table("Times", ("what", "seconds"), rows))
-    blocks.append(make_table("Versions", ("what", "version"), provenance.versions))
+        blocks.append(Table(("what", "seconds"), rows, caption="Times"))
+    blocks.append(Table(("what", "version"), provenance.versions, caption="Versions"))
     return Section("made", "How it was made", tuple(blocks))
 
 
@@ -166,4 +167,6 @@ def _loss_figure(losses: tuple[tuple[int, float, str | None], ...]) -> Figure:
     )
     title = "The loss while training" + (", and where words entered" if entries else "")
     rows = [[str(epoch), number(loss), word or ""] for epoch, loss, word in losses]
-    return Figure(title, svg, make_table("Training", ("epoch", "loss", "word that entered"), rows))
+    return Figure(
+        title, svg, Table(("epoch", "loss", "word that entered"), rows, caption="Training")
+    )

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, make_table
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph
 from ipl.display.formatting import number, ordinal, percent, several
 from ipl.display.plots import Strip, strips
+from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.metrics import Score, score
 from ipl.support.errors import DataError
@@ -189,7 +190,7 @@ def _single_words_table(comparison: RandomComparison) -> Block:
         mean = sum(accuracies) / len(accuracies)
         rows.append([word, rank, percent(mean), percent(max(accuracies))])
     columns = ("word", "place by loss", "mean accuracy of random words", "best of them")
-    return make_table("Each word alone replaced, in the finished prompt", columns, rows)
+    return Table(columns, rows, caption="Each word alone replaced, in the finished prompt")
 
 
 def _strip_figures(comparison: RandomComparison) -> Block:
@@ -212,7 +213,7 @@ def _strip_figures(comparison: RandomComparison) -> Block:
         for d in (chosen, *draws)
     ]
     columns = ("words", "sentence, training", "sentence, held out", "prompt, loss", "accuracy")
-    table = make_table("The chosen words and every random draw", columns, rows)
+    table = Table(columns, rows, caption="The chosen words and every random draw")
     figures = []
     for title, groups, axis in (
         ("Loss in the sentence that chose them", sentence, "cross-entropy (lower is better)"),

@@ -7,9 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ipl.backbone.shots import LabelledFeatures, draw_shots
-from ipl.display.document import Block, Figure, Heading, Paragraph, make_table
+from ipl.display.document import Block, Figure, Heading, Paragraph
 from ipl.display.formatting import listed, several
 from ipl.display.plots import Bar, bars
+from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.support.progress import SILENT, Reporter
 from ipl.words.selection import Selection
@@ -125,7 +126,9 @@ def stability_blocks(stability: Stability, words: tuple[str, ...]) -> list[Block
         Figure(
             "How often a word was chosen; words of this prompt in colour",
             bars(rows, f"How often each word was chosen: {values}."),
-            make_table("Every word that was chosen", ("word", "times", "in this prompt"), counts),
+            Table(
+                ("word", "times", "in this prompt"), counts, caption="Every word that was chosen"
+            ),
         ),
-        make_table("The words of each draw", ("seed", "words"), draws),
+        Table(("seed", "words"), draws, caption="The words of each draw"),
     ]

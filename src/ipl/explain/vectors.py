@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.config import FitConfig
-from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section, make_table
+from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
 from ipl.display.formatting import number
 from ipl.display.plots import Bar, bars
+from ipl.display.table import Table
 from ipl.learners.learner import Learner
 from ipl.training.fit import new_learner
 from ipl.words.pool import Pool
@@ -159,7 +160,7 @@ def _moves(name: str, vectors: Vectors, longest: float) -> Figure:
     title = f"{name}: how far each vector moved"
     alt = f"{title}: {values or 'the start is not known'}."
     svg = bars([Bar(label, moved, number(moved, 3)) for label, moved in moves], alt, longest)
-    return Figure(title, svg, make_table(title, columns, rows))
+    return Figure(title, svg, Table(columns, rows, caption=title))
 
 
 def _nearest_table(name: str, vectors: Vectors) -> Block:
@@ -181,7 +182,7 @@ def _nearest_table(name: str, vectors: Vectors) -> Block:
         *("vector", "nearest word now", "cosine now", "distance now"),
         *("next nearest now (cosine)", "nearest word at start", "cosine at start"),
     )
-    return make_table(f"{name}: nearest words", columns, rows)
+    return Table(columns, rows, caption=f"{name}: nearest words")
 
 
 def _others_tables(vectors: Vectors) -> list[Block]:
@@ -191,4 +192,4 @@ def _others_tables(vectors: Vectors) -> list[Block]:
         [o.name, f"{o.numbers:,}", number(o.distance), number(o.start_norm)] for o in vectors.others
     ]
     columns = ("trained as well", "numbers", "moved in all", "length at start")
-    return [make_table("What else this learner trained", columns, rows)]
+    return [Table(columns, rows, caption="What else this learner trained")]

@@ -20,10 +20,10 @@ from ipl.display.document import (
     Paragraph,
     Section,
     Thumb,
-    make_table,
 )
 from ipl.display.formatting import number, ordinal, percent, points, several, signed
 from ipl.display.plots import Bar, bars
+from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.explain.random_words import RandomComparison
 from ipl.metrics import Score, score, true_log_probabilities
@@ -243,7 +243,7 @@ def _score_figures(effects: tuple[WordEffect, ...], test: Score) -> Block:
             [name, percent(value.accuracy), accuracy_change, number(value.loss), loss_change]
         )
     columns = ("prompt", "accuracy", "change, points", "loss", "change")
-    table = make_table("With words taken out and replaced", columns, rows)
+    table = Table(columns, rows, caption="With words taken out and replaced")
     accuracy_bars = [
         Bar(name, value.accuracy, percent(value.accuracy), tone)
         for (name, value), tone in zip(scores, tones, strict=True)
@@ -308,7 +308,7 @@ def _effect_blocks(effect: WordEffect, test: Score, rank: str | None) -> list[Bl
             *("loss", "loss without it"),
         )
         title = f"Classes that “{effect.word}” helps and hurts most, by the change of their loss"
-        blocks.append(make_table(title, columns, rows))
+        blocks.append(Table(columns, rows, caption=title))
     for title, images in (
         (f"Images that “{effect.word}” helps most", effect.images_helped),
         (f"Images that “{effect.word}” hurts most", effect.images_hurt),

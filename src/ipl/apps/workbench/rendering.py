@@ -10,9 +10,9 @@ from ipl.apps.workbench.fit_thread import FitThread
 from ipl.apps.workbench.image_classes import ClassImages, ImageClasses
 from ipl.apps.workbench.sessions import Session
 from ipl.apps.workbench.word_gain import GainInRun
-from ipl.display.document import Table, make_table
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
+from ipl.display.table import Table
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import prompt_pieces
 from ipl.training.result import EpochRecord, FitResult
@@ -173,7 +173,7 @@ def words(selection: Selection | None) -> str:
         rows.append([*row, number(step.loss), runners_up])
     columns = ("word", "gain", "utility", "redundancy", "loss after", "next best")
     caption = f"The words: gain = utility \N{MINUS SIGN} {selection.lambda_:g} times redundancy"
-    return table_html(make_table(caption, columns, rows))
+    return Table(columns, rows, caption=caption).to_html()
 
 
 def _figures(
@@ -209,7 +209,7 @@ def _loss_curve(epochs: Sequence[EpochRecord], total_epochs: int) -> str:
 
 def _loss_table(epochs: Sequence[EpochRecord]) -> Table:
     rows = [[str(record.epoch + 1), number(record.loss), record.word or ""] for record in epochs]
-    return make_table("Loss by epoch", ("epoch", "loss", "word that entered"), rows)
+    return Table(("epoch", "loss", "word that entered"), rows, caption="Loss by epoch")
 
 
 # -- a word of one's own ------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def word_gain(result: GainInRun, in_pool: bool) -> str:
     return box(
         *([] if result.same_images else [paragraph(OTHER_IMAGES, "warning")]),
         paragraph(_gain_sentence(result) + pool),
-        table_html(make_table(caption, columns, rows)),
+        Table(columns, rows, caption=caption).to_html(),
     )
 
 
@@ -279,7 +279,7 @@ def ranking(session: Session) -> str:
     top_bars = [Bar(name, p, percent(p), 1 if name == best else 0) for name, p in top]
     description = ", ".join(f"{name} {100 * p:.1f} %" for name, p in top)
     rows = [[name, percent(p)] for name, p in ranked.classes]
-    numbers = make_table("Probabilities", ("class", "probability"), rows)
+    numbers = Table(("class", "probability"), rows, caption="Probabilities")
     drawing = bars(top_bars, f"{description}.", 1.0)
     probabilities = figure(f"{best}: {percent(probability)}", drawing, numbers)
     thumbnail = image(ranked.thumbnail, ranked.name) if ranked.thumbnail else ""
@@ -310,35 +310,12 @@ def prompt_line(line: str) -> str:
     return f'<p class="prompt">{"".join(spans).strip()}</p>'
 
 
-def table_html(table: Table, hidden_caption: bool = False) -> str:
-    """Returns a table, which scrolls by itself if it is too wide."""
-
-    def cell(column: int, content: str) -> str:
-        tag = 'th scope="row"' if column == 0 else "td"
-        kind = ' class="n"' if table.numeric[column] else ""
-        return f"<{tag}{kind}>{escape(content)}</{tag.split()[0]}>"
-
-    head = "".join(
-        f'<th scope="col"{" class=n" if numeric else ""}>{escape(name)}</th>'
-        for name, numeric in zip(table.columns, table.numeric, strict=True)
-    )
-    rows = "".join(
-        f"<tr>{''.join(cell(column, content) for column, content in enumerate(row))}</tr>"
-        for row in table.rows
-    )
-    kind, caption = ' class="hidden"' if hidden_caption else "", escape(table.caption)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table>'
-        f"<caption{kind}><span>{caption}</span></caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
 def figure(title: str, svg: str, numbers: Table | None = None) -> str:
     """Returns a drawing below its title, with its numbers in a table to open."""
     details = ""
     if numbers is not None:
-        details = f"<details><summary>The numbers</summary>{table_html(numbers, True)}</details>"
+        table = numbers.to_html(hide_caption=True)
+        details = f"<details><summary>The numbers</summary>{table}</details>"
     return f"<figure><figcaption>{escape(title)}</figcaption>{svg}{details}</figure>"
 
 

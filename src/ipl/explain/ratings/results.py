@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
-from ipl.display.document import Block, Figure, Figures, Paragraph, Section, make_table
+from ipl.display.document import Block, Figure, Figures, Paragraph, Section
 from ipl.display.formatting import listed, number, several, signed
 from ipl.display.plots import Bar, bars
+from ipl.display.table import Styled, Table
 from ipl.explain.ratings.agreement import Alpha, krippendorff_alpha
 from ipl.explain.ratings.raters import SCALE, Rater, Raters
 from ipl.explain.ratings.study import (
@@ -323,7 +323,7 @@ def _rating_figure(
 ) -> Figure:
     values = ", ".join(f"{bar.label} {bar.shown}" for bar in mean_bars)
     svg = bars(mean_bars, f"{title}: {values}.", BEST_RATING)
-    return Figure(title, svg, make_table(title, columns, rows))
+    return Figure(title, svg, Table(columns, rows, caption=title))
 
 
 def rated_text(rated: RatedList) -> str:
@@ -371,7 +371,7 @@ def ratings_report(results: RatingResults) -> Group:
     if not results.done:
         return Group(Text("No one has rated yet."))
     progress = [f"{name} {done} of {results.items}" for name, done in results.done]
-    parts: list[Any] = [_results_table(results), Text("")]
+    parts: list[Any] = [_results_table(results).to_terminal(), Text("")]
     parts.append(Text(f"Words rated: {listed(progress)}."))
     parts += [Text(f"{run.name}: {agreement_text(run.agreement)}") for run in results.runs]
     if len(results.runs) > 1:
@@ -383,19 +383,21 @@ def ratings_report(results: RatingResults) -> Group:
 
 
 def _results_table(results: RatingResults) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("run", "words"):
-        table.add_column(column, style="bold" if column == "run" else "")
-    for column in ("mean rating", "words rated", "raters", "ratings"):
-        table.add_column(column, justify="right")
+    numbers = ["mean rating", "words rated", "raters", "ratings"]
     groups = [(run.name, run.lists) for run in results.runs]
     if len(results.runs) > 1:
         groups.append(("all runs", results.together))
-    for name, lists in groups:
-        for rated in lists:
-            counts = (rated_text(rated), str(rated.raters), str(rated.ratings))
-            table.add_row(name, TITLES[rated.method], mean_text(rated), *counts)
-    return table
+    rows = [
+        [
+            Styled(name, "bold"),
+            TITLES[rated.method],
+            mean_text(rated),
+            *(rated_text(rated), str(rated.raters), str(rated.ratings)),
+        ]
+        for name, lists in groups
+        for rated in lists
+    ]
+    return Table(["run", "words", *numbers], rows, numbers=numbers)
 
 
 def ratings_values(results: RatingResults) -> dict[str, Any]:
