@@ -437,3 +437,34 @@ def test_what_a_learner_does_not_take(
 ) -> None:
     with pytest.raises(ConfigError, match=says.replace("{", r"\{").replace("}", r"\}")):
         PromptClassifier(pocket, "kgcoop", 0, views=0, **{**TWO_EPOCHS, **how}).fit(three)
+
+
+def test_a_wrong_parameter_is_refused_before_anything_is_computed() -> None:
+    with pytest.raises(ConfigError, match="views is 'frsh'; it must be a whole number, 0 or more"):
+        PromptClassifier(views="frsh")
+    classifier = PromptClassifier()
+    with pytest.raises(ConfigError, match="views is 'frsh'"):
+        classifier.set_params(views="frsh", shots=3)
+    assert (classifier.get_params()["views"], classifier.get_params()["shots"]) == (8, 16)
+    with pytest.raises(TypeError, match="no parameter 'veiws'. Did you mean 'views'"):
+        PromptClassifier(veiws=3)
+
+
+def test_a_loaded_classifier_has_the_parameters_it_was_trained_with(
+    pocket: Backbone, scenes: Dataset, pool_file: Path, tmp_path: Path
+) -> None:
+    params = {
+        "learner": "kgcoop", "words": 1, "shots": 2, "epochs": 3, "interval": 2, "batch": 4,
+        "lr": 0.01, "m": 3, "lambda_": 0.3, "template": "a {cls}; {words}", "placeholder": "zero",
+        "views": 2, "seed": 5, "init": "photo", "class_template": "a drawing of a {}.",
+        "words_file": str(pool_file), "cache": False,
+    }  # fmt: skip
+    data = scenes.only(range(3), "three")
+    fitted = PromptClassifier(pocket, **params).fit(data)
+    fitted.save_pretrained(tmp_path / "run")
+    loaded = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
+    assert loaded.get_params() == {**fitted.get_params(), "device": "auto"}
+    assert loaded.config == fitted.config
+    again = loaded.__sklearn_clone__().fit(data)
+    assert again.prompt_ == fitted.prompt_
+    assert torch.equal(again.learner_.soft, fitted.learner_.soft)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.shots import LabelledFeatures
+from ipl.datasets.dataset import Item
 from ipl.learners.coop import CoOp
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.recipe import Recipe
@@ -169,3 +172,31 @@ def test_a_prompt_that_the_last_step_broke_is_an_error(
     views = BankedViews(pocket, few_images[1], 1, few_images[0][None])
     with pytest.raises(NotFiniteError, match="soft contains NaN or infinity"):
         train(learner, views, 12, [], recipe)
+
+
+def test_the_key_holds_all_that_decides_how_a_training_goes(
+    pocket: Backbone, few_images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, labels = few_images
+    items = tuple(Item(Path(str(index)), int(label)) for index, label in enumerate(labels))
+    shots, recipe = LabelledFeatures(items, features, ()), recipe_of("coop")
+
+    def key(**changes: Any) -> str:
+        values = {"words": WORDS, "views": 0, "recipe": recipe, "seed": 1, "start": 1, **changes}
+        learner = CoOp(pocket, CoOp.layout_for(2, 2), NAMES, seed=values.pop("start"))
+        return Checkpoint.of(Cache(tmp_path), learner, shots=shots, **values).key
+
+    first = key()
+    assert key() == first
+    assert key(words=WORDS[::-1]) != first
+    assert key(views=1) != first
+    assert key(seed=2) != first
+    assert key(start=2) != first  # other first vectors
+    assert key(recipe=recipe.override(lr=0.01)) != first
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_module, "learning_rate", lambda epoch, lr, total: lr)
+        assert key() != first
+    with monkeypatch.context() as patch:  # as if a template or a formula had changed
+        patch.setattr(checkpoint_module, "_package_code", lambda: "other code")
+        assert key() != first
+    assert key() == first
