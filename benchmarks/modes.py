@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.labelled_features import draw_shots
 from ipl.backbone.loading import load_backbone
-from ipl.backbone.shots import draw_shots
 from ipl.datasets.readers import read_dataset
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search

@@ -105,7 +105,7 @@ class Bench:
     def learner(self, name: str, words: int, straightforward: bool) -> Learner:
         """Returns a learner with all its words in place."""
         kind = learner_class(name)
-        made = kind.from_recipe(self.backbone, self.names, words, kind.recipe(words))
+        made = kind.from_recipe(self.backbone, self.names, words, kind.hyperparameters(words))
         for word in WORDS[:words]:
             made.place_word(word)
         if straightforward:
@@ -136,7 +136,7 @@ class Bench:
         held = reset_peak(device)
         learner = self.learner(name, words, straightforward)
         chunks.ACTIVATIONS = EVERYTHING if straightforward else PARTS  # research code has no parts
-        kind, size = type(learner), learner.recipe(words).batch
+        kind, size = type(learner), learner.hyperparameters(words).batch
         optimiser = new_optimiser(learner, 1e-5)
         views = self.views(kind)
         see: Callable[[Tensor], Batch] = lambda indices: views.batch(0, indices)  # noqa: E731
@@ -156,7 +156,7 @@ class Bench:
         """Returns both sides of one learner."""
         plain, plain_gib, expected = self.side(name, words, True, seconds)
         ours, ours_gib, loss = self.side(name, words, False, seconds)
-        classes, size = len(self.names), learner_class(name).recipe(words).batch
+        classes, size = len(self.names), learner_class(name).hyperparameters(words).batch
         difference = abs(loss - expected) / max(abs(expected), 1e-6)
         return Measurement(name, words, classes, size, plain, ours, plain_gib, ours_gib, difference)
 

@@ -210,8 +210,8 @@ class Watcher(Reporter):
 
 
 def _fit(backbone: Backbone, data: Dataset, pool: Pool, watcher: Watcher) -> PromptClassifier:
-    recipe = {"shots": 2, "epochs": 4, "interval": 2, "views": 0, "batch": 4}
-    fresh = PromptClassifier(backbone, words=2, pool=pool, reporter=watcher, **recipe)
+    hyperparameters = {"shots": 2, "epochs": 4, "interval": 2, "views": 0, "batch": 4}
+    fresh = PromptClassifier(backbone, words=2, pool=pool, reporter=watcher, **hyperparameters)
     return fresh.fit(data)
 
 

@@ -17,7 +17,7 @@ from ipl.backbone.backbone import PRECISIONS
 from ipl.classifier import PromptClassifier
 from ipl.cli.config_options import config_options
 from ipl.config import FitConfig, field_name, names, settings, takes_settings
-from ipl.learners.recipe import PROTOCOLS
+from ipl.learners.hyperparameters import PROTOCOLS
 from ipl.prompts.bound_prompts import PLACEHOLDERS
 from ipl.select import select_words
 from ipl.support.errors import ConfigError
@@ -92,11 +92,11 @@ def test_values_go_through_json_and_back() -> None:
 
 
 def test_the_recipe_has_the_published_numbers_unless_others_are_given() -> None:
-    assert FitConfig().recipe.epochs == 100
-    assert FitConfig(words=0).recipe.epochs == 200
-    assert FitConfig(words=0, protocol="cross-dataset").recipe.epochs == 50
-    assert FitConfig(epochs=30, m=7).recipe.epochs == 30
-    assert FitConfig(epochs=30, m=7).recipe.m == 7
+    assert FitConfig().hyperparameters.epochs == 100
+    assert FitConfig(words=0).hyperparameters.epochs == 200
+    assert FitConfig(words=0, protocol="cross-dataset").hyperparameters.epochs == 50
+    assert FitConfig(epochs=30, m=7).hyperparameters.epochs == 30
+    assert FitConfig(epochs=30, m=7).hyperparameters.m == 7
 
 
 def test_the_command_names_what_differs_from_the_defaults() -> None:

@@ -17,13 +17,13 @@ from torch import Tensor
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import ImageFeatures, Source
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.labelled_features import encode_items
 from ipl.backbone.loading import load_backbone, load_wider
-from ipl.backbone.shots import encode_items
 from ipl.config import FitConfig, names, takes_settings
 from ipl.datasets.dataset import Dataset, check_class_names, read_alike
-from ipl.datasets.lists import read_data, read_labels, read_names, read_sources
+from ipl.datasets.in_memory import read_data, read_labels, read_names, read_sources
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.recipe import Recipe
 from ipl.saving.format import config_of, read_run, write_run
 from ipl.saving.restore import find_backbone, restore
 from ipl.saving.sharing import find_run, push_run
@@ -130,9 +130,9 @@ class PromptClassifier:
         return FitConfig(**values)
 
     @property
-    def recipe(self) -> Recipe:
+    def hyperparameters(self) -> Hyperparameters:
         """Returns the hyperparameters of a fit: those given, else the learner's."""
-        return self.config.recipe
+        return self.config.hyperparameters
 
     def check_params(self) -> None:
         """Checks all parameters.

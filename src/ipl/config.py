@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ipl.datasets.benchmarks import PHOTO
-from ipl.settings import (
+from ipl.config_fields import (
     DATA,
     MACHINE,
     MODEL,
@@ -30,11 +29,12 @@ from ipl.settings import (
     document_settings,
     read_setting,
 )
+from ipl.datasets.benchmarks import PHOTO
 from ipl.support.errors import ConfigError, closest
 from ipl.words.template import DEFAULT_TEMPLATE
 
 if TYPE_CHECKING:
-    from ipl.learners.recipe import Recipe
+    from ipl.learners.hyperparameters import Hyperparameters
 
 T = TypeVar("T", bound=Callable[..., Any])
 AUTO = "auto"
@@ -49,8 +49,8 @@ def _option(default: Any, help: str, part: str, flag: str | None, **more: Any) -
 class FitConfig:
     """The settings of a fit, in plain values, checked when it is built.
 
-    A value of None stands for the learner's published value, which `recipe` fills in. `ipl fit
-    --help` lists the same settings.
+    A value of None stands for the learner's published value, which `hyperparameters` fills in.
+    `ipl fit --help` lists the same settings.
 
     Parameters
     ----------
@@ -222,17 +222,17 @@ class FitConfig:
                 f"depth is {self.depth}; {kind.name} has vectors only in the first layer."
             )
         k = 1 if self.words == AUTO else int(self.words)
-        self.recipe.word_epochs(k)
+        self.hyperparameters.word_epochs(k)
 
     @cached_property
-    def recipe(self) -> Recipe:
+    def hyperparameters(self) -> Hyperparameters:
         """Returns the hyperparameters of the fit: those given, else the learner's."""
         from ipl.learners.registry import learner_class
 
-        published = learner_class(self.learner).recipe(
+        published = learner_class(self.learner).hyperparameters(
             self.words if isinstance(self.words, int) else 1, self.protocol
         )
-        return published.override(**{name: getattr(self, name) for name in learner_values()})
+        return published.override(**{name: getattr(self, name) for name in hyperparameter_names()})
 
     def without_words(self) -> FitConfig:
         """Returns the config of the same fit without words, and without settings about them."""
@@ -318,7 +318,7 @@ def names() -> tuple[str, ...]:
 
 
 @cache
-def learner_values() -> tuple[str, ...]:
+def hyperparameter_names() -> tuple[str, ...]:
     """Returns the fields whose default is the learner's published value."""
     return tuple(
         setting.name

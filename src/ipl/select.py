@@ -7,11 +7,11 @@ from typing import Any
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.labelled_features import draw_shots
 from ipl.backbone.loading import load_backbone
-from ipl.backbone.shots import draw_shots
 from ipl.config import FitConfig, takes_settings
+from ipl.config_fields import DATA, MACHINE, MODEL, WORDS
 from ipl.datasets.readers import read_dataset
-from ipl.settings import DATA, MACHINE, MODEL, WORDS
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter

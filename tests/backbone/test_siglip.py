@@ -23,7 +23,7 @@ from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone, load_tokenizer
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.learners.coop import CoOp
-from ipl.learners.recipe import Recipe
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.support.errors import BackboneError, DataError
 from ipl.training.loop import train
 from ipl.training.views import BankedViews
@@ -283,7 +283,7 @@ def test_the_plain_learner_starts_as_zero_shot_siglip(siglip: Backbone) -> None:
 
 def test_coop_trains_on_siglip(siglip: Backbone) -> None:
     images = torch.randn(12, WIDTH, generator=torch.Generator().manual_seed(0))
-    recipe = Recipe(epochs=20, interval=2, batch=12, lr=0.02, m=2)
+    recipe = Hyperparameters(epochs=20, interval=2, batch=12, lr=0.02, m=2)
     learner = CoOp(siglip, CoOp.layout_for(2, 2), NAMES)
     features = torch.nn.functional.normalize(images, dim=-1)[None]
     views = BankedViews(siglip, torch.arange(12) % 3, 1, features)

@@ -169,7 +169,7 @@ def test_transfer_trains_with_the_numbers_of_transfer() -> None:
             run = only(protocol=protocol, words=0, learners=learner)
             assert (run.dataset, run.targets) == ("imagenet", ("dtd",))
             assert {name: run.settings[name] for name in numbers} == numbers
-            recipe = run.config.recipe
+            recipe = run.config.hyperparameters
             assert all(getattr(recipe, name) == value for name, value in numbers.items())
 
 

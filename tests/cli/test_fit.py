@@ -210,7 +210,7 @@ def _truncated_jpeg(path: Path) -> None:
 def test_the_defaults_in_the_help_are_those_in_use() -> None:
     """The command line states them without importing the search, so they must be kept equal."""
     from ipl.backbone.prefix_cache import MEMORY
-    from ipl.cli import options as common
+    from ipl.cli import shared_options as common
     from ipl.config import FitConfig
     from ipl.words.modes import Search
 

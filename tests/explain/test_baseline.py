@@ -9,7 +9,7 @@ import pytest
 
 from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
-from ipl.explain.outcomes import BASELINE
+from ipl.explain.accuracy import BASELINE
 from ipl.explain.report import Analysis, ReportSettings, analyse_run
 from ipl.support.errors import ConfigError
 
@@ -21,7 +21,7 @@ def test_the_plain_learner_is_the_one_fit_would_train(
 ) -> None:
     assert analysis.baseline is not None
     classifier = PromptClassifier.from_pretrained(make_run("coop", 0), pocket)
-    assert analysis.baseline.config.recipe.m == classifier.recipe.m == 4
+    assert analysis.baseline.config.hyperparameters.m == classifier.hyperparameters.m == 4
     own = analysis.outcomes.of(BASELINE) if analysis.outcomes else None
     assert own is not None
     assert own.test.accuracy == pytest.approx(classifier.results_["held_out_accuracy"])

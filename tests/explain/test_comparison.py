@@ -64,9 +64,11 @@ def test_compared_runs(pocket: Backbone, make_run: MakeRun, six_scenes: Path) ->
 def test_other_classes_cannot_be_compared(
     pocket: Backbone, make_run: MakeRun, scenes: Dataset, six_scenes: Path, tmp_path: Path
 ) -> None:
-    recipe = {"epochs": 1, "views": 0, "cache": False, "batch": 8}
+    hyperparameters = {"epochs": 1, "views": 0, "cache": False, "batch": 8}
     few = scenes.only(range(2), "two scenes")
-    PromptClassifier(pocket, words=0, shots=2, **recipe).fit(few).save_pretrained(tmp_path / "two")
+    PromptClassifier(pocket, words=0, shots=2, **hyperparameters).fit(few).save_pretrained(
+        tmp_path / "two"
+    )
     runs = [make_run("coop", 0), tmp_path / "two", tmp_path / "two"]
     comparison = compare_runs(runs, six_scenes, device="cpu", cache=False)
     assert [run.images for run in comparison.runs] == [16, 8, 8]

@@ -114,9 +114,9 @@ def test_classes_in_another_order_than_the_folders_draw_the_same_shots(
 ) -> None:
     assert list(scenes.class_names) != sorted(scenes.class_names)  # folders are read in this order
     half = split_base_novel(scenes)[0]
-    recipe = {"epochs": 1, "views": 0, "cache": False, "batch": 8}
+    hyperparameters = {"epochs": 1, "views": 0, "cache": False, "batch": 8}
     run = tmp_path / "run"
-    PromptClassifier(pocket, words=0, shots=2, **recipe).fit(half).save_pretrained(run)
+    PromptClassifier(pocket, words=0, shots=2, **hyperparameters).fit(half).save_pretrained(run)
     analysis = analyse_run(run, scenes_folder, ReportSettings(0), pocket, cache=False)
     assert analysis.run_images is not None
     drawn = sample_shots(half.train, 2, seed=1)

@@ -34,7 +34,7 @@ def record(
     inside = "base-to-novel" if protocol == "base-to-novel" else "cross-dataset"
     chosen: dict[str, Any] = {}
     if learner != "zero-shot":
-        recipe = learner_class(learner).recipe(0 if words == 0 else 1, inside)
+        recipe = learner_class(learner).hyperparameters(0 if words == 0 else 1, inside)
         chosen = {k: getattr(recipe, k) for k in ("epochs", "interval", "batch", "lr")}
         chosen |= {"m": recipe.m, "depth": recipe.depth, "views": "fresh", "search": "exact"}
         chosen |= {"lambda_": paper.LAMBDA.get(dataset, 0.1), "preset": "paper"}

@@ -19,7 +19,9 @@ Images = tuple[torch.Tensor, torch.Tensor]
 
 
 def make(backbone: Backbone, words: int = 0, seed: int = 1) -> CoCoOp:
-    learner = CoCoOp(backbone, CoCoOp.layout_for(words, CoCoOp.recipe(words).m), NAMES, seed)
+    learner = CoCoOp(
+        backbone, CoCoOp.layout_for(words, CoCoOp.hyperparameters(words).m), NAMES, seed
+    )
     for word in WORDS[:words]:
         learner.place_word(word)
     return learner

@@ -23,9 +23,9 @@ Images = tuple[torch.Tensor, torch.Tensor]
 
 def make(backbone: Backbone, name: str, words: int, seed: int = 1, **options: str) -> Learner:
     kind = learner_class(name)
-    recipe = kind.recipe(words)
-    layout = kind.layout_for(words, recipe.m)
-    return kind(backbone, layout, NAMES, seed, depth=recipe.depth, **options)
+    hyperparameters = kind.hyperparameters(words)
+    layout = kind.layout_for(words, hyperparameters.m)
+    return kind(backbone, layout, NAMES, seed, depth=hyperparameters.depth, **options)
 
 
 def coop(backbone: Backbone, words: int, seed: int = 1, **options: str) -> Learner:
@@ -159,8 +159,8 @@ def test_training_moves_every_prompt_tensor_and_no_other(
     before = {key: value.clone() for key, value in learner.state_dict().items()}
     frozen = {key: value.clone() for key, value in pocket.model.state_dict().items()}
     tokens, rows = pocket._token_embeddings.clone(), learner.prompts.embeddings.clone()
-    recipe = learner.recipe(words).override(epochs=2, interval=1, batch=3, lr=0.1)
-    train(learner, Still(batch), 3, [], recipe)
+    hyperparameters = learner.hyperparameters(words).override(epochs=2, interval=1, batch=3, lr=0.1)
+    train(learner, Still(batch), 3, [], hyperparameters)
     assert set(before) == {key for key, _ in learner.named_parameters()}  # no buffers
     for key, value in learner.state_dict().items():
         assert value.isfinite().all()

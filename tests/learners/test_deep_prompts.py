@@ -114,7 +114,9 @@ BOTH = pytest.mark.parametrize("kind", [MaPLe, PromptSRC])
 def make(
     kind: type[Learner], backbone: Backbone, words: int = 0, depth: int = 9, seed: int = 1
 ) -> Any:
-    learner = kind(backbone, kind.layout_for(words, kind.recipe(words).m), NAMES, seed, depth=depth)
+    learner = kind(
+        backbone, kind.layout_for(words, kind.hyperparameters(words).m), NAMES, seed, depth=depth
+    )
     for word in WORDS[:words]:
         learner.place_word(word)
     return learner

@@ -18,7 +18,9 @@ Images = tuple[torch.Tensor, torch.Tensor]
 
 
 def kgcoop(backbone: Backbone, words: int = 0, **options: str) -> KgCoOp:
-    return KgCoOp(backbone, KgCoOp.layout_for(words, KgCoOp.recipe(words).m), NAMES, **options)
+    return KgCoOp(
+        backbone, KgCoOp.layout_for(words, KgCoOp.hyperparameters(words).m), NAMES, **options
+    )
 
 
 def move(learner: KgCoOp) -> None:

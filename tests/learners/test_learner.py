@@ -23,7 +23,9 @@ def without_word(learner: Learner, index: int) -> Learner:
 
 def _learner(pocket: Backbone, name: str, words: tuple[str, ...]) -> Learner:
     kind = learner_class(name)
-    learner = kind.from_recipe(pocket, CLASSES, len(words), kind.recipe(len(words)), seed=3)
+    learner = kind.from_recipe(
+        pocket, CLASSES, len(words), kind.hyperparameters(len(words)), seed=3
+    )
     for word in words:
         learner.place_word(word)
     return learner

@@ -20,7 +20,7 @@ WORDS = ["furry", "blue"]
 
 
 def make(backbone: Backbone, words: int = 0, depth: int = 9, seed: int = 1) -> MaPLe:
-    layout = MaPLe.layout_for(words, MaPLe.recipe(words).m)
+    layout = MaPLe.layout_for(words, MaPLe.hyperparameters(words).m)
     learner = MaPLe(backbone, layout, NAMES, seed, depth=depth)
     for word in WORDS[:words]:
         learner.place_word(word)

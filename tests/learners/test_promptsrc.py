@@ -13,13 +13,13 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import encode_files
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Dataset
 from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import IMAGENET_TEMPLATES, PromptSRC
-from ipl.learners.recipe import Recipe
 from ipl.support.progress import SILENT
 from ipl.training import loop, views
 from ipl.training.loop import Average, train
@@ -31,7 +31,7 @@ CLEAN = ["cat", "starry night", "pirate ship"]
 
 def make(backbone: Backbone, words: int = 0, depth: int = 9, seed: int = 1) -> PromptSRC:
     """Returns the learner with its first words in place."""
-    layout = PromptSRC.layout_for(words, PromptSRC.recipe(words).m)
+    layout = PromptSRC.layout_for(words, PromptSRC.hyperparameters(words).m)
     learner = PromptSRC(backbone, layout, NAMES, seed, depth=depth)
     for word in WORDS[:words]:
         learner.place_word(word)
@@ -263,7 +263,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(
-    backbone: Backbone, batch: Batch, recipe: Recipe, words: int = 0
+    backbone: Backbone, batch: Batch, hyperparameters: Hyperparameters, words: int = 0
 ) -> tuple[PromptSRC, list[dict[str, Tensor]]]:
     """Returns the learner after training and its vectors at the end of each epoch.
 
@@ -272,9 +272,9 @@ def run(
     layout = PromptSRC.layout_for(words, 4)
     learner, twin = (PromptSRC(backbone, layout, NAMES, depth=2) for _ in range(2))
     source = Still(learner, batch)
-    train(learner, source, 4, WORDS[:words], recipe)
-    train(twin, Still(twin, batch), 4, WORDS[:words], replace(recipe, average_mean=None))
-    ends = [source.begins[epoch] for epoch in range(1, recipe.epochs)]
+    train(learner, source, 4, WORDS[:words], hyperparameters)
+    train(twin, Still(twin, batch), 4, WORDS[:words], replace(hyperparameters, average_mean=None))
+    ends = [source.begins[epoch] for epoch in range(1, hyperparameters.epochs)]
     return learner, [*ends, copied(twin)]
 
 
@@ -286,9 +286,9 @@ def run(
 def test_the_average_by_hand(
     pocket: Backbone, batch: Batch, protocol: str, mean: int, std: int, words: int
 ) -> None:
-    recipe = PromptSRC.recipe(words, protocol).override(lr=0.05)
+    hyperparameters = PromptSRC.hyperparameters(words, protocol).override(lr=0.05)
     before = {name: value.clone() for name, value in pocket.model.state_dict().items()}
-    learner, ends = run(pocket, batch, recipe, words)
+    learner, ends = run(pocket, batch, hyperparameters, words)
     assert len(ends) == 20
     density = [math.exp(-((e - mean) ** 2) / (2 * std**2)) for e in range(1, 21)]
     weights = [value / sum(density) for value in density]
@@ -306,8 +306,8 @@ def test_the_average_by_hand(
 
 @pytest.mark.usefixtures("quick")
 def test_without_a_mean_the_last_epoch_is_kept(pocket: Backbone, batch: Batch) -> None:
-    recipe = Recipe(epochs=3, interval=1, batch=4, lr=0.05, m=4)
-    learner, ends = run(pocket, batch, recipe)
+    hyperparameters = Hyperparameters(epochs=3, interval=1, batch=4, lr=0.05, m=4)
+    learner, ends = run(pocket, batch, hyperparameters)
     for name, value in learner.named_parameters():
         assert torch.equal(value, ends[-1][name])
 
@@ -315,8 +315,8 @@ def test_without_a_mean_the_last_epoch_is_kept(pocket: Backbone, batch: Batch) -
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 @pytest.mark.usefixtures("quick")
 def test_few_epochs_far_from_the_mean(pocket: Backbone, batch: Batch, epochs: int) -> None:
-    recipe = PromptSRC.recipe(0).override(epochs=epochs, lr=0.05)
-    learner, ends = run(pocket, batch, recipe)
+    hyperparameters = PromptSRC.hyperparameters(0).override(epochs=epochs, lr=0.05)
+    learner, ends = run(pocket, batch, hyperparameters)
     for name, value in learner.named_parameters():
         assert value.isfinite().all()
         # N(3; 15, 1) is e^12.5 times N(2; 15, 1): the last epoch but for a few millionths
@@ -328,8 +328,8 @@ def test_few_epochs_far_from_the_mean(pocket: Backbone, batch: Batch, epochs: in
 def test_weights_are_normalised_whatever_the_epochs(
     pocket: Backbone, epochs: int, mean: float, std: float
 ) -> None:
-    recipe = Recipe(epochs, 1, 4, 0.1, 4, average_mean=mean, average_std=std)
-    weights = Average(make(pocket, depth=1), recipe).weights
+    hyperparameters = Hyperparameters(epochs, 1, 4, 0.1, 4, average_mean=mean, average_std=std)
+    weights = Average(make(pocket, depth=1), hyperparameters).weights
     assert len(weights) == epochs
     assert math.fsum(weights) == pytest.approx(1)
     assert min(weights) >= 0
@@ -344,8 +344,8 @@ def test_weights_are_normalised_whatever_the_epochs(
 def test_the_average_is_taken_in_fp32(pocket: Backbone) -> None:
     """Vectors that live in half precision are summed in full."""
     learner = make(pocket, depth=1).bfloat16()
-    recipe = Recipe(2, 1, 4, 0.1, 4, average_mean=1.5, average_std=1.0)
-    average = Average(learner, recipe)
+    hyperparameters = Hyperparameters(2, 1, 4, 0.1, 4, average_mean=1.5, average_std=1.0)
+    average = Average(learner, hyperparameters)
     values = [learner.soft.detach().clone(), 1.01 * learner.soft.detach().clone()]
     for epoch, value in enumerate(values):
         with torch.no_grad():
@@ -357,6 +357,6 @@ def test_the_average_is_taken_in_fp32(pocket: Backbone) -> None:
 
 
 def test_only_a_recipe_that_asks_pays(pocket: Backbone) -> None:
-    average = loop.Average(make(pocket, depth=1), CoOp.recipe(0))
+    average = loop.Average(make(pocket, depth=1), CoOp.hyperparameters(0))
     average.add(0)
     assert not average.sums

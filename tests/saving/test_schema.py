@@ -123,7 +123,11 @@ def test_what_some_versions_did_not_write_may_be_missing(edit: Edit, pocket: Bac
     for name in FIELDS.keys() - {"alike?", "config?"}:
         run = edit(name, _needed(config[name], FIELDS[name]))
     kept = read_run(run)
-    assert (kept.history, kept.recipe.depth, kept.trained_classes) == (None, 1, kept.classes)
+    assert (kept.history, kept.hyperparameters.depth, kept.trained_classes) == (
+        None,
+        1,
+        kept.classes,
+    )
     assert kept.selection is not None
     assert kept.selection.steps[0].certified
     assert PromptClassifier.from_pretrained(run, pocket).words_ == ["dark", "wall"]

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Item
 from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import learner_class
 from ipl.support.cache import Cache, key_of
 from ipl.support.errors import NotFiniteError
@@ -47,9 +47,9 @@ class StoppingViews(BankedViews):
         return super().batch(epoch, indices)
 
 
-def recipe_of(name: str) -> Recipe:
+def recipe_of(name: str) -> Hyperparameters:
     average = {"average_mean": 3.0, "average_std": 2.0} if name == "promptsrc" else {}
-    return Recipe(epochs=5, interval=2, batch=4, lr=0.05, m=2, depth=2, **average)
+    return Hyperparameters(epochs=5, interval=2, batch=4, lr=0.05, m=2, depth=2, **average)
 
 
 def run(
@@ -59,8 +59,8 @@ def run(
     cache: Cache | None = None,
     stop_in: int | None = None,
 ) -> tuple[Learner, TrainingHistory]:
-    kind, recipe = learner_class(name), recipe_of(name)
-    learner = kind.from_recipe(pocket, NAMES, 2, recipe, seed=5)
+    kind, hyperparameters = learner_class(name), recipe_of(name)
+    learner = kind.from_recipe(pocket, NAMES, 2, hyperparameters, seed=5)
     edge = pocket.preprocessing.crop
     generator = torch.Generator().manual_seed(0)
     bank = torch.randint(256, (12, edge, edge, 3), dtype=torch.uint8, generator=generator)
@@ -69,7 +69,7 @@ def run(
     views = StoppingViews(pocket, images[1], 2, features, pixels)
     views.stop_in, views.seen = stop_in, False
     mark = Checkpoint(cache, KEY if cache else "")
-    return learner, train(learner, views, 12, WORDS, recipe, 5, checkpoint=mark)
+    return learner, train(learner, views, 12, WORDS, hyperparameters, 5, checkpoint=mark)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ def test_a_prompt_that_the_last_step_broke_is_an_error(
         return (self.soft * 0).sqrt().sum()  # a loss of 0 whose gradient is not a number
 
     monkeypatch.setattr(CoOp, "loss", breaks)
-    recipe = Recipe(epochs=1, interval=1, batch=12, lr=0.1, m=2)
-    learner = CoOp.from_recipe(pocket, NAMES, 0, recipe)
+    hyperparameters = Hyperparameters(epochs=1, interval=1, batch=12, lr=0.1, m=2)
+    learner = CoOp.from_recipe(pocket, NAMES, 0, hyperparameters)
     views = BankedViews(pocket, few_images[1], 1, few_images[0][None])
     with pytest.raises(NotFiniteError, match="soft contains NaN or infinity"):
-        train(learner, views, 12, [], recipe)
+        train(learner, views, 12, [], hyperparameters)
 
 
 def test_the_key_holds_all_that_decides_how_a_training_goes(
@@ -179,10 +179,17 @@ def test_the_key_holds_all_that_decides_how_a_training_goes(
 ) -> None:
     features, labels = few_images
     items = tuple(Item(Path(str(index)), int(label)) for index, label in enumerate(labels))
-    shots, recipe = LabelledFeatures(items, features, ()), recipe_of("coop")
+    shots, hyperparameters = LabelledFeatures(items, features, ()), recipe_of("coop")
 
     def key(**changes: Any) -> str:
-        values = {"words": WORDS, "views": 0, "recipe": recipe, "seed": 1, "start": 1, **changes}
+        values = {
+            "words": WORDS,
+            "views": 0,
+            "recipe": hyperparameters,
+            "seed": 1,
+            "start": 1,
+            **changes,
+        }
         learner = CoOp(pocket, CoOp.layout_for(2, 2), NAMES, seed=values.pop("start"))
         return Checkpoint.of(Cache(tmp_path), learner, shots=shots, **values).key
 
@@ -192,7 +199,7 @@ def test_the_key_holds_all_that_decides_how_a_training_goes(
     assert key(views=1) != first
     assert key(seed=2) != first
     assert key(start=2) != first  # other first vectors
-    assert key(recipe=recipe.override(lr=0.01)) != first
+    assert key(hyperparameters=hyperparameters.override(lr=0.01)) != first
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_module, "learning_rate", lambda epoch, lr, total: lr)
         assert key() != first

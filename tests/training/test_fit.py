@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.config import FitConfig
 from ipl.datasets.dataset import Item
-from ipl.learners.recipe import Recipe
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.progress import Reporter
@@ -76,7 +76,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 def fit(
-    outcomes: dict[int, tuple[int, float]], reporter: Reporter | None = None, recipe: Any = None
+    outcomes: dict[int, tuple[int, float]],
+    reporter: Reporter | None = None,
+    hyperparameters: Any = None,
 ) -> Any:
     """Returns what is kept when k words get `outcomes[k]`: images right, and their margin."""
 
@@ -84,7 +86,7 @@ def fit(
         return StandIn(*outcomes[k])
 
     more = () if reporter is None else (1, reporter)
-    return train_best(make, list(outcomes), WORDS, SHOTS, 0, recipe, *more)  # type: ignore[arg-type]
+    return train_best(make, list(outcomes), WORDS, SHOTS, 0, hyperparameters, *more)  # type: ignore[arg-type]
 
 
 def loss(right: int, margin: float) -> float:
@@ -138,8 +140,8 @@ def test_several_trials_are_said_one_is_not() -> None:
     assert second.startswith("2 words: accuracy 75.0 %")
 
 
-def recipe(epochs: int, interval: int) -> Recipe:
-    return Recipe(epochs=epochs, interval=interval, batch=4, lr=0.1, m=2)
+def hyperparameters(epochs: int, interval: int) -> Hyperparameters:
+    return Hyperparameters(epochs=epochs, interval=interval, batch=4, lr=0.1, m=2)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def recipe(epochs: int, interval: int) -> Recipe:
 def test_auto_tries_as_many_words_as_the_epochs_allow(
     epochs: int, interval: int, most: int
 ) -> None:
-    numbers, notes = word_counts("auto", recipe(epochs, interval), lambda k: None)
+    numbers, notes = word_counts("auto", hyperparameters(epochs, interval), lambda k: None)
     assert list(numbers) == list(range(1, most + 1))
     assert len(notes) == (most < 6)
     assert all(f"no more than {most} can be tried: {epochs} epochs" in note for note in notes)
@@ -157,7 +159,7 @@ def test_auto_tries_as_many_words_as_the_epochs_allow(
 
 @pytest.mark.parametrize("words", [0, 1, 5])
 def test_numbers_that_are_allowed(words: int) -> None:
-    assert word_counts(words, recipe(10, 2), lambda k: None) == ((words,), ())
+    assert word_counts(words, hyperparameters(10, 2), lambda k: None) == ((words,), ())
 
 
 def limited(most: int) -> Any:
@@ -171,17 +173,17 @@ def limited(most: int) -> Any:
 
 
 def test_auto_does_with_what_there_is_room_for_and_says_why() -> None:
-    numbers, notes = word_counts("auto", recipe(100, 10), limited(3))
+    numbers, notes = word_counts("auto", hyperparameters(100, 10), limited(3))
     assert list(numbers) == [1, 2, 3]
     assert notes == ("words is auto; no more than 3 can be tried: 4 are too many.",)
-    assert word_counts("auto", recipe(100, 10), limited(6))[1] == ()
+    assert word_counts("auto", hyperparameters(100, 10), limited(6))[1] == ()
 
 
 def test_no_room_for_one_word_or_for_the_number_asked_for() -> None:
     with pytest.raises(DataError, match="1 are too many"):
-        word_counts("auto", recipe(100, 10), limited(0))
+        word_counts("auto", hyperparameters(100, 10), limited(0))
     with pytest.raises(DataError, match="4 are too many"):
-        word_counts(4, recipe(100, 10), limited(3))
+        word_counts(4, hyperparameters(100, 10), limited(3))
 
 
 def test_room_in_the_pool_and_in_the_sentence(pocket: Backbone) -> None:

@@ -9,15 +9,15 @@ import torch
 
 from ipl.backbone.backbone import Backbone
 from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
-from ipl.learners.recipe import Recipe
 from ipl.support.errors import TrainingError
 from ipl.training.loop import batches, train
 from ipl.training.schedule import learning_rate
 from ipl.training.views import BankedViews
 
 NAMES = ["cat", "starry night", "pirate ship"]
-RECIPE = Recipe(epochs=6, interval=2, batch=4, lr=0.1, m=2)
+RECIPE = Hyperparameters(epochs=6, interval=2, batch=4, lr=0.1, m=2)
 Images = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -25,10 +25,12 @@ def fresh(pocket: Backbone, words: int = 2) -> Learner:
     return CoOp(pocket, CoOp.layout_for(words, 2), NAMES, seed=5)
 
 
-def run(pocket: Backbone, images: Images, seed: int = 5, recipe: Recipe = RECIPE) -> Learner:
+def run(
+    pocket: Backbone, images: Images, seed: int = 5, hyperparameters: Hyperparameters = RECIPE
+) -> Learner:
     learner = fresh(pocket)
     views = BankedViews(pocket, images[1], 1, images[0][None], seed=seed)
-    learner.record = train(learner, views, len(images[1]), ["furry", "blue"], recipe, seed)
+    learner.record = train(learner, views, len(images[1]), ["furry", "blue"], hyperparameters, seed)
     return learner
 
 
@@ -75,19 +77,24 @@ def test_only_the_prompt_changes(pocket: Backbone, few_images: Images) -> None:
 
 
 def test_training_lowers_the_loss(pocket: Backbone, few_images: Images) -> None:
-    recipe = Recipe(epochs=40, interval=1, batch=12, lr=0.02, m=2)
-    epochs = run(pocket, few_images, recipe=recipe).record.epochs
+    hyperparameters = Hyperparameters(epochs=40, interval=1, batch=12, lr=0.02, m=2)
+    epochs = run(pocket, few_images, hyperparameters=hyperparameters).record.epochs
     assert epochs[-1].loss < 0.7 * epochs[0].loss
 
 
 def test_one_step_is_sgd_with_decay_by_hand(pocket: Backbone, few_images: Images) -> None:
     """Epoch 0 has the warm-up rate; without momentum yet, a step is -lr * (g + 5e-4 w)."""
-    learner, recipe = fresh(pocket, 0), Recipe(epochs=1, interval=1, batch=12, lr=0.1, m=2)
+    learner, hyperparameters = (
+        fresh(pocket, 0),
+        Hyperparameters(epochs=1, interval=1, batch=12, lr=0.1, m=2),
+    )
     start = learner.soft.detach().clone()
     (gradient,) = torch.autograd.grad(
         learner.loss(Batch(few_images[1], few_images[0])), learner.soft
     )
-    train(learner, BankedViews(pocket, few_images[1], 1, few_images[0][None]), 12, [], recipe)
+    train(
+        learner, BankedViews(pocket, few_images[1], 1, few_images[0][None]), 12, [], hyperparameters
+    )
     expected = start - 1e-5 * (gradient + 5e-4 * start)
     torch.testing.assert_close(learner.soft.detach(), expected, atol=1e-7, rtol=1e-4)
 

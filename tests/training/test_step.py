@@ -13,8 +13,8 @@ from rich.console import Console
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import learner_class
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser, train
@@ -38,7 +38,7 @@ class Told(Looks):
 
 
 def learner(backbone: Backbone, kind: type[Learner] = CoOp, words: int = 2) -> Learner:
-    return kind.from_recipe(backbone, NAMES, words, kind.recipe(words), seed=5)
+    return kind.from_recipe(backbone, NAMES, words, kind.hyperparameters(words), seed=5)
 
 
 def images(backbone: Backbone, count: int = 4) -> Batch:
@@ -136,15 +136,15 @@ def test_training_on_a_gpu_ends_where_it_ends_on_a_cpu(
     pocket: Backbone, cuda: Backbone, name: str
 ) -> None:
     kind, found = learner_class(name), []
-    recipe = Recipe(epochs=3, interval=1, batch=2, lr=0.01, m=2, depth=2)
+    hyperparameters = Hyperparameters(epochs=3, interval=1, batch=2, lr=0.01, m=2, depth=2)
     for backbone in (pocket, cuda):
-        one = kind.from_recipe(backbone, NAMES, 2, recipe, seed=5)
+        one = kind.from_recipe(backbone, NAMES, 2, hyperparameters, seed=5)
         batch = images(backbone)
         pixels = (batch.pixels.permute(0, 2, 3, 1) * 40 + 128).clamp(0, 255).to(torch.uint8).cpu()
         views = BankedViews(
             backbone, batch.labels, 1, batch.features[None], lambda _, i, p=pixels: p[i]
         )
-        found.append(train(one, views, 4, ["furry", "blue"], recipe).epochs)
+        found.append(train(one, views, 4, ["furry", "blue"], hyperparameters).epochs)
     for ours, theirs in zip(*found, strict=True):
         assert ours.word == theirs.word
         assert ours.loss == pytest.approx(theirs.loss, rel=1e-2)

@@ -10,7 +10,7 @@ import torch
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.encode_images import encode_files
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Dataset, Item
 from ipl.learners.coop import CoOp
 from ipl.support.errors import ConfigError

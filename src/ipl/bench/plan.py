@@ -10,7 +10,7 @@ from typing import Any
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
 from ipl.config import AUTO, FitConfig, field_name, settings
-from ipl.settings import Setting, checked_value
+from ipl.config_fields import Setting, checked_value
 from ipl.support.errors import ConfigError, closest
 
 ZERO_SHOT = "zero-shot"  # as a learner: a hand-made prompt and no training

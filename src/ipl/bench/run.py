@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ipl.bench.plan import ZERO_SHOT, Plan
-from ipl.config import FitConfig, learner_values, settings
+from ipl.config import FitConfig, hyperparameter_names, settings
+from ipl.config_fields import DATA, MODEL
 from ipl.datasets.benchmarks import teacher_template_of, template_of
-from ipl.learners.recipe import Recipe
-from ipl.settings import DATA, MODEL
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.support.errors import DataError
 from ipl.words.pool import Pool
 
@@ -121,7 +121,7 @@ class Run:
             return {"templates": {n: template_of(n) for n in (self.dataset, *self.targets)}}
         config = self.config
         values = {name: getattr(config, name) for name in _recorded_fields()}
-        values |= vars(config.recipe)
+        values |= vars(config.hyperparameters)
         names = [*RECORDED_IN_0_1_0, *(name for name in values if name not in RECORDED_IN_0_1_0)]
         recorded = {
             name: values[name]
@@ -181,14 +181,14 @@ def settings_about_words() -> frozenset[str]:
 @cache
 def added_settings() -> Mapping[str, Any]:
     """Returns the settings that version 0.1.0 did not have, with their defaults."""
-    names = [*_recorded_fields(), *(entry.name for entry in fields(Recipe))]
+    names = [*_recorded_fields(), *(entry.name for entry in fields(Hyperparameters))]
     return {name: _default(name) for name in names if name not in RECORDED_IN_0_1_0}
 
 
 @cache
 def _recorded_fields() -> tuple[str, ...]:
     """Returns the fields of FitConfig that stand among a record's settings as they are."""
-    apart = RECORDED_APART.union(learner_values())
+    apart = RECORDED_APART.union(hyperparameter_names())
     return tuple(s.name for s in settings() if s.changes_result and s.name not in apart)
 
 
@@ -196,7 +196,7 @@ def _recorded_fields() -> tuple[str, ...]:
 def _default(name: str) -> Any:
     """Returns the default of a number of a recipe or of a field of FitConfig."""
     defaults = {setting.name: setting.default for setting in settings()}
-    defaults |= {e.name: e.default for e in fields(Recipe) if e.default is not MISSING}
+    defaults |= {e.name: e.default for e in fields(Hyperparameters) if e.default is not MISSING}
     return defaults.get(name)
 
 

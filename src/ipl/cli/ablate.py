@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from ipl.bench.plan import plan_options
-from ipl.cli import options as common
+from ipl.cli import shared_options as common
 from ipl.cli.bench import PROTOCOL_HELP, SOURCE, Text, carry_out, list_runs, plan_values
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, on_interrupt, print_json

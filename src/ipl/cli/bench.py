@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from ipl.bench.plan import plan_options
 from ipl.bench.protocols.registry import PROTOCOLS
-from ipl.cli import options as common
+from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import IplError

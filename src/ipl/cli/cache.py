@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from ipl.cli.options import JSON
 from ipl.cli.output import command_line, console, on_interrupt, print_json
+from ipl.cli.shared_options import JSON
 from ipl.support.errors import ConfigError, did_you_mean
 
 

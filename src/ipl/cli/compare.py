@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli import options as common
+from ipl.cli import shared_options as common
 from ipl.cli.output import console, on_interrupt, print_json
 from ipl.cli.report import FORMAT, IMAGES, check_target, write_page
 

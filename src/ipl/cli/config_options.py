@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from ipl.config import settings
-from ipl.settings import Setting
+from ipl.config_fields import Setting
 
 
 def config_options(

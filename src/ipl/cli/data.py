@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli.options import JSON, QUIET
 from ipl.cli.output import console, on_interrupt, print_json
+from ipl.cli.shared_options import JSON, QUIET
 from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ipl.cli.options import DEVICE, JSON, QUIET
 from ipl.cli.output import command_line, console, on_interrupt, print_json
+from ipl.cli.shared_options import DEVICE, JSON, QUIET
 from ipl.display.table import Table
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from ipl.cli import options as common
-from ipl.cli.options import read_class_names
+from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, on_interrupt, print_json
+from ipl.cli.shared_options import read_class_names
 from ipl.support.errors import ConfigError
 
 TARGETS = ("classifier", "onnx", "transformers", "text")

@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-from ipl.cli.options import BACKBONE, DEVICE, JSON
 from ipl.cli.output import console, print_json
+from ipl.cli.shared_options import BACKBONE, DEVICE, JSON
 from ipl.display.table import Styled, Table
 
-RECIPE_COLUMNS = {  # by setting
+COLUMNS = {  # by setting
     "epochs": "T",
     "interval": "t",
     "batch": "batch",
@@ -29,7 +29,7 @@ def learners(
 ) -> None:
     """List the prompt learners with their published hyperparameters and parameter counts."""
     from ipl.backbone.loading import load_backbone
-    from ipl.learners.recipe import PROTOCOLS
+    from ipl.learners.hyperparameters import PROTOCOLS
     from ipl.learners.registry import known_learners, learner_class
 
     clip = load_backbone(backbone, device)
@@ -37,7 +37,7 @@ def learners(
     for name in known_learners():
         kind = learner_class(name)
         for k in (0, words) if words else (0,):
-            learner = kind.from_recipe(clip, ["cat", "dog"], k, kind.recipe(k))
+            learner = kind.from_recipe(clip, ["cat", "dog"], k, kind.hyperparameters(k))
             rows.append(
                 {
                     "learner": name,
@@ -45,7 +45,7 @@ def learners(
                     "prompt": learner.layout.readable(),
                     "parameters": sum(p.numel() for p in learner.parameters()),
                     "image_prompts": kind.prompts_images,
-                    "recipes": {p: vars(kind.recipe(k, p)) for p in PROTOCOLS},
+                    "recipes": {p: vars(kind.hyperparameters(k, p)) for p in PROTOCOLS},
                 }
             )
     if as_json:
@@ -56,21 +56,21 @@ def learners(
 
 def learners_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Returns a table of the learners, each with a row without words and one with words."""
-    numbers = ["words", "parameters", *RECIPE_COLUMNS.values()]
+    numbers = ["words", "parameters", *COLUMNS.values()]
     cells = []
     for row in rows:
-        recipe, across = row["recipes"].values()
+        hyperparameters, across = row["recipes"].values()
         changes = [
-            f"{RECIPE_COLUMNS[key]} {across[key]}"
+            f"{COLUMNS[key]} {across[key]}"
             for key in ("epochs", "lr", "depth")
-            if recipe[key] != across[key]
+            if hyperparameters[key] != across[key]
         ]
         cells.append(
             [
                 Styled(row["learner"], "bold"),
                 str(row["words"]),
                 f"{row['parameters']:,}",
-                *(str(recipe[key]) for key in RECIPE_COLUMNS),
+                *(str(hyperparameters[key]) for key in COLUMNS),
                 ", ".join(changes) or "the same",
                 row["prompt"].replace("*_*", "*word*"),
             ]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
-from ipl.cli import options as common
-from ipl.cli.options import read_class_names
+from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+from ipl.cli.shared_options import read_class_names
 from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli import options as common
+from ipl.cli import shared_options as common
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, DataError
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli.options import JSON
 from ipl.cli.output import command_line, console, print_json
+from ipl.cli.shared_options import JSON
 from ipl.support.errors import ConfigError
 
 app = typer.Typer(

@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-from ipl.cli import options as common
+from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, on_interrupt, print_json
 from ipl.config import settings
-from ipl.settings import TRAINING
+from ipl.config_fields import TRAINING
 from ipl.support.errors import ConfigError
 
 

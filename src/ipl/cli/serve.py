@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from ipl.cli import options as common
-from ipl.cli.options import read_class_names
+from ipl.cli import shared_options as common
 from ipl.cli.output import on_interrupt
+from ipl.cli.shared_options import read_class_names
 
 
 def serve(

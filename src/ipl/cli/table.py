@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ipl.cli.options import JSON, QUIET
 from ipl.cli.output import console
+from ipl.cli.shared_options import JSON, QUIET
 from ipl.support.errors import ConfigError
 
 if TYPE_CHECKING:

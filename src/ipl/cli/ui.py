@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from ipl.cli import options as common
+from ipl.cli import shared_options as common
 from ipl.cli.output import on_interrupt
 
 

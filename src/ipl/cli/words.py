@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from ipl.cli.options import BACKBONE_HELP, JSON, QUIET
 from ipl.cli.output import console, on_interrupt, print_json
+from ipl.cli.shared_options import BACKBONE_HELP, JSON, QUIET
 from ipl.support.errors import ConfigError
 
 
@@ -30,7 +30,7 @@ def words(
     """Show the pool: its size and hash, and why a word is in it or not; or rebuild it."""
     from ipl.backbone.loading import load_tokenizer
     from ipl.support.progress import Reporter
-    from ipl.words.membership import explain_word
+    from ipl.words.explain_word import explain_word
     from ipl.words.pool import Pool
     from ipl.words.rebuild import raw_words_from_nltk
     from ipl.words.rebuild import rebuild as rebuild_pool

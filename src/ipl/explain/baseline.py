@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.config import FitConfig
-from ipl.explain.loaded_run import LoadedRun, restore_for_training_classes, trained_classes
+from ipl.explain.loaded_run import LoadedRun, restore_for_training_classes
 from ipl.learners.learner import Learner
 from ipl.saving.format import read_run
 from ipl.saving.restore import find_backbone
@@ -38,7 +38,7 @@ def read_baseline(run: LoadedRun, folder: Path) -> Baseline:
         raise ConfigError(
             f"The run {folder} has words ({', '.join(result.words)}); the baseline must have none."
         )
-    if trained_classes(result) != run.classes:
+    if result.trained_classes != run.classes:
         raise ConfigError(f"The run {folder} has other classes than {run.folder}.")
     precision = run.learner.backbone.precision
     backbone = find_backbone(folder, result, run.learner.backbone, "auto", precision)
@@ -62,11 +62,19 @@ def train_baseline(
         return new_learner(config, run.learner.backbone, run.classes, words)
 
     learner, _, _ = train_best(
-        start, (0,), (), shots, config.views, config.recipe, config.seed, reporter, run.store.cache
+        start,
+        (0,),
+        (),
+        shots,
+        config.views,
+        config.hyperparameters,
+        config.seed,
+        reporter,
+        run.store.cache,
     )
     return Baseline(
         learner,
         config,
-        f"{learner_name} without words, trained for comparison: {config.recipe.epochs} epochs, "
-        f"seed {config.seed}, the same shots",
+        f"{learner_name} without words, trained for comparison: "
+        f"{config.hyperparameters.epochs} epochs, seed {config.seed}, the same shots",
     )

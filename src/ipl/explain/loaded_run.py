@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.shots import LabelledFeatures, draw_shots, encode_items
+from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import listed
@@ -166,13 +166,8 @@ def load_run(
 
 def restore_for_training_classes(result: FitResult, backbone: Backbone) -> Learner:
     """Returns the learner for the classes it was trained on, whichever it was saved for."""
-    learner, classes = restore(result, backbone), trained_classes(result)
+    learner, classes = restore(result, backbone), result.trained_classes
     return learner if classes == result.classes else learner.rebuilt(class_names=classes)
-
-
-def trained_classes(result: FitResult) -> tuple[str, ...]:
-    """Returns the classes that a saved prompt was trained on."""
-    return result.trained_classes
 
 
 def _first_names(names: Sequence[str]) -> str:

@@ -13,18 +13,18 @@ from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name
 from ipl.display.document import Block, Document, Paragraph, Section
 from ipl.display.formatting import listed, ordinal, percent, several
-from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
-from ipl.explain.chosen_words import WordFacts, word_facts, words_section
-from ipl.explain.loaded_run import LoadedRun, RunImages, load_run, read_run_images
-from ipl.explain.outcomes import (
+from ipl.explain.accuracy import (
     BASELINE,
     PROMPT,
     ZERO_SHOT,
-    MethodOutcome,
+    MethodScores,
     Outcomes,
     evaluate_outcomes,
     outcomes_section,
 )
+from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
+from ipl.explain.chosen_words import WordFacts, word_facts, words_section
+from ipl.explain.loaded_run import LoadedRun, RunImages, load_run, read_run_images
 from ipl.explain.provenance import Provenance, provenance_of, provenance_section
 from ipl.explain.random_words import (
     RandomComparison,
@@ -349,7 +349,7 @@ def _accuracy_sentences(outcomes: Outcomes) -> list[str]:
     assert prompt is not None
     assert zero_shot is not None
 
-    def sentence(images: str, score_of: Callable[[MethodOutcome], Score]) -> str:
+    def sentence(images: str, score_of: Callable[[MethodScores], Score]) -> str:
         accuracy, before = score_of(prompt).accuracy, score_of(zero_shot).accuracy
         change = 100 * (accuracy - before)
         than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from ipl.backbone.shots import LabelledFeatures, draw_shots
+from ipl.backbone.labelled_features import LabelledFeatures, draw_shots
 from ipl.display.document import Block, Figure, Heading, Paragraph
 from ipl.display.formatting import listed, several
 from ipl.display.plots import Bar, bars

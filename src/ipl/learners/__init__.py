@@ -5,11 +5,11 @@ A learner of your own derives from `Learner` and is made known with `register`.
 
 from ipl.learners.cocoop import CoCoOp
 from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import PROTOCOLS, Hyperparameters
 from ipl.learners.kgcoop import KgCoOp
 from ipl.learners.learner import CLASS_TEMPLATE, Batch, Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
-from ipl.learners.recipe import PROTOCOLS, Recipe
 from ipl.learners.registry import known_learners, learner_class, register
 
 __all__ = [
@@ -18,11 +18,11 @@ __all__ = [
     "Batch",
     "CoCoOp",
     "CoOp",
+    "Hyperparameters",
     "KgCoOp",
     "Learner",
     "MaPLe",
     "PromptSRC",
-    "Recipe",
     "known_learners",
     "learner_class",
     "register",

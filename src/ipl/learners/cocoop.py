@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ipl.learners.coop import start_from_a_photo
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts.layout import PromptLayout
 
@@ -23,10 +23,10 @@ class CoCoOp(Learner):
     name = "cocoop"
 
     @classmethod
-    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
         """Returns T = 10, t = 1, one image at a time."""
         del words, protocol
-        return Recipe(epochs=10, interval=1, batch=1, lr=0.002, m=4)
+        return Hyperparameters(epochs=10, interval=1, batch=1, lr=0.002, m=4)
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:

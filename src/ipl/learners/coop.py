@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
 
@@ -23,15 +23,15 @@ class CoOp(Learner):
     name = "coop"
 
     @classmethod
-    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
         """Returns T = 200, m = 4 for the plain learner and T = 100, t = 10, m = 2 under IPL.
 
         Across datasets the plain learner trains 50 epochs.
         """
         if words:
-            return Recipe(epochs=100, interval=10, batch=32, lr=0.002, m=2)
+            return Hyperparameters(epochs=100, interval=10, batch=32, lr=0.002, m=2)
         epochs = 50 if protocol == "cross-dataset" else 200
-        return Recipe(epochs=epochs, interval=10, batch=32, lr=0.002, m=4)
+        return Hyperparameters(epochs=epochs, interval=10, batch=32, lr=0.002, m=4)
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 
 WEIGHT = 8.0
@@ -22,10 +22,10 @@ class KgCoOp(CoOp):
     name = "kgcoop"
 
     @classmethod
-    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
         """Returns T = 100, t = 10, batch 128."""
         del words, protocol
-        return Recipe(epochs=100, interval=10, batch=128, lr=0.002, m=4)
+        return Hyperparameters(epochs=100, interval=10, batch=128, lr=0.002, m=4)
 
     @cached_property
     def teacher(self) -> Tensor:

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy, normalize
 from ipl.backbone.backbone import Backbone, Enter
 from ipl.backbone.encode_images import ImageFeatures, Source, encode_files
 from ipl.datasets.benchmarks import PHOTO
-from ipl.learners.recipe import Recipe
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
 from ipl.prompts.layout import PromptLayout
 from ipl.support.errors import ConfigError
@@ -55,9 +55,9 @@ class Learner(nn.Module, ABC):
     """The prompts of one list of classes, on a frozen backbone.
 
     A learner is a `torch.nn.Module` whose parameters are the trained part of the prompt and nothing
-    else. A new one derives from this class, has a `name`, defines `recipe` and `layout_for`, and is
-    made known with `register`; `build`, `text_features`, `image_features`, `logits` and `loss` may
-    be overridden.
+    else. A new one derives from this class, has a `name`, defines `hyperparameters` and
+    `layout_for`, and is made known with `register`; `build`, `text_features`, `image_features`,
+    `logits` and `loss` may be overridden.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Learner(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
         """Returns the published hyperparameters.
 
         Parameters
@@ -173,10 +173,10 @@ class Learner(nn.Module, ABC):
         backbone: Backbone,
         class_names: Sequence[str],
         words: int,
-        recipe: Recipe,
+        hyperparameters: Hyperparameters,
         **options: Any,
     ) -> Learner:
-        """Returns an untrained learner with the layout and depth of a recipe.
+        """Returns an untrained learner with the layout and depth of its hyperparameters.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Learner(nn.Module, ABC):
             The classes to tell apart.
         words : int
             The number of word slots.
-        recipe : Recipe
+        hyperparameters : Hyperparameters
             Gives the number of soft vectors in a group and the depth.
         **options
             Further parameters of the class, such as `seed`.
@@ -196,8 +196,8 @@ class Learner(nn.Module, ABC):
         Learner
             The untrained learner.
         """
-        layout = cls.layout_for(words, recipe.m)
-        return cls(backbone, layout, class_names, depth=recipe.depth, **options)
+        layout = cls.layout_for(words, hyperparameters.m)
+        return cls(backbone, layout, class_names, depth=hyperparameters.depth, **options)
 
     def build(self, generator: torch.Generator) -> None:
         """Adds parameters beyond the soft vectors of the layout, drawn from `generator`."""

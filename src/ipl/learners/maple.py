@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner, replace_rows
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
 
@@ -28,12 +28,12 @@ class MaPLe(Learner):
     wants_features = False
 
     @classmethod
-    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
         """Returns T = 5, depth 9; across datasets T = 2, depth 3."""
         del words
         if protocol == "cross-dataset":
-            return Recipe(epochs=2, interval=1, batch=4, lr=0.0026, m=2, depth=3)
-        return Recipe(epochs=5, interval=1, batch=4, lr=0.0035, m=2, depth=9)
+            return Hyperparameters(epochs=2, interval=1, batch=4, lr=0.0026, m=2, depth=3)
+        return Hyperparameters(epochs=5, interval=1, batch=4, lr=0.0035, m=2, depth=9)
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
 from ipl.learners.coop import start_from_a_photo
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner, replace_rows
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import register
 from ipl.prompts.layout import PromptLayout
 
@@ -95,14 +95,16 @@ class PromptSRC(Learner):
     deep_prompts = True
 
     @classmethod
-    def recipe(cls, words: int, protocol: str = "base-to-novel") -> Recipe:
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
         """Returns T = 20, depth 9, average around epoch 15; across datasets depth 3, epoch 6."""
         del words
         if protocol == "cross-dataset":
             average = {"average_mean": 6.0, "average_std": 10.0}
-            return Recipe(epochs=20, interval=1, batch=4, lr=0.0025, m=4, depth=3, **average)
+            return Hyperparameters(
+                epochs=20, interval=1, batch=4, lr=0.0025, m=4, depth=3, **average
+            )
         average = {"average_mean": 15.0, "average_std": 1.0}
-        return Recipe(epochs=20, interval=1, batch=4, lr=0.0025, m=4, depth=9, **average)
+        return Hyperparameters(epochs=20, interval=1, batch=4, lr=0.0025, m=4, depth=9, **average)
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:

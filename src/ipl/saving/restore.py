@@ -94,7 +94,7 @@ def restore(saved: FitResult, backbone: Backbone) -> Learner:
         saved.layout,
         saved.classes,
         placeholder=saved.config.placeholder,
-        depth=saved.recipe.depth,
+        depth=saved.hyperparameters.depth,
         class_template=saved.config.class_template,
     )
     expected, actual = _shapes(learner.state_dict()), _shapes(saved.tensors)

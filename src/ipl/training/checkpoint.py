@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.recipe import Recipe
 from ipl.support.cache import Cache, key_of
 from ipl.training.result import EpochRecord
 from ipl.training.schedule import learning_rate
@@ -53,7 +53,7 @@ class Checkpoint:
         words: Sequence[str],
         shots: LabelledFeatures,
         views: int | str,
-        recipe: Recipe,
+        hyperparameters: Hyperparameters,
         seed: int,
     ) -> Checkpoint:
         """Returns the checkpoint of a training; its key has everything the training depends on.
@@ -79,8 +79,11 @@ class Checkpoint:
             images=hashlib.sha256(features.tobytes()).hexdigest(),
             labels=shots.labels.tolist(),
             views=views,
-            recipe=asdict(recipe),
-            rates=[learning_rate(e, recipe.lr, recipe.epochs) for e in range(recipe.epochs)],
+            hyperparameters=asdict(hyperparameters),
+            rates=[
+                learning_rate(e, hyperparameters.lr, hyperparameters.epochs)
+                for e in range(hyperparameters.epochs)
+            ],
             seed=seed,
         )
         return cls(cache, key)

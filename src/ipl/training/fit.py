@@ -11,11 +11,11 @@ from torch.nn.functional import cross_entropy
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.shots import LabelledFeatures, draw_shots, encode_items
+from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
 from ipl.config import AUTO, FitConfig
 from ipl.datasets.dataset import Dataset, read_alike
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
@@ -75,7 +75,7 @@ def fit(
     NotFiniteError
         If the loss is not finite.
     """
-    recipe, names = config.recipe, dataset.class_names
+    hyperparameters, names = config.hyperparameters, dataset.class_names
     cache = Cache(reporter=reporter) if config.cache else None
     store = features or FeatureStore(backbone, cache)
     choice = word_choice(config, pool or read_pool(config, backbone, reporter))
@@ -87,7 +87,7 @@ def fit(
         make(k)
         choice.check(backbone, names, k)
 
-    counts, limits = word_counts(config.words, recipe, check)
+    counts, limits = word_counts(config.words, hyperparameters, check)
     shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
     selection = None
@@ -95,7 +95,7 @@ def fit(
         selection = choice.choose(backbone, names, shots, k, cache, features, reporter)
     words = selection.words if selection else ()
     learner, history, trials = train_best(
-        make, counts, words, shots, config.views, recipe, config.seed, reporter, cache
+        make, counts, words, shots, config.views, hyperparameters, config.seed, reporter, cache
     )
     if selection is not None:
         selection = selection.first(len(learner.words))
@@ -103,7 +103,7 @@ def fit(
     held_out = encode_items(dataset.test or undrawn, "held-out", store, config.strict, reporter)
     return FitResult(
         config=config,
-        recipe=recipe,
+        hyperparameters=hyperparameters,
         prompt=learner.layout.readable(learner.words),
         words=learner.words,
         backbone=identity_of(backbone),
@@ -129,14 +129,14 @@ def new_learner(
     config: FitConfig, backbone: Backbone, class_names: Sequence[str], words: int
 ) -> Learner:
     """Returns the untrained learner of a config, with `words` word slots."""
-    kind, recipe = learner_class(config.learner), config.recipe
+    kind, hyperparameters = learner_class(config.learner), config.hyperparameters
     return kind(
         backbone,
-        start_layout(kind.layout_for(words, recipe.m), config.init),
+        start_layout(kind.layout_for(words, hyperparameters.m), config.init),
         class_names,
         seed=config.seed,
         placeholder=config.placeholder,
-        depth=recipe.depth,
+        depth=hyperparameters.depth,
         class_template=config.class_template,
     )
 
@@ -185,7 +185,7 @@ def read_pool(config: FitConfig, backbone: Backbone, reporter: Reporter = SILENT
 
 
 def word_counts(
-    words: int | str, recipe: Recipe, check: Callable[[int], None]
+    words: int | str, hyperparameters: Hyperparameters, check: Callable[[int], None]
 ) -> tuple[Sequence[int], tuple[str, ...]]:
     """Returns each number of words to train with, in order, and a note if "auto" tries fewer.
 
@@ -194,11 +194,15 @@ def word_counts(
     if words != AUTO:
         check(int(words))
         return (int(words),), ()
-    most, notes = min(MOST_WORDS, recipe.epochs // recipe.interval), tuple[str, ...]()
+    most, notes = (
+        min(MOST_WORDS, hyperparameters.epochs // hyperparameters.interval),
+        tuple[str, ...](),
+    )
     if most < MOST_WORDS:
         notes = (
-            f"words is {AUTO}; no more than {most} can be tried: {recipe.epochs} epochs have room "
-            f"for {most} intervals of {recipe.interval}.",
+            f"words is {AUTO}; no more than {most} can be tried: "
+            f"{hyperparameters.epochs} epochs have room "
+            f"for {most} intervals of {hyperparameters.interval}.",
         )
     while True:
         try:
@@ -217,7 +221,7 @@ def train_best(
     words: Sequence[str],
     shots: LabelledFeatures,
     views: int | str,
-    recipe: Recipe,
+    hyperparameters: Hyperparameters,
     seed: int = 1,
     reporter: Reporter = SILENT,
     cache: Cache | None = None,
@@ -233,10 +237,10 @@ def train_best(
     trials, checkpoints = [], []
     for k in counts:
         learner = make(k)
-        checkpoint = Checkpoint.of(cache, learner, words[:k], shots, views, recipe, seed)
+        checkpoint = Checkpoint.of(cache, learner, words[:k], shots, views, hyperparameters, seed)
         checkpoints.append(checkpoint)
         history = train(
-            learner, view, len(shots.items), words[:k], recipe, seed, reporter, checkpoint
+            learner, view, len(shots.items), words[:k], hyperparameters, seed, reporter, checkpoint
         )
         with torch.no_grad():
             logits = learner.logits(features_for(learner, shots)).cpu().double()
@@ -274,7 +278,7 @@ def _note_depth(config: FitConfig, backbone: Backbone) -> tuple[str, ...]:
     """Returns a note if the depth is larger than the number of layers."""
     layers = (len(backbone.text_layers), len(backbone.image_layers))
     # The published depth is reduced to the number of layers without a note.
-    published = learner_class(config.learner).recipe(1, config.protocol).depth
+    published = learner_class(config.learner).hyperparameters(1, config.protocol).depth
     if (config.depth or 0) <= max(*layers, published):
         return ()
     return (

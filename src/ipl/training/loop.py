@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 from torch import Tensor
 
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.recipe import Recipe
 from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint, TrainingState
@@ -32,7 +32,7 @@ def train(
     views: View,
     count: int,
     words: Sequence[str],
-    recipe: Recipe,
+    hyperparameters: Hyperparameters,
     seed: int = 1,
     reporter: Reporter = SILENT,
     checkpoint: Checkpoint | None = None,
@@ -43,14 +43,14 @@ def train(
     ----------
     learner : Learner
         The untrained learner. It ends with the vectors of the last epoch, or with the average over
-        epochs that the recipe asks for.
+        epochs that the hyperparameters ask for.
     views : View
         Gives the images of each batch.
     count : int
         The number of training images.
     words : sequence of str
         The words, in the order in which they enter.
-    recipe : Recipe
+    hyperparameters : Hyperparameters
         The hyperparameters.
     seed : int, default 1
         Draws the order of the images.
@@ -69,9 +69,9 @@ def train(
     NotFiniteError
         If the loss or a vector is not finite.
     """
-    arrivals = dict(zip(recipe.word_epochs(len(words)), words, strict=True))
-    optimiser = new_optimiser(learner, recipe.lr)
-    average = Average(learner, recipe)
+    arrivals = dict(zip(hyperparameters.word_epochs(len(words)), words, strict=True))
+    optimiser = new_optimiser(learner, hyperparameters.lr)
+    average = Average(learner, hyperparameters)
     checkpoint = checkpoint or Checkpoint()
     order = torch.Generator().manual_seed(seed)
     epochs: list[EpochRecord] = []
@@ -79,26 +79,26 @@ def train(
     if (state := checkpoint.read()) and restore_tensors(state.tensors, learner, optimiser, average):
         epochs, spent = list(state.epochs), state.seconds
         for epoch in range(len(epochs)):  # repeat their random draws and their words
-            next(batches(count, recipe.batch, order))
+            next(batches(count, hyperparameters.batch, order))
             if epoch in arrivals:
                 learner.place_word(arrivals[epoch])
-        reporter.say(f"Resuming after epoch {len(epochs)} of {recipe.epochs}.")
+        reporter.say(f"Resuming after epoch {len(epochs)} of {hyperparameters.epochs}.")
         for record in epochs:
             reporter.record_event(record)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
-    with _threads(learner), reporter.task("Training", recipe.epochs) as advance:
+    with _threads(learner), reporter.task("Training", hyperparameters.epochs) as advance:
         advance(len(epochs))
         try:
-            for epoch in range(len(epochs), recipe.epochs):
+            for epoch in range(len(epochs), hyperparameters.epochs):
                 word = arrivals.get(epoch)
                 if word is not None:
                     learner.place_word(word)
-                rate = learning_rate(epoch, recipe.lr, recipe.epochs)
+                rate = learning_rate(epoch, hyperparameters.lr, hyperparameters.epochs)
                 for group in optimiser.param_groups:
                     group["lr"] = rate
                 losses = []
-                for indices in batches(count, recipe.batch, order):
+                for indices in batches(count, hyperparameters.batch, order):
                     batch = views.batch(epoch, indices)
                     step = step or make_step(learner, optimiser, batch, reporter)
                     losses.append(step(batch))
@@ -122,18 +122,22 @@ def train(
 
 
 def new_optimiser(learner: Learner, lr: float) -> torch.optim.SGD:
-    """Returns the optimiser, the same for every recipe."""
+    """Returns the optimiser, the same for every learner."""
     return torch.optim.SGD(
         learner.parameters(), lr=lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
     )
 
 
 class Average:
-    """The average of a learner's parameters over epochs, with the Gaussian weights of a recipe."""
+    """The average of a learner's parameters over epochs, with Gaussian weights."""
 
-    def __init__(self, learner: Learner, recipe: Recipe) -> None:
-        self.learner, self.mean, self.std = learner, recipe.average_mean, recipe.average_std
-        epochs = range(1, recipe.epochs + 1)
+    def __init__(self, learner: Learner, hyperparameters: Hyperparameters) -> None:
+        self.learner, self.mean, self.std = (
+            learner,
+            hyperparameters.average_mean,
+            hyperparameters.average_std,
+        )
+        epochs = range(1, hyperparameters.epochs + 1)
         mean = self.mean or 0.0
         # Relative to the nearest epoch, so that the largest weight is 1 and does not underflow.
         nearest = min((epoch - mean) ** 2 for epoch in epochs)

@@ -11,8 +11,8 @@ from torch import Tensor
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
 from ipl.config import AUTO, FitConfig
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.recipe import Recipe
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import PromptLayout
 from ipl.words.selection import Selection
@@ -64,7 +64,7 @@ class FitResult:
     ----------
     config : FitConfig
         The settings of the fit.
-    recipe : Recipe
+    hyperparameters : Hyperparameters
         The hyperparameters that it was trained with.
     prompt : str
         The layout with its words as a line of text, `[V V] *furry* [V V] {cls}.`.
@@ -107,7 +107,7 @@ class FitResult:
     """
 
     config: FitConfig
-    recipe: Recipe
+    hyperparameters: Hyperparameters
     prompt: str
     words: tuple[str, ...]
     backbone: dict[str, Any]
@@ -163,7 +163,7 @@ class FitResult:
             "images": self.images,
             "seed": self.config.seed,
             "views": self.config.views,
-            **vars(self.recipe),
+            **vars(self.hyperparameters),
             "class_template": self.config.class_template,
             **({"history": self.history.as_dict()} if self.history else {}),
         }
@@ -204,7 +204,7 @@ class FitResult:
         history = training.get("history")
         return cls(
             config=FitConfig.from_dict(values.get("config") or _config_of_0_1(values), False),
-            recipe=Recipe(**_field_values(Recipe, training)),
+            hyperparameters=Hyperparameters(**_field_values(Hyperparameters, training)),
             prompt=values["prompt"],
             words=tuple(values["words"]),
             backbone=dict(values["backbone"]),
@@ -238,7 +238,7 @@ def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the config of a run that version 0.1.0 saved, which had no `config` block."""
     training, words = values["training"], len(values["words"])
     auto = len(values["results"].get("words_tried", ())) > 1
-    published = vars(learner_class(values["learner"]).recipe(1 if auto else words))
+    published = vars(learner_class(values["learner"]).hyperparameters(1 if auto else words))
     given = _field_values(FitConfig, training)
     return {
         **_field_values(FitConfig, values["selection"] or {}),
@@ -251,6 +251,8 @@ def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _field_values(kind: type[Recipe | FitConfig], values: Mapping[str, Any]) -> dict[str, Any]:
+def _field_values(
+    kind: type[Hyperparameters | FitConfig], values: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns the values that are fields of a dataclass and not None."""
     return {f.name: values[f.name] for f in fields(kind) if values.get(f.name) is not None}

@@ -19,7 +19,7 @@ from torch import Tensor
 from ipl.learners.learner import Batch, Learner
 from ipl.support.progress import Reporter
 
-WARM_UP = 3  # steps before the recording, in which kernels are chosen and memory is allocated
+STEPS_BEFORE_RECORDING = 3  # in which kernels are chosen and memory is allocated
 
 
 class TrainingStep:
@@ -46,9 +46,9 @@ class RecordedStep(TrainingStep):
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for number in range(WARM_UP):
+            for number in range(STEPS_BEFORE_RECORDING):
                 optimiser.zero_grad()
-                with _sync_mode("error" if number + 1 == WARM_UP else "default"):
+                with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
                     learner.loss(self.batch).backward()
             optimiser.zero_grad()  # the recording allocates the gradients it writes into
         torch.cuda.current_stream().wait_stream(stream)

@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import Source, crop, encode_pixels, quiet_threads, to_device
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.images import UnreadableImageError
 from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import ConfigError, TrainingError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.prefix_cache import MEMORY
-from ipl.backbone.shots import LabelledFeatures
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter

@@ -61,13 +61,13 @@ class WorkbenchSettings:
     @property
     def interval(self) -> int:
         """Returns the learner's epochs between two words, fewer if there are not enough epochs."""
-        published = learner_class(self.learner).recipe(self.words).interval
+        published = learner_class(self.learner).hyperparameters(self.words).interval
         return max(1, min(published, self.epochs // max(1, self.words)))
 
 
 def default_epochs(learner: str, words: int) -> int:
     """Returns the epochs that a learner was published with, at most what the page allows."""
-    return min(BOUNDS["epochs"][1], learner_class(learner).recipe(words).epochs)
+    return min(BOUNDS["epochs"][1], learner_class(learner).hyperparameters(words).epochs)
 
 
 def _as_integer(value: Any) -> Any:

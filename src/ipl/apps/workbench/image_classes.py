@@ -25,7 +25,7 @@ ALLOWED_FORMATS = f"Allowed are {', '.join(FORMATS[:-1])} and {FORMATS[-1]}."
 
 
 @dataclass(frozen=True)
-class ClassImages:
+class ImageClass:
     """One class with its images."""
 
     name: str
@@ -38,7 +38,7 @@ class ImageClasses:
     """Classes with their images, in the order in which they were added."""
 
     name: str = "images"
-    classes: tuple[ClassImages, ...] = ()
+    classes: tuple[ImageClass, ...] = ()
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -50,7 +50,7 @@ class ImageClasses:
             for item in items:
                 parts[item.label][number].append(item.path)
         classes = [
-            ClassImages(name, tuple(train), tuple(test))
+            ImageClass(name, tuple(train), tuple(test))
             for name, (train, test) in zip(dataset.class_names, parts, strict=True)
         ]
         return cls(dataset.name, tuple(classes), dataset.notes)
@@ -75,7 +75,7 @@ class ImageClasses:
             ]
             return replace(self, classes=tuple(classes))
         check_class_names([*self.names, name])
-        return replace(self, classes=(*self.classes, ClassImages(name, tuple(paths))))
+        return replace(self, classes=(*self.classes, ImageClass(name, tuple(paths))))
 
     def without_class(self, name: str) -> ImageClasses:
         """Returns the other classes."""

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from ipl.apps.workbench.fit_thread import FitThread
-from ipl.apps.workbench.image_classes import ClassImages, ImageClasses
+from ipl.apps.workbench.image_classes import ImageClass, ImageClasses
 from ipl.apps.workbench.sessions import Session
 from ipl.apps.workbench.word_gain import GainInRun
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
@@ -63,7 +63,7 @@ def _summary(image_classes: ImageClasses) -> str:
     return sentence + (f", {held_out:,} of them for testing." if held_out else ".")
 
 
-def _class_strip(session: Session, class_images: ClassImages) -> str:
+def _class_strip(session: Session, class_images: ImageClass) -> str:
     thumbnails = []
     for path in class_images.train[:MAX_THUMBNAILS]:
         uri = session.thumbnail(path)
@@ -75,7 +75,7 @@ def _class_strip(session: Session, class_images: ClassImages) -> str:
     return f'<li>{_class_title(class_images)}<div class="strip">{"".join(thumbnails)}</div></li>'
 
 
-def _class_title(class_images: ClassImages) -> str:
+def _class_title(class_images: ImageClass) -> str:
     count = several(len(class_images.train) + len(class_images.test), "image")
     return f"<b>{escape(class_images.name)}</b> <span>{count}</span>"
 
@@ -144,13 +144,13 @@ def outcome(session: Session) -> str:
 
 def _unfinished(fit: FitThread) -> str:
     progress, classifier = fit.watcher.progress, fit.classifier
-    recipe = classifier.recipe
-    layout = learner_class(classifier.learner).layout_for(int(classifier.words), recipe.m)
+    hyperparameters = classifier.hyperparameters
+    layout = learner_class(classifier.learner).layout_for(int(classifier.words), hyperparameters.m)
     selected = progress.selection.words if progress.selection is not None else ()
     return box(
         prompt_line(layout.readable(selected)),
         words(progress.selection),
-        side_by_side(_figures(progress.selection, progress.epochs, recipe.epochs)),
+        side_by_side(_figures(progress.selection, progress.epochs, hyperparameters.epochs)),
     )
 
 

@@ -30,7 +30,7 @@ from ipl.apps.workbench.image_classes import (
 from ipl.apps.workbench.word_gain import GainInRun, GainScorer, clean_word
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.shots import draw_shots
+from ipl.backbone.labelled_features import draw_shots
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import ImageSource, thumbnail

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.shots import LabelledFeatures
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.explain.loaded_run import SAME_LOSS
 from ipl.support.errors import DataError, closest
 from ipl.words.filters import is_one_token

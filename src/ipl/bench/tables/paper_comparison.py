@@ -9,7 +9,7 @@ from ipl.bench.plan import ZERO_SHOT
 from ipl.bench.records import BUNDLED, RunRecord
 from ipl.bench.run import PUBLISHED_EPOCHS
 from ipl.bench.tables import paper
-from ipl.config import learner_values
+from ipl.config import hyperparameter_names
 from ipl.learners.registry import learner_class
 from ipl.support.errors import IplError
 
@@ -25,8 +25,8 @@ def published_settings(run: RunRecord) -> dict[str, Any]:
         kind = learner_class(run.learner)
     except IplError:
         return {}
-    recipe = vars(kind.recipe(1 if run.with_words else 0, run.rules.recipe_protocol))
-    published = {key: recipe[key] for key in learner_values()}
+    recipe = vars(kind.hyperparameters(1 if run.with_words else 0, run.rules.recipe_protocol))
+    published = {key: recipe[key] for key in hyperparameter_names()}
     settings = {"shots": paper.SHOTS} | published | {"views": "fresh"}
     if not run.with_words:
         epochs = PUBLISHED_EPOCHS.get((run.dataset, run.learner))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ipl.support.errors import DataError
-from ipl.words.membership import explain_word
+from ipl.words.explain_word import explain_word
 from ipl.words.pool import Pool
 
 Table = Callable[[dict[str, str]], None]

@@ -12,7 +12,7 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
-from ipl.explain.outcomes import PROMPT, ZERO_SHOT
+from ipl.explain.accuracy import PROMPT, ZERO_SHOT
 from ipl.explain.report import Analysis
 from ipl.metrics import harmonic_mean
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.shots import LabelledFeatures, encode_items
+from ipl.backbone.labelled_features import LabelledFeatures, encode_items
 from ipl.backbone.zero_shot import ZERO_SHOT_TEMPLATE, zero_shot_log_probabilities
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
 from ipl.display.formatting import number, percent, several
@@ -36,7 +36,7 @@ TONES = {ZERO_SHOT: 2, BASELINE: 3, PROMPT: 1}
 
 
 @dataclass(frozen=True)
-class MethodOutcome:
+class MethodScores:
     """One way to classify: scores on the held-out images, and on classes never trained on."""
 
     name: str  # zero-shot, plain or prompt
@@ -59,14 +59,14 @@ class MethodOutcome:
 class Outcomes:
     """All methods on the same images; `why_no_novel` says why there are no novel classes."""
 
-    methods: tuple[MethodOutcome, ...]
+    methods: tuple[MethodScores, ...]
     classes: tuple[str, ...]
     images: int
     novel_classes: tuple[str, ...]
     novel_images: int
     why_no_novel: str | None
 
-    def of(self, name: str) -> MethodOutcome | None:
+    def of(self, name: str) -> MethodScores | None:
         """Returns the method of this name, None if it was not evaluated."""
         return next((method for method in self.methods if method.name == name), None)
 
@@ -126,10 +126,10 @@ def _method_outcome(
     run_images: RunImages,
     class_names: tuple[str, ...],
     novel: Score | None,
-) -> MethodOutcome:
+) -> MethodScores:
     labels = run_images.test.labels
     counts = confusion(log_probabilities, labels)
-    return MethodOutcome(
+    return MethodScores(
         name=name,
         how=how,
         test=score(log_probabilities, labels),
@@ -239,7 +239,7 @@ def _confusion_blocks(outcomes: Outcomes) -> list[Block]:
     return blocks
 
 
-def _matrix(outcomes: Outcomes, method: MethodOutcome) -> Figure:
+def _matrix(outcomes: Outcomes, method: MethodScores) -> Figure:
     assert method.counts is not None
     classes, title = outcomes.classes, f"Confusion: {TITLES[method.name]}"
     worst = [f"{c.true} taken for {c.predicted} {c.count} of {c.of}" for c in method.confused[:3]]

@@ -11,7 +11,7 @@ PROTOCOLS = ("base-to-novel", "cross-dataset")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Hyperparameters:
     """The hyperparameters of a training, with the letters of the paper.
 
     Parameters
@@ -62,7 +62,7 @@ class Recipe:
         if not 0 < self.lr < float("inf"):
             raise ConfigError(f"lr is {self.lr}; it must be more than 0.")
 
-    def override(self, **values: Any) -> Recipe:
+    def override(self, **values: Any) -> Hyperparameters:
         """Returns a copy with other values.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ipl.learners.recipe import PROTOCOLS, Recipe
+from ipl.learners.hyperparameters import PROTOCOLS, Hyperparameters
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError
 
@@ -38,13 +38,17 @@ FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]}-{row[1]}-{row[2]}")
 def test_the_published_numbers(row: tuple[object, ...]) -> None:
     name, protocol, words, epochs, interval, batch, lr, m, depth, mean, std = row
-    recipe = learner_class(str(name)).recipe(words, protocol)  # type: ignore[arg-type]
-    assert (recipe.epochs, recipe.interval, recipe.batch) == (epochs, interval, batch)
-    assert (recipe.lr, recipe.m, recipe.depth) == (lr, m, depth)
-    assert recipe.average_mean == mean
+    hyperparameters = learner_class(str(name)).hyperparameters(words, protocol)  # type: ignore[arg-type]
+    assert (hyperparameters.epochs, hyperparameters.interval, hyperparameters.batch) == (
+        epochs,
+        interval,
+        batch,
+    )
+    assert (hyperparameters.lr, hyperparameters.m, hyperparameters.depth) == (lr, m, depth)
+    assert hyperparameters.average_mean == mean
     if mean is not None:
-        assert recipe.average_std == std
-    assert int(str(words)) * recipe.interval <= recipe.epochs  # k * t <= T
+        assert hyperparameters.average_std == std
+    assert int(str(words)) * hyperparameters.interval <= hyperparameters.epochs  # k * t <= T
 
 
 def test_the_table_is_complete() -> None:
@@ -56,20 +60,22 @@ def test_the_table_is_complete() -> None:
 @pytest.mark.parametrize("name", FIVE)
 def test_base_to_novel_is_what_one_gets_unasked(name: str) -> None:
     for words in (0, 2):
-        assert learner_class(name).recipe(words) == learner_class(name).recipe(words, BASE)
+        assert learner_class(name).hyperparameters(words) == learner_class(name).hyperparameters(
+            words, BASE
+        )
 
 
 @pytest.mark.parametrize("name", FIVE)
 def test_the_number_of_words_does_not_matter(name: str) -> None:
     kind = learner_class(name)
-    assert len({kind.recipe(words) for words in range(1, 7)}) == 1
+    assert len({kind.hyperparameters(words) for words in range(1, 7)}) == 1
 
 
 @pytest.mark.parametrize("name", FIVE)
 @pytest.mark.parametrize("words", [0, 1, 3])
 def test_the_layout_has_the_recipes_groups(name: str, words: int) -> None:
     kind = learner_class(name)
-    m = kind.recipe(words).m
+    m = kind.hyperparameters(words).m
     layout = kind.layout_for(words, m)
     assert [group.size for group in layout.groups] == [m] * (words + 1)
     assert layout.slots == words
@@ -79,25 +85,27 @@ def test_the_layout_has_the_recipes_groups(name: str, words: int) -> None:
 @pytest.mark.parametrize("value", [0, -1])
 def test_counts_are_at_least_one(field: str, value: int) -> None:
     with pytest.raises(ConfigError, match=f"{field} is {value}; it must be 1 or more"):
-        learner_class("promptsrc").recipe(0).override(**{field: value})
+        learner_class("promptsrc").hyperparameters(0).override(**{field: value})
 
 
 @pytest.mark.parametrize("field", ["lr", "average_std"])
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_rates_are_positive_numbers(field: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{field} is {value}; it must be"):
-        learner_class("promptsrc").recipe(0).override(**{field: value})
+        learner_class("promptsrc").hyperparameters(0).override(**{field: value})
 
 
 def test_overriding_keeps_the_rest() -> None:
-    recipe = learner_class("maple").recipe(0).override(epochs=7, lr=None, depth=2)
-    assert recipe == Recipe(epochs=7, interval=1, batch=4, lr=0.0035, m=2, depth=2)
+    hyperparameters = learner_class("maple").hyperparameters(0).override(epochs=7, lr=None, depth=2)
+    assert hyperparameters == Hyperparameters(
+        epochs=7, interval=1, batch=4, lr=0.0035, m=2, depth=2
+    )
 
 
 def test_words_enter_at_0_t_2t() -> None:
-    recipe = Recipe(epochs=100, interval=10, batch=4, lr=0.1, m=2)
-    assert recipe.word_epochs(3) == (0, 10, 20)
-    assert recipe.override(epochs=5).word_epochs(0) == ()
-    assert recipe.override(epochs=6, interval=3).word_epochs(2) == (0, 3)
+    hyperparameters = Hyperparameters(epochs=100, interval=10, batch=4, lr=0.1, m=2)
+    assert hyperparameters.word_epochs(3) == (0, 10, 20)
+    assert hyperparameters.override(epochs=5).word_epochs(0) == ()
+    assert hyperparameters.override(epochs=6, interval=3).word_epochs(2) == (0, 3)
     with pytest.raises(ConfigError, match=r"k = 3.*t = 10.*30.*T = 20"):
-        recipe.override(epochs=20).word_epochs(3)
+        hyperparameters.override(epochs=20).word_epochs(3)
