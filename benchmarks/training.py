@@ -27,7 +27,7 @@ from common import build, class_names, synchronise
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import chunks
+from ipl.backbone import backbone as backbone_module
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import to_device
 from ipl.learners.learner import Batch, Learner
@@ -42,7 +42,7 @@ from ipl.words.pool import Pool
 LEARNERS = "coop,kgcoop,cocoop,maple,promptsrc"
 IMAGES = 256
 WORDS = ("social", "visit", "blue")
-EVERYTHING, PARTS = 1 << 60, chunks.ACTIVATIONS
+EVERYTHING, PARTS = 1 << 60, backbone_module.ACTIVATION_BYTES
 TESTED = 64  # images of CoCoOp's evaluation
 
 
@@ -135,7 +135,8 @@ class Bench:
         device = self.backbone.device
         held = reset_peak(device)
         learner = self.learner(name, words, straightforward)
-        chunks.ACTIVATIONS = EVERYTHING if straightforward else PARTS  # research code has no parts
+        # Research code does not run its text tower in parts.
+        backbone_module.ACTIVATION_BYTES = EVERYTHING if straightforward else PARTS
         kind, size = type(learner), learner.recipe(words).batch
         optimiser = new_optimiser(learner, 1e-5)
         views = self.views(kind)
