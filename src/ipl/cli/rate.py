@@ -45,7 +45,7 @@ def rate(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Serve a page for blind ratings of words, from 1 to 5; Ctrl-C ends it and prints the results."""
+    """Serve a page for blind ratings of words from 1 to 5; Ctrl-C ends it and prints results."""
     from ipl.explain.ratings.make_study import StudySettings
     from ipl.support.progress import Reporter
 
