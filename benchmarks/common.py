@@ -1,4 +1,4 @@
-"""What the benchmarks share: backbones, class names, and a stopwatch."""
+"""What the benchmarks share: backbones, class names, timing and peak memory."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def build(model: str, device: str, precision: str = "fp32") -> Backbone:
 
 
 def class_names(words: Sequence[str], classes: int) -> list[str]:
-    """Returns so many names of one and two words."""
+    """Returns `classes` names of one or two words each."""
     names = list(words[:: len(words) // classes][:classes])
     names[::3] = [f"{name} {words[-1 - i]}" for i, name in enumerate(names[::3])]
     return names
 
 
 def synchronise(device: torch.device) -> None:
-    """Waits until the device has done what it was given."""
+    """Waits until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def timed(run: Callable[[], Any], device: torch.device, times: int) -> tuple[Any, float]:
-    """Returns the last result and the shortest time."""
+    """Returns the last result and the shortest time of several calls, in seconds."""
     best = float("inf")
     for _ in range(times):
         synchronise(device)

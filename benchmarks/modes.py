@@ -1,11 +1,11 @@
-"""Whether every way to search finds the same words, on given images, and at what cost.
+"""Compares the ways to search on given images: whether they find the same words, at what cost.
 
     python benchmarks/modes.py DATA [DATA ...] [--seeds 1,2,3] [--words 3] [--device auto]
 
-For each dataset and seed: the words by `exhaustive`, whether `exact` finds the same twenty words
-in the same order at every step, how many of the pool it had to score for that, and whether `screen`
-and `lazy` find the same words. DATA is what `ipl select` takes: a folder of class folders, or a CSV
-or JSONL file.
+For each dataset and seed it prints the words that `exhaustive` chooses, whether `exact` finds the
+same best twenty words in the same order at every step, which share of the pool it had to score for
+that, and whether `screen` and `lazy` choose the same words. DATA is what `ipl select` takes: a
+folder of class folders, or a CSV or JSONL file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ipl.words.selection import Selection
 
 
 def ranked(selection: Selection) -> list[list[str]]:
-    """Returns each step's best twenty words in order."""
+    """Returns the best twenty words of each step, in order."""
     return [[step.word, *(r.word for r in step.runners_up)] for step in selection.steps]
 
 
@@ -65,7 +65,7 @@ def compare(options: argparse.Namespace, path: Path, seed: int, backbone: Any) -
 
 
 def main() -> None:
-    """Prints a Markdown row per dataset and seed, and JSON to a file if asked."""
+    """Prints a Markdown row per dataset and seed; with --json, also writes a JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--seeds", default="1,2,3")

@@ -1,15 +1,16 @@
-"""How long one traversal of the pool takes: the plain loop, ours, their ratio and the floor.
+"""Measures one traversal of the pool: the plain loop, ours, their ratio and the floor.
 
     python benchmarks/selection.py --model pocket --classes 10
     python benchmarks/selection.py --model vit-b16 --device cuda --classes 10,50,100,500
 
 Both sides run in this process on the same image features, 16 per class. The plain loop does what a
-straightforward implementation does: for each word it tokenises one prompt per class, pads to 77
+straightforward implementation does: for each word it tokenises one prompt per class, pads it to 77
 tokens and runs the whole text tower, in half precision on a GPU and in fp32 on a CPU. It is timed
-for at most --plain-seconds and scaled up to the pool. Ours is a step of the exact search after a
-warm-up: features, bounds, losses, and on a GPU the finalists again in fp32. The words compared are
-the best that either side found, scored again by the plain loop in fp32. The floor is the matrix
-products that must be done over the rate of one large product measured here.
+for at most --plain-seconds, and its time is scaled up to the whole pool. Ours is a step of the
+exact search after a warm-up: features, bounds, losses, and on a GPU the finalists again in fp32.
+The best words of either side are scored again by the plain loop in fp32 and then compared. The
+floor is the time for the matrix products that cannot be avoided, at the rate of one large product
+that is measured in the same process.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SHOTS = 16
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number of classes."""
+    """The results for one number of classes."""
 
     classes: int
     words: int
@@ -74,7 +75,7 @@ def task(
 def plain_loop(
     backbone: Backbone, scorer: CandidateScorer, words: Sequence[str], half: bool, most: float
 ) -> tuple[Tensor, float]:
-    """Returns the losses of as many words as the seconds allow, and the seconds per word."""
+    """Returns the losses of as many words as fit into the time, and the seconds per word."""
     device = backbone.device
     if half:
         clip = copy.deepcopy(backbone.model)
@@ -103,7 +104,7 @@ def plain_loop(
 
 
 def floor(backbone: Backbone, prefix: int, classes: int, words: int, half: bool) -> float:
-    """Returns the seconds of the products that candidate and EOS rows cannot do without."""
+    """Returns the seconds for the products that the candidate and EOS rows need in any case."""
     width, layers = backbone.text_width, len(backbone.text_layers)
     wide = int(backbone.model.config.text_config.intermediate_size)
     mixing = 2 * 2 * width * (prefix + 2)  # attention of one row: scores and mixture
@@ -120,7 +121,7 @@ def floor(backbone: Backbone, prefix: int, classes: int, words: int, half: bool)
 
 
 def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: Any) -> Measurement:
-    """Returns both sides' times and what they found for one number of classes."""
+    """Returns the times and results of both sides for one number of classes."""
     device = backbone.device
     half = device.type == "cuda"
     names, images, labels = task(backbone, words, classes)
@@ -184,7 +185,7 @@ def table(found: Sequence[Measurement]) -> str:
 
 
 def main() -> None:
-    """Prints a table, and JSON to a file if asked."""
+    """Prints a table; with --json, also writes a JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=["pocket", "vit-b16"], default="pocket")
     parser.add_argument("--device", default="cpu")

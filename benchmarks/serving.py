@@ -1,10 +1,10 @@
-"""How many requests the service answers, and how long each takes, under many clients at once.
+"""Measures the web service under many clients: requests per second, and the time of each.
 
     python benchmarks/serving.py --clients 64 --seconds 30
 
-A prompt is learnt from the drawn scenes, `ipl serve` runs it with PocketCLIP in a process of its
-own, and each client sends one image after the other over a connection that stays open, each as
-soon as the last was answered. Clients and server share this machine's processors.
+A prompt is learnt from the drawn scenes, and `ipl serve` serves it with PocketCLIP in a separate
+process. Each client sends one image after the other over a connection that stays open, the next as
+soon as the last one was answered. Clients and server share the processors of this machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WARM_UP = 2.0  # seconds before anything is counted
 
 @dataclass
 class Seen:
-    """What the clients saw: seconds of each answer, and how often each status came."""
+    """What the clients measured: the seconds of each answer, and how often each status came."""
 
     seconds: list[float] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ def learn(folder: Path, learner: str) -> Path:
 
 
 def requests(edge: int) -> list[bytes]:
-    """Returns whole requests, each with an image of its own: a JPEG of edge x edge."""
+    """Returns complete requests, each with a different JPEG image of edge x edge pixels."""
     found = []
     for index, name in enumerate(islice(cycle(CLASSES), IMAGES)):
         file = BytesIO()
@@ -72,7 +72,7 @@ def requests(edge: int) -> list[bytes]:
 
 @contextmanager
 def server(run: Path, options: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Yields host, port and process id of a server, which ends cleanly."""
+    """Yields the host, port and process id of a server, and stops it at the end."""
     command = [sys.executable, "-m", "ipl", "serve", str(run), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -103,7 +103,7 @@ async def exchange(
 async def client(
     host: str, port: int, asked: list[bytes], begin: float, end: float, seen: Seen
 ) -> None:
-    """Asks again and again until the end; what began before the beginning is not counted."""
+    """Sends requests until the end; those that were sent before the beginning are not counted."""
     reader, writer = await asyncio.open_connection(host, port)
     for request in cycle(asked):
         started = time.perf_counter()
@@ -122,7 +122,7 @@ async def client(
 
 
 async def load(host: str, port: int, clients: int, seconds: float, asked: list[bytes]) -> Seen:
-    """Returns what so many clients saw in so many seconds."""
+    """Returns what all clients measured in the given time."""
     seen, begin = Seen(), time.perf_counter() + WARM_UP
     asks = [asked[i % len(asked) :] + asked[: i % len(asked)] for i in range(clients)]
     every = (client(host, port, ask, begin, begin + seconds, seen) for ask in asks)
@@ -131,7 +131,7 @@ async def load(host: str, port: int, clients: int, seconds: float, asked: list[b
 
 
 async def health(host: str, port: int) -> dict[str, int]:
-    """Returns what the server counted."""
+    """Returns the counters of the server."""
     reader, writer = await asyncio.open_connection(host, port)
     _, body = await exchange(reader, writer, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     writer.close()
@@ -145,7 +145,7 @@ def peak_mib(process: int) -> float:
 
 
 def processor_seconds(process: int) -> float:
-    """Returns the time that all threads of a process have computed so far, on Linux."""
+    """Returns the processor time of all threads of a process so far, on Linux."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

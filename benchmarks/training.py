@@ -1,4 +1,4 @@
-"""How long a training step takes: a straightforward version of each learner, ours, their ratio.
+"""Measures a training step of each learner: a straightforward version, ours, their ratio.
 
     python benchmarks/training.py --model pocket --classes 50
     python benchmarks/training.py --model vit-b16 --device cuda --classes 50,500
@@ -6,9 +6,10 @@
 Both sides train the same learner on the same crops in this process, at the learner's own batch
 size, in fp16 on a GPU and in fp32 on a CPU. The straightforward side does what research code does:
 prompts of 77 tokens, the image tower in the loop, one kernel after another. Ours is a step of
-`ipl fit` with its bank of crops. Reading files is on neither side: the crops are bytes in memory.
-CoCoOp is timed in evaluation too: straightforward one image at a time, ours in batches. Peaks are
-what the process took: reserved on a GPU, resident on a CPU beyond what it held before.
+`ipl fit` with its bank of crops. Neither side reads files: the crops are bytes in memory. CoCoOp is
+also timed in evaluation: the straightforward side takes one image at a time, ours takes batches.
+Peaks are the memory that the process reserved on a GPU or, on a CPU, its resident memory beyond
+what it held before.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from common import build, class_names, synchronise
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import chunks
+from ipl.backbone import backbone as backbone_module
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import to_device
 from ipl.learners.learner import Batch, Learner
@@ -42,13 +43,13 @@ from ipl.words.pool import Pool
 LEARNERS = "coop,kgcoop,cocoop,maple,promptsrc"
 IMAGES = 256
 WORDS = ("social", "visit", "blue")
-EVERYTHING, PARTS = 1 << 60, chunks.ACTIVATIONS
+EVERYTHING, PARTS = 1 << 60, backbone_module.ACTIVATION_BYTES
 TESTED = 64  # images of CoCoOp's evaluation
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One learner with so many words on so many classes; times in milliseconds."""
+    """The results of one learner with a number of words and classes; times in milliseconds."""
 
     learner: str
     words: int
@@ -62,12 +63,12 @@ class Measurement:
 
     @property
     def ratio(self) -> float:
-        """Returns how many times ours is quicker."""
+        """Returns how many times faster ours is."""
         return self.plain_ms / self.ours_ms
 
 
 class Padded(BoundPrompts):
-    """Prompts that fill all positions, with nothing shared between classes."""
+    """Prompts that fill all positions, and whose common rows are not shared between classes."""
 
     @property
     def shared(self) -> int:
@@ -84,7 +85,7 @@ def padded(prompts: BoundPrompts, positions: int) -> BoundPrompts:
 
 
 class Bench:
-    """One backbone and its images."""
+    """A backbone, and images to train on."""
 
     def __init__(self, backbone: Backbone, classes: int) -> None:
         self.backbone, self.names = backbone, class_names(Pool.bundled().words, classes)
@@ -99,7 +100,7 @@ class Bench:
 
     @torch.no_grad()
     def encode(self, pixels: Tensor) -> Tensor:
-        """Returns the frozen tower's features of bytes."""
+        """Returns the features of the frozen image tower for images as bytes."""
         return normalize(self.backbone.encode_image(to_device(self.backbone, pixels)), dim=-1)
 
     def learner(self, name: str, words: int, straightforward: bool) -> Learner:
@@ -113,7 +114,7 @@ class Bench:
         return made
 
     def plain_batch(self, kind: type[Learner], indices: Tensor) -> Batch:
-        """Returns a batch whose image features are computed on the spot."""
+        """Returns a batch whose image features are computed in the step."""
         pixels = to_device(self.backbone, self.pixels[indices])
         features = None
         if kind.wants_features:
@@ -131,11 +132,12 @@ class Bench:
     def side(
         self, name: str, words: int, straightforward: bool, seconds: float
     ) -> tuple[float, float, float]:
-        """Returns a side's milliseconds per step, its peak in GiB, and its first loss."""
+        """Returns the milliseconds per step of a side, its peak in GiB, and its first loss."""
         device = self.backbone.device
         held = reset_peak(device)
         learner = self.learner(name, words, straightforward)
-        chunks.ACTIVATIONS = EVERYTHING if straightforward else PARTS  # research code has no parts
+        # Research code does not run its text tower in parts.
+        backbone_module.ACTIVATION_BYTES = EVERYTHING if straightforward else PARTS
         kind, size = type(learner), learner.hyperparameters(words).batch
         optimiser = new_optimiser(learner, 1e-5)
         views = self.views(kind)
@@ -162,7 +164,7 @@ class Bench:
 
     @torch.no_grad()
     def evaluation(self, words: int, seconds: float) -> Measurement:
-        """Returns milliseconds per image of CoCoOp's evaluation."""
+        """Returns the milliseconds per image of CoCoOp's evaluation, for both sides."""
         device, found = self.backbone.device, []
         for straightforward in (True, False):
             held = reset_peak(device)
@@ -181,7 +183,7 @@ class Bench:
 
 
 def per_call(calls: Sequence[Callable[[], Any]], device: torch.device, seconds: float) -> float:
-    """Returns the mean seconds of calls, over rounds of them that last about so many seconds."""
+    """Returns the mean seconds of a call, over rounds that last about the given time."""
     at_once = 16 if device.type == "cuda" else 1  # between two looks at the clock
     for call in calls[: min(3, at_once)]:
         call()
@@ -196,7 +198,7 @@ def per_call(calls: Sequence[Callable[[], Any]], device: torch.device, seconds: 
 
 
 def reset_peak(device: torch.device) -> float:
-    """Forgets the peak so far; returns the GiB that are held."""
+    """Resets the peak; returns the GiB that are held now."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -238,7 +240,7 @@ def table(found: Sequence[Measurement]) -> str:
 
 
 def main() -> None:
-    """Prints a table, and JSON to a file if asked."""
+    """Prints a table; with --json, also writes a JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=["pocket", "vit-b16"], default="pocket")
     parser.add_argument("--device", default="cpu")

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import SiglipConfig, SiglipModel
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
+from ipl.backbone.siglip import SiglipBackbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.scenes import scenes_dataset
@@ -143,3 +145,23 @@ def make_run(
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def siglip(pocket: Backbone) -> SiglipBackbone:
+    """Returns tiny random towers of SigLIP with PocketCLIP's words."""
+    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
+    tower["num_hidden_layers"] = 2
+    text = {"vocab_size": 21521, "max_position_embeddings": 24, "projection_size": 32}
+    special = {"bos_token_id": None, "eos_token_id": 21520, "pad_token_id": 21520}
+    config = SiglipConfig(
+        text_config={**tower, **text, **special},
+        vision_config={**tower, "image_size": pocket.preprocessing.crop, "patch_size": 16},
+    )
+    torch.manual_seed(0)
+    model = SiglipModel(config)
+    with torch.no_grad():
+        model.logit_scale.fill_(3.0)
+        for parameter in model.text_model.parameters():
+            parameter.mul_(2.0)  # so that a word makes a difference
+    return SiglipBackbone("tiny siglip", model, pocket.tokenizer, pocket.preprocessing)

@@ -1,8 +1,11 @@
-"""What README and the pages beside it show in Python runs as it stands there; README is short."""
+"""README and docs: their examples run, their imports, links and files exist; README is short."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import pytest
 from ipl_scenes import draw
 
 ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
 
 
 @pytest.mark.slow
@@ -40,14 +45,60 @@ def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 1200
 
 
-@pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_are_named_exist(page: Path) -> None:
     for name in re.findall(r"`((?:src|tests|benchmarks)/[\w./-]+\.\w+)`", page.read_text("utf-8")):
         assert (ROOT / name).exists(), name
+
+
+def _imported_names(code: str) -> Iterator[tuple[str, str]]:
+    """Yields the module and the name of every `from ipl... import name`."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and re.match(r"ipl(_scenes)?(\.|$)", node.module or ""):
+            yield from ((str(node.module), alias.name) for alias in node.names)
+
+
+def _is_importable(module: str, name: str) -> bool:
+    """Returns whether a module has a name, or is a package that has a module of that name."""
+    if hasattr(import_module(module), name):
+        return True
+    try:
+        import_module(f"{module}.{name}")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_imports_in_python_blocks_exist(page: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for module, name in (imported for block in blocks for imported in _imported_names(block)):
+        assert _is_importable(module, name), f"from {module} import {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_that_are_named_exist(page: Path) -> None:
+    for name in re.findall(r"`(ipl(?:\.[a-z_]+)+)`", page.read_text(encoding="utf-8")):
+        module, _, last = name.rpartition(".")
+        assert _is_importable(module, last), name
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_imports_of_the_benchmarks_exist(script: Path) -> None:
+    imported = list(_imported_names(script.read_text(encoding="utf-8")))
+    assert imported
+    for module, name in imported:
+        assert _is_importable(module, name), f"from {module} import {name}"
+
+
+def test_an_import_that_does_not_exist_is_noticed() -> None:
+    code = "from ipl.bench.plan import Plan\nfrom ipl.display import table, no_such_name"
+    imported = list(_imported_names(code))
+    assert [_is_importable(*names) for names in imported] == [True, True, False]

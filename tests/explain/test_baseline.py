@@ -24,7 +24,7 @@ def test_the_plain_learner_is_the_one_fit_would_train(
     assert analysis.baseline.config.hyperparameters.m == classifier.hyperparameters.m == 4
     own = analysis.outcomes.of(BASELINE) if analysis.outcomes else None
     assert own is not None
-    assert own.test.accuracy == pytest.approx(classifier.results_["held_out_accuracy"])
+    assert own.test.accuracy == pytest.approx(classifier.result_.held_out_accuracy)
     assert analysis.baseline_vectors is not None
     assert len(analysis.baseline_vectors.vectors) == 4
     assert analysis.missing == ()

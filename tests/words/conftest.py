@@ -1,4 +1,4 @@
-"""What the tests of words share: a tokenizer, tiny SigLIP towers, and a small NLTK corpus."""
+"""What the tests of words share: a tokenizer and a small NLTK corpus."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import SiglipConfig, SiglipModel
-
-from ipl.backbone.backbone import Backbone
-from ipl.backbone.siglip import SiglipBackbone
 
 # (word, kind of pointer, word pointed at): WordNet's "@" is a kind of, "@i" an individual one of.
 NOUNS = [
@@ -112,23 +107,3 @@ def synsets(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]
         monkeypatch.setattr("ipl.words.filters.synsets_of", look_up)
 
     return use
-
-
-@pytest.fixture(scope="session")
-def siglip(pocket: Backbone) -> SiglipBackbone:
-    """Returns tiny random towers of SigLIP with PocketCLIP's words."""
-    tower = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
-    tower["num_hidden_layers"] = 2
-    text = {"vocab_size": 21521, "max_position_embeddings": 24, "projection_size": 32}
-    special = {"bos_token_id": None, "eos_token_id": 21520, "pad_token_id": 21520}
-    config = SiglipConfig(
-        text_config={**tower, **text, **special},
-        vision_config={**tower, "image_size": pocket.preprocessing.crop, "patch_size": 16},
-    )
-    torch.manual_seed(0)
-    model = SiglipModel(config)
-    with torch.no_grad():
-        model.logit_scale.fill_(3.0)
-        for parameter in model.text_model.parameters():
-            parameter.mul_(2.0)  # so that a word makes a difference
-    return SiglipBackbone("tiny siglip", model, pocket.tokenizer, pocket.preprocessing)

@@ -26,7 +26,7 @@ def ablate(
     name: str = Argument(metavar="NAME", help="penalty, k, interval, template or pool."),
     data: Path = common.ROOT,
     values: list[str] = Option(
-        [], "--value", help="A level, or several with commas; can be given again."
+        [], "--value", help="A level of the setting, or several with commas; may be repeated."
     ),
     recipe: Text = Option(None, help="A recipe's name or file (default: ablations/NAME)."),
     protocol: Text = Option(None, help=PROTOCOL_HELP),
@@ -34,8 +34,10 @@ def ablate(
     source: Text = SOURCE,
     *,
     settings: dict[str, Any],
-    more: list[str] = Option([], "--set", help="Any other setting of a recipe: NAME=VALUE."),
-    save_to: Path = Option(Path("ipl-ablation"), "--out", help="Where records and plots go."),
+    more: list[str] = Option([], "--set", help="Another setting, as NAME=VALUE; may be repeated."),
+    save_to: Path = Option(
+        Path("ipl-ablation"), "--out", help="The folder of the records, tables and plots."
+    ),
     jobs: int = common.JOBS,
     engine: str = common.ENGINE,
     address: Text = common.ADDRESS,
@@ -44,11 +46,11 @@ def ablate(
     no_cache: bool = common.NO_CACHE,
     retry_failed: bool = common.RETRY_FAILED,
     dry_run: bool = common.DRY_RUN,
-    no_plot: bool = Option(False, "--no-plot", help="Write tables alone."),
+    no_plot: bool = Option(False, "--no-plot", help="Write only the tables."),
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Vary one setting and keep all others; tables and a plot go to OUT/ablations."""
+    """Vary one setting and keep all others; write tables and a plot to OUT/ablations."""
     given = plan_values(protocol, datasets, source, settings) | _settings(more)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.ablation import ABLATIONS, summarize_ablation

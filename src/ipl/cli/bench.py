@@ -50,7 +50,7 @@ def bench(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Run a protocol on datasets: one run and one record for each learner, words and seed."""
+    """Run a protocol on datasets, with one record for each learner, words, shots and seed."""
     values = plan_values(protocol, datasets, source, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe

@@ -20,7 +20,7 @@ STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 NUMBERS = ("classes", "test images")
 
 app = typer.Typer(
-    help="The published datasets: what is known, what is on a disk, and unpacking archives.",
+    help="List the published datasets, check which of them are on a disk, and unpack archives.",
     no_args_is_help=True,
 )
 
@@ -44,14 +44,14 @@ def list_(as_json: bool = JSON) -> None:
 def check(
     root: Path = typer.Argument(metavar="ROOT", help="The folder with the datasets' folders."),
     names: list[str] | None = typer.Argument(
-        None, metavar="NAME", help="Look for these alone (default: all that are known)."
+        None, metavar="NAME", help="Check only these (default: all that are known)."
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Tell which datasets are there, and what is missing of them; no image is opened.
+    """Check which datasets exist below ROOT, and what is missing; no image is opened.
 
-    Exit code 0 if all that were named are complete; without names, if some are there and those
-    that are there are complete. Else 1.
+    The exit code is 0 if all datasets that were named are complete; without names, if at least one
+    exists and all that exist are complete. Otherwise it is 1.
     """
     from ipl.datasets.check import check_root
 
@@ -74,7 +74,7 @@ def unpack(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Unpack a downloaded archive, whole or not at all; nothing that is there is overwritten."""
+    """Unpack a downloaded archive, completely or not at all; existing files are never replaced."""
     from ipl.datasets.archive import unpack as unpack_archive
     from ipl.support.progress import Reporter
 

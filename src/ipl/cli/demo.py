@@ -29,12 +29,14 @@ MEASURES = {"base": "base", "novel": "novel", "hm": "HM"}
 
 
 def demo(
-    folder: Path = typer.Option(Path("ipl-demo"), "--out", help="Where to put everything."),
+    folder: Path = typer.Option(
+        Path("ipl-demo"), "--out", help="The folder to write everything to."
+    ),
     device: str = DEVICE,
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Draw images, learn prompts with and without words, and show what came out."""
+    """Draw images, learn prompts with and without words, and show the results."""
     from ipl.datasets.scenes import scenes_dataset
     from ipl.saving.format import check_target
     from ipl.support.files import write_json

@@ -30,7 +30,8 @@ CHUNK = 65_536  # bytes that are read from standard input at a time
 def predict(
     run: str = common.RUN,
     images: list[str] = typer.Argument(
-        metavar="IMAGES", help="Image files, folders, patterns; - reads paths from stdin."
+        metavar="IMAGES",
+        help="Image files, folders or patterns; - reads paths from standard input.",
     ),
     classes: str | None = common.CLASSES,
     top: int = typer.Option(5, min=1, help="Classes to show per image."),

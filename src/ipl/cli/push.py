@@ -13,7 +13,9 @@ from ipl.cli.shared_options import JSON
 def push(
     run: Path = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved."),
     name: str = typer.Argument(metavar="OWNER/NAME", help="Its name on the hub."),
-    private: bool = typer.Option(False, "--private", help="Visible to you alone, if it is new."),
+    private: bool = typer.Option(
+        False, "--private", help="If it is new, make it visible only to you."
+    ),
     message: str | None = typer.Option(
         None, help="The commit message (default: made by ipl VERSION)."
     ),

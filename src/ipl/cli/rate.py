@@ -28,7 +28,7 @@ def rate(
         None, "--out", help="The folder of the study (default: RUN-ratings beside the first run)."
     ),
     plain: Path | None = typer.Option(
-        None, "--plain", help="A saved run without words (default: it is trained)."
+        None, "--plain", help="A saved run of the learner without words (default: it is trained)."
     ),
     results: bool = typer.Option(
         False, "--results", help="Serve nothing; summarize the ratings so far."
@@ -45,7 +45,7 @@ def rate(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Serve a page on which people rate words from 1 to 5, blind; Ctrl-C ends it and sums up."""
+    """Serve a page for blind ratings of words from 1 to 5; Ctrl-C ends it and prints results."""
     from ipl.explain.ratings.make_study import StudySettings
     from ipl.support.progress import Reporter
 

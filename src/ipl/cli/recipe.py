@@ -43,8 +43,10 @@ def show(name: str = typer.Argument(metavar="NAME", help="A recipe's name, or a 
 @app.command("copy")
 def copy(
     name: str = typer.Argument(metavar="NAME", help="A recipe's name, or a file."),
-    path: Path = typer.Argument(metavar="FILE", help="Where to; it must not exist yet."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace the file."),
+    path: Path = typer.Argument(metavar="FILE", help="The file to write."),
+    overwrite: bool = typer.Option(
+        False, "--overwrite", help="Replace the file if it already exists."
+    ),
 ) -> None:
     """Copy a recipe, to change it and run `ipl bench --recipe FILE`."""
     from ipl.bench.recipe import recipe_text

@@ -20,23 +20,25 @@ if TYPE_CHECKING:
 
 FORMATS = ("html", "md", "json")
 FORMAT = typer.Option("html", "--format", help="html (one file), md or json.")
-IMAGES = typer.Option(2000, "--images", help="Held-out images to look at, at most.")
+IMAGES = typer.Option(2000, "--images", help="The largest number of held-out images to use.")
 
 
 def report(
     run: Path = common.RUN,
     data: Path | None = typer.Option(
-        None, "--data", help="The data it was trained on; without it, much is left out."
+        None,
+        "--data",
+        help="The data it was trained on; without it, all that needs images is left out.",
     ),
     save_to: Path | None = typer.Option(
         None, "--out", help="The file to write (default: RUN-report.html, .md or .json)."
     ),
     kind: str = FORMAT,
     plain: str | None = typer.Option(
-        None, "--plain", help="The learner without words beside it: train, or a saved run."
+        None, "--plain", help="Compare with the learner without words: train, or a saved run."
     ),
     ratings: Path | None = typer.Option(
-        None, "--ratings", help="A study of `ipl rate` (default: RUN-ratings, if it is there)."
+        None, "--ratings", help="A study of `ipl rate` (default: RUN-ratings, if it exists)."
     ),
     resamples: int = typer.Option(
         5, "--resamples", help="How often to choose words again for other shots; 0: never."

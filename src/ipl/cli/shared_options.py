@@ -16,7 +16,9 @@ from ipl.support.errors import DataError
 QUIET = typer.Option(False, "--quiet", "-q", help="Print no progress on standard error.")
 JSON = typer.Option(False, "--json", help="Print one JSON object instead of text.")
 DEVICE = typer.Option("auto", "--device", help="auto, cpu, cuda, cuda:1, mps.")
-HOST = typer.Option("127.0.0.1", "--host", help="Address to listen on; others can reach 0.0.0.0.")
+HOST = typer.Option(
+    "127.0.0.1", "--host", help="Address to listen on; 0.0.0.0 can be reached from other machines."
+)
 NO_CACHE = typer.Option(
     False, "--no-cache", help="Compute everything anew and keep nothing (see: ipl cache)."
 )
@@ -34,12 +36,12 @@ DATA = typer.Argument(
 
 # The runs of a grid, for `bench` and `ablate`.
 ROOT = typer.Option(..., "--data", help="The folder that contains the datasets.")
-DATASETS = typer.Option(None, help="Names with commas, or all: every one that is complete.")
-JOBS = typer.Option(1, "--jobs", help="Runs at once; with ray, on each GPU or node.")
+DATASETS = typer.Option(None, help="Names with commas; all stands for every one that is complete.")
+JOBS = typer.Option(1, "--jobs", help="Runs at the same time; with ray, on each GPU or node.")
 ENGINE = typer.Option("local", help="local (this machine) or ray (a cluster).")
 ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is started here).")
 RETRY_FAILED = typer.Option(False, "--retry-failed", help="Repeat runs that failed earlier.")
-DRY_RUN = typer.Option(False, "--dry-run", help="List the runs and do none.")
+DRY_RUN = typer.Option(False, "--dry-run", help="List the runs without doing them.")
 
 # A saved run, for `predict`, `export`, `report`, `serve` and others.
 RUN = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved, or owner/name on the hub.")

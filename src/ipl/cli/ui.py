@@ -28,7 +28,7 @@ def ui(
     browser: bool = typer.Option(False, "--open", help="Open the page in the browser."),
     quiet: bool = common.QUIET,
 ) -> None:
-    """Try everything out on a page: images, words, training, predictions."""
+    """Open a page on which to try everything out: images, words, training, predictions."""
     from ipl.apps.hosts import address_of, is_loopback, listen
     from ipl.apps.workbench.app import run_workbench
     from ipl.apps.workbench.fit_thread import FitThread

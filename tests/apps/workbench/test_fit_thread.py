@@ -72,14 +72,14 @@ def test_a_watcher_knows_the_current_task() -> None:
     watcher.say("a line")
     watcher.warn("take care")
     assert watcher.progress.message == "a line"
-    assert watcher.warned == ["take care"]
+    assert watcher.warnings == ["take care"]
     assert watcher.progress.changes > before
 
 
 def test_a_training_that_starts_again_shows_its_own_epochs() -> None:
     watcher = FitWatcher()
     for epoch in (0, 1, 2, 0, 1):
-        watcher.tell(EpochRecord(epoch, 0.1, 5.0 - epoch, None))
+        watcher.record_event(EpochRecord(epoch, 0.1, 5.0 - epoch, None))
     assert [record.epoch for record in watcher.progress.epochs] == [0, 1]
 
 
@@ -90,7 +90,7 @@ def test_a_cancelled_watcher_raises_at_the_next_report() -> None:
         with pytest.raises(FitCancelled):
             advance()
         with pytest.raises(FitCancelled):
-            watcher.tell("news")
+            watcher.record_event("news")
     with pytest.raises(FitCancelled), watcher.task("More", 1):
         raise AssertionError("the work went on")
 
