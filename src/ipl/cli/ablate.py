@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ipl.bench.recipe import BenchRecipe
 
 
-@config_options(plan_options(), unset=True)
+@config_options(plan_options(), unset=True, show_defaults=False)
 def ablate(
     name: str = Argument(metavar="NAME", help="penalty, k, interval, template or pool."),
     data: Path = common.ROOT,

@@ -14,7 +14,7 @@ from ipl.config_fields import Setting
 
 
 def config_options(
-    chosen: Iterable[Setting] | None = None, *, unset: bool = False
+    chosen: Iterable[Setting] | None = None, *, unset: bool = False, show_defaults: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command an option for every field of FitConfig.
 
@@ -27,6 +27,8 @@ def config_options(
         The fields; all that have a flag, if it is left out.
     unset : bool
         Whether an option that is not given is left out of `settings`, so that a recipe decides.
+    show_defaults : bool
+        Whether the help names the default of each field; not where a recipe always decides.
     """
     options = [s for s in (settings() if chosen is None else chosen) if s.flag is not None]
 
@@ -35,7 +37,7 @@ def config_options(
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
             if parameter.name == "settings":
-                parameters += [_parameter(setting, unset) for setting in options]
+                parameters += [_parameter(setting, unset, show_defaults) for setting in options]
             else:
                 parameters.append(parameter)
 
@@ -53,7 +55,7 @@ def config_options(
     return decorate
 
 
-def _parameter(setting: Setting, unset: bool) -> inspect.Parameter:
+def _parameter(setting: Setting, unset: bool, show_default: bool) -> inspect.Parameter:
     kind: Any = setting.kinds[0] if len(setting.kinds) == 1 else str  # "3" or "auto"
     default: Any = setting.default
     if kind is bool:
@@ -61,11 +63,9 @@ def _parameter(setting: Setting, unset: bool) -> inspect.Parameter:
     elif kind is str and default is not None:
         default = str(default)
     help_text = setting.option.help
-    if unset or setting.default is None:
-        help_text = help_text.rstrip(".")
-        if kind is not bool and not (setting.default is None and setting.kinds == (str,)):
-            help_text += f" (default: {setting.default_text})"
-        help_text += "."
+    has_default = setting.default is not None or setting.kinds != (str,)
+    if (unset or setting.default is None) and show_default and has_default and kind is not bool:
+        help_text = f"{help_text.rstrip('.')} (default: {setting.default_text})."
     if unset:
         default = None
     if default is None:
