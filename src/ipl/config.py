@@ -139,7 +139,7 @@ class FitConfig:
     )
     shortlist: int = _option(
         1000,
-        "With --search screen: how many words are scored exactly.",
+        "With search screen: how many words are scored exactly.",
         WORDS,
         "--shortlist",
         least=20,
@@ -183,9 +183,10 @@ class FitConfig:
     )
     cache: bool = _option(
         True,
-        "Compute everything anew and keep nothing (see: ipl cache).",
+        "Whether what was computed is kept on disk and used again (see: ipl cache).",
         MACHINE,
         "--no-cache",
+        flag_help="Compute everything anew and keep nothing (see: ipl cache).",
         bench="",
     )
     strict: bool = _option(

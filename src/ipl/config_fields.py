@@ -33,6 +33,8 @@ class Option:
         where and how fast something is computed, never the result).
     flag : str or None
         The option on the command line; None if it has none.
+    flag_help : str
+        The sentence for `--help`, where it is not `help`: for a flag that turns something off.
     choices : tuple of str
         The allowed values, if they are a few names.
     least : float or None
@@ -57,6 +59,7 @@ class Option:
     keyword: str = ""
     concerns_words: bool = False
     bench: str = "setting"
+    flag_help: str = ""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _parameter(setting: Setting, unset: bool, show_default: bool) -> inspect.Par
         default = False
     elif kind is str and default is not None:
         default = str(default)
-    help_text = setting.option.help
+    help_text = setting.option.flag_help or setting.option.help
     has_default = setting.default is not None or setting.kinds != (str,)
     if (unset or setting.default is None) and show_default and has_default and kind is not bool:
         help_text = f"{help_text.rstrip('.')} (default: {setting.default_text})."
