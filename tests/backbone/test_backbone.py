@@ -40,7 +40,7 @@ def test_gradients_are_the_same_and_little_is_kept(
     pocket: Backbone, monkeypatch: pytest.MonkeyPatch, name: str, few: bool
 ) -> None:
     kind = learner_class(name)
-    learner = kind.from_recipe(pocket, NAMES, 1, kind.hyperparameters(1))
+    learner = kind.from_hyperparameters(pocket, NAMES, 1, kind.hyperparameters(1))
     generator = torch.Generator().manual_seed(0)
     images = 4
     features = torch.randn(images, pocket.feature_dim, generator=generator)
@@ -91,7 +91,7 @@ def test_nothing_is_run_twice_where_nothing_is_learnt(
     monkeypatch.setattr(backbone_module, "checkpoint", refuse)
     monkeypatch.setattr(backbone_module, "ACTIVATION_BYTES", 1)
     kind = learner_class("coop")
-    learner = kind.from_recipe(pocket, NAMES, 1, kind.hyperparameters(1))
+    learner = kind.from_hyperparameters(pocket, NAMES, 1, kind.hyperparameters(1))
     with torch.no_grad():
         assert learner.text_features().shape == (7, pocket.feature_dim)
     with pytest.raises(AssertionError, match="checkpointed"):

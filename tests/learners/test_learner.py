@@ -23,7 +23,7 @@ def without_word(learner: Learner, index: int) -> Learner:
 
 def _learner(pocket: Backbone, name: str, words: tuple[str, ...]) -> Learner:
     kind = learner_class(name)
-    learner = kind.from_recipe(
+    learner = kind.from_hyperparameters(
         pocket, CLASSES, len(words), kind.hyperparameters(len(words)), seed=3
     )
     for word in words:

@@ -47,7 +47,7 @@ class StoppingViews(BankedViews):
         return super().batch(epoch, indices)
 
 
-def recipe_of(name: str) -> Hyperparameters:
+def hyperparameters_of(name: str) -> Hyperparameters:
     average = {"average_mean": 3.0, "average_std": 2.0} if name == "promptsrc" else {}
     return Hyperparameters(epochs=5, interval=2, batch=4, lr=0.05, m=2, depth=2, **average)
 
@@ -59,8 +59,8 @@ def run(
     cache: Cache | None = None,
     stop_in: int | None = None,
 ) -> tuple[Learner, TrainingHistory]:
-    kind, hyperparameters = learner_class(name), recipe_of(name)
-    learner = kind.from_recipe(pocket, NAMES, 2, hyperparameters, seed=5)
+    kind, hyperparameters = learner_class(name), hyperparameters_of(name)
+    learner = kind.from_hyperparameters(pocket, NAMES, 2, hyperparameters, seed=5)
     edge = pocket.preprocessing.crop
     generator = torch.Generator().manual_seed(0)
     bank = torch.randint(256, (12, edge, edge, 3), dtype=torch.uint8, generator=generator)
@@ -168,7 +168,7 @@ def test_a_prompt_that_the_last_step_broke_is_an_error(
 
     monkeypatch.setattr(CoOp, "loss", breaks)
     hyperparameters = Hyperparameters(epochs=1, interval=1, batch=12, lr=0.1, m=2)
-    learner = CoOp.from_recipe(pocket, NAMES, 0, hyperparameters)
+    learner = CoOp.from_hyperparameters(pocket, NAMES, 0, hyperparameters)
     views = BankedViews(pocket, few_images[1], 1, few_images[0][None])
     with pytest.raises(NotFiniteError, match="soft contains NaN or infinity"):
         train(learner, views, 12, [], hyperparameters)
@@ -179,13 +179,13 @@ def test_the_key_holds_all_that_decides_how_a_training_goes(
 ) -> None:
     features, labels = few_images
     items = tuple(Item(Path(str(index)), int(label)) for index, label in enumerate(labels))
-    shots, hyperparameters = LabelledFeatures(items, features, ()), recipe_of("coop")
+    shots, hyperparameters = LabelledFeatures(items, features, ()), hyperparameters_of("coop")
 
     def key(**changes: Any) -> str:
         values = {
             "words": WORDS,
             "views": 0,
-            "recipe": hyperparameters,
+            "hyperparameters": hyperparameters,
             "seed": 1,
             "start": 1,
             **changes,

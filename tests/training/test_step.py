@@ -38,7 +38,7 @@ class Told(Looks):
 
 
 def learner(backbone: Backbone, kind: type[Learner] = CoOp, words: int = 2) -> Learner:
-    return kind.from_recipe(backbone, NAMES, words, kind.hyperparameters(words), seed=5)
+    return kind.from_hyperparameters(backbone, NAMES, words, kind.hyperparameters(words), seed=5)
 
 
 def images(backbone: Backbone, count: int = 4) -> Batch:
@@ -138,7 +138,7 @@ def test_training_on_a_gpu_ends_where_it_ends_on_a_cpu(
     kind, found = learner_class(name), []
     hyperparameters = Hyperparameters(epochs=3, interval=1, batch=2, lr=0.01, m=2, depth=2)
     for backbone in (pocket, cuda):
-        one = kind.from_recipe(backbone, NAMES, 2, hyperparameters, seed=5)
+        one = kind.from_hyperparameters(backbone, NAMES, 2, hyperparameters, seed=5)
         batch = images(backbone)
         pixels = (batch.pixels.permute(0, 2, 3, 1) * 40 + 128).clamp(0, 255).to(torch.uint8).cpu()
         views = BankedViews(

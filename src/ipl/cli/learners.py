@@ -37,7 +37,7 @@ def learners(
     for name in known_learners():
         kind = learner_class(name)
         for k in (0, words) if words else (0,):
-            learner = kind.from_recipe(clip, ["cat", "dog"], k, kind.hyperparameters(k))
+            learner = kind.from_hyperparameters(clip, ["cat", "dog"], k, kind.hyperparameters(k))
             rows.append(
                 {
                     "learner": name,

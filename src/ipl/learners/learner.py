@@ -168,7 +168,7 @@ class Learner(nn.Module, ABC):
         self.to(backbone.device)
 
     @classmethod
-    def from_recipe(
+    def from_hyperparameters(
         cls,
         backbone: Backbone,
         class_names: Sequence[str],
