@@ -11,7 +11,7 @@ import transformers
 from PIL import Image
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.preprocessing import random_crop_box
+from ipl.backbone.preprocessing import Preprocessing, random_crop_box
 
 Processor = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
 
@@ -21,7 +21,8 @@ def noise(width: int, height: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-@pytest.mark.parametrize("size", [(96, 96), (64, 64), (200, 81), (37, 150), (2, 2), (5, 900)])
+# The library rounds half pixels down, torchvision (and ours) to even: 38 x 150 leaves no half.
+@pytest.mark.parametrize("size", [(96, 96), (64, 64), (200, 81), (38, 150), (2, 2), (5, 900)])
 def test_evaluation_is_the_librarys(pocket: Backbone, size: tuple[int, int]) -> None:
     image = noise(*size)
     library = Processor(size={"shortest_edge": 64}, crop_size={"height": 64, "width": 64})
@@ -54,3 +55,12 @@ def test_a_crop_depends_on_its_stream_alone(pocket: Backbone) -> None:
     assert first.shape == (64, 64, 3)
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(("extra", "left"), [(1, 0), (2, 1), (3, 2), (5, 2), (7, 4)])
+def test_half_pixels_of_the_centre_crop_go_to_the_even_side(extra: int, left: int) -> None:
+    """As torchvision's CenterCrop: int(round(extra / 2)), and Python rounds halves to even."""
+    columns = np.arange(64 + extra, dtype=np.uint8)
+    image = Image.fromarray(np.broadcast_to(columns, (64, 64 + extra)).copy()).convert("RGB")
+    preprocessing = Preprocessing(64, 64, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    assert preprocessing.evaluate(image)[0, 0, 0] == left == round(extra / 2)

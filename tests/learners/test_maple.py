@@ -13,6 +13,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.learners.learner import Batch
 from ipl.learners.maple import MaPLe
+from ipl.learners.registry import learner_class
 from ipl.prompts.layout import FixedText, Soft
 
 NAMES = ["cat", "starry night", "pirate ship"]
@@ -38,7 +39,6 @@ def test_layouts() -> None:
     assert plain.segments[1:3] == (Soft(2, init="a photo"), FixedText("of a"))
     assert MaPLe.layout_for(2, 2).readable() == "[V V] *_* [V V] *_* [V V] {cls}."
     assert [group.std for group in MaPLe.layout_for(2, 2).groups] == [0.01, 0.01, 0.02]
-    assert MaPLe.layout_for(0, 3).groups[0].init is None
 
 
 def test_a_photo_is_learnt_and_of_a_is_fixed(pocket: Backbone) -> None:
@@ -172,3 +172,33 @@ def test_other_classes_keep_the_whole_prompt(pocket: Backbone, pixels: Tensor) -
     with torch.no_grad():
         torch.testing.assert_close(other.text_features()[1], learner.text_features()[0])
         assert torch.equal(other.image_features(pixels), learner.image_features(pixels))
+
+
+@pytest.mark.parametrize("name", ["maple", "promptsrc"])
+@pytest.mark.parametrize(
+    ("m", "line", "start"),
+    [
+        (1, "[V] photo of a {cls}.", "a"),
+        (2, "[V V] of a {cls}.", "a photo"),
+        (3, "[V V V] a {cls}.", "a photo of"),
+        (4, "[V V V V] {cls}.", "a photo of a"),
+        (5, "[V V V V V] {cls}.", None),
+    ],
+)
+def test_the_first_m_words_are_learnt_and_the_rest_stays_text(
+    name: str, m: int, line: str, start: str | None
+) -> None:
+    layout = learner_class(name).layout_for(0, m)
+    assert layout.readable() == line
+    assert layout.groups[0].init == start
+
+
+def test_the_maps_of_deeper_layers_start_as_copies_of_one_draw(pocket: Backbone) -> None:
+    learner = MaPLe(pocket, MaPLe.layout_for(0, 2), ["cat", "dog"], depth=4)
+    first, *deeper = (layer.weight for layer in learner.couple)
+    assert len(deeper) == 3
+    assert all(torch.equal(weight, deeper[0]) for weight in deeper)
+    assert not torch.equal(first, deeper[0])
+    with torch.no_grad():
+        deeper[0].add_(1.0)
+    assert not torch.equal(deeper[0], deeper[1])  # copies, each trained by itself

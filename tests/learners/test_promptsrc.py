@@ -360,3 +360,9 @@ def test_only_a_recipe_that_asks_pays(pocket: Backbone) -> None:
     average = loop.Average(make(pocket, depth=1), CoOp.hyperparameters(0))
     average.add(0)
     assert not average.sums
+
+
+def test_the_templates_are_as_published_slips_included() -> None:
+    assert len(IMAGENET_TEMPLATES) == len(set(IMAGENET_TEMPLATES)) == 60
+    assert {"a origami {}.", "a embroidered {}."} <= set(IMAGENET_TEMPLATES)
+    assert not any(template.startswith("an ") for template in IMAGENET_TEMPLATES)

@@ -104,3 +104,14 @@ def test_underscores_are_blanks(pocket: Backbone) -> None:
                       ("starry night", "starry_night"))  # fmt: skip
     assert torch.equal(spaced.embeddings, scored.embeddings)
     assert scored.class_names == ("starry night", "x")
+
+
+@pytest.mark.parametrize("name", ["cat", "U.S.", "x (pill)", "what?", "starry night"])
+def test_a_name_and_its_full_stop_are_tokenized_together(name: str, pocket: Backbone) -> None:
+    start = Soft(4, init="a photo of a")
+    layout = PromptLayout((SOS, start, ClassName(), FixedText("."), EOS))
+    prompts = bind(layout, pocket, [name, "dog"])
+    soft = initial_soft(layout, pocket, torch.Generator())
+    features = pocket.encode_text(prompts.assemble(soft), prompts.eos)
+    texts = pocket.encode_texts([f"a photo of a {name}.", "a photo of a dog."])
+    torch.testing.assert_close(features, texts, atol=1e-5, rtol=0)

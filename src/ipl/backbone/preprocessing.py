@@ -47,7 +47,8 @@ class Preprocessing:
             max(self.resize, self.resize * height // short),
         )
         image = image.resize(size, Image.Resampling(self.resample))
-        left, top = (size[0] - self.crop) // 2, (size[1] - self.crop) // 2
+        # Half pixels go to the even side, as torchvision's CenterCrop has them.
+        left, top = round((size[0] - self.crop) / 2), round((size[1] - self.crop) / 2)
         return np.asarray(image.crop((left, top, left + self.crop, top + self.crop)))
 
     def augment(self, image: Image.Image, stream: random.Random) -> np.ndarray[Any, Any]:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from ipl.learners.coop import START
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner, replace_rows
 from ipl.learners.registry import register
 from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
 
-START, REST = "a photo", "of a"
+
+def first_words_learnt(m: int) -> PromptLayout:
+    """Returns the layout whose first m words of "a photo of a" are learnt and the rest is text.
+
+    Above four vectors they start at random, and no text follows.
+    """
+    words = START.split()
+    if m > len(words):
+        return PromptLayout((SOS, Soft(m), ClassName(), FixedText("."), EOS))
+    rest = [FixedText(" ".join(words[m:]))] if m < len(words) else []
+    start = Soft(m, init=" ".join(words[:m]))
+    return PromptLayout((SOS, start, *rest, ClassName(), FixedText("."), EOS))
 
 
 @register
@@ -40,9 +54,7 @@ class MaPLe(Learner):
         """Returns the published layout, or IPL's with words."""
         if words:
             return PromptLayout.interleaved(words, m)
-        start = START if m == len(START.split()) else None
-        rest = (FixedText(REST), ClassName(), FixedText("."))
-        return PromptLayout((SOS, Soft(m, init=start), *rest, EOS))
+        return first_words_learnt(m)
 
     def build(self, generator: torch.Generator) -> None:
         """Adds the deeper text vectors and, for each layer, the map to the image side."""
@@ -50,7 +62,11 @@ class MaPLe(Learner):
         self.deep = self.vectors(depth - 1, self.group_size, self.backbone.text_width, generator)
         widths = (self.backbone.text_width, self.backbone.image_width)
         couplings = min(depth, self.image_depth)
-        self.couple = nn.ModuleList(self.linear(*widths, generator) for _ in range(couplings))
+        first = self.linear(*widths, generator)
+        deeper = [self.linear(*widths, generator)] if couplings > 1 else []
+        # As published, the maps of the deeper layers are copies of one draw.
+        deeper += [copy.deepcopy(deeper[0]) for _ in range(couplings - 2)]
+        self.couple = nn.ModuleList([first, *deeper])
 
     def text_features(self) -> Tensor:
         """Returns the normalised feature of each class (classes, dim)."""

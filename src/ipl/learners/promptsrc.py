@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
-from ipl.learners.coop import start_from_a_photo
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner, replace_rows
+from ipl.learners.maple import first_words_learnt
 from ipl.learners.registry import register
 from ipl.prompts.layout import PromptLayout
 
@@ -62,7 +62,7 @@ IMAGENET_TEMPLATES = (
     "the {} in a video game.",
     "a sketch of a {}.",
     "a doodle of the {}.",
-    "an origami {}.",
+    "a origami {}.",
     "a low resolution photo of a {}.",
     "the toy {}.",
     "a rendition of the {}.",
@@ -75,7 +75,7 @@ IMAGENET_TEMPLATES = (
     "a cartoon {}.",
     "art of a {}.",
     "a sketch of the {}.",
-    "an embroidered {}.",
+    "a embroidered {}.",
     "a pixelated photo of a {}.",
     "itap of the {}.",
 )
@@ -109,7 +109,7 @@ class PromptSRC(Learner):
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:
         """Returns `[V V V V] CLS .` from "a photo of a", or IPL's layout with words."""
-        return PromptLayout.interleaved(words, m) if words else start_from_a_photo(m)
+        return PromptLayout.interleaved(words, m) if words else first_words_learnt(m)
 
     def build(self, generator: torch.Generator) -> None:
         """Adds the deeper text vectors, and the image vectors of every layer."""

@@ -145,11 +145,21 @@ def _walk(layout: PromptLayout, backbone: Backbone, class_name: str) -> _Walk:
             walk.slots.append(row)
             walk.ids.append(backbone.eos)
         elif isinstance(segment, ClassName):
-            walk.ids.extend(backbone.tokenize(class_name))
-            walk.name = range(row, len(walk.ids))
-        elif isinstance(segment, FixedText):
+            ids = name_tokens(layout, backbone, class_name)
+            end = len(backbone.tokenize(layout.after_name.text)) if layout.after_name else 0
+            walk.ids.extend(ids)
+            walk.name = range(row, row + max(1, len(ids) - end))
+        elif isinstance(segment, FixedText) and segment is not layout.after_name:
             walk.ids.extend(backbone.tokenize(segment.text))
     return walk
+
+
+def name_tokens(layout: PromptLayout, backbone: Backbone, class_name: str) -> list[int]:
+    """Returns the tokens of a class name with the full stop that touches it.
+
+    They are tokenized together: after a name such as "U.S." the full stop is part of a token.
+    """
+    return backbone.tokenize(class_name + (layout.after_name.text if layout.after_name else ""))
 
 
 def _check_room(

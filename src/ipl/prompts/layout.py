@@ -58,6 +58,7 @@ class FixedText:
 Segment = Sos | Eos | Soft | WordSlot | ClassName | FixedText
 SOS, EOS = Sos(), Eos()
 EMPTY = "_"
+PUNCTUATION = ".,;:!?"
 _PIECE = re.compile(r"\[V(?: V)*\]|\*[^*\s]+\*|\{cls\}|[^\[\]*{}]+")
 
 
@@ -128,6 +129,14 @@ class PromptLayout:
         """Returns the number of word slots."""
         return sum(isinstance(segment, WordSlot) for segment in self.segments)
 
+    @cached_property
+    def after_name(self) -> FixedText | None:
+        """Returns the text that touches the class name, such as a full stop; None without one."""
+        names = [i for i, segment in enumerate(self.segments) if isinstance(segment, ClassName)]
+        following = self.segments[names[0] + 1]
+        touches = isinstance(following, FixedText) and following.text[0] in PUNCTUATION
+        return following if touches and isinstance(following, FixedText) else None
+
     def group_slice(self, number: int) -> slice:
         """Returns the slice of a soft group among all soft vectors; -1 is the last group."""
         number = range(len(self.groups))[number]
@@ -176,7 +185,7 @@ class PromptLayout:
             else:
                 assert isinstance(segment, FixedText)
                 piece = segment.text
-            line += piece if not line or piece[0] in ".,;:!?" else " " + piece
+            line += piece if not line or piece[0] in PUNCTUATION else " " + piece
         return line
 
     @classmethod

@@ -25,6 +25,7 @@ from ipl.inference.exports.common import (
     require_plain_image_tower,
 )
 from ipl.learners.learner import Learner
+from ipl.prompts.bound_prompts import name_tokens
 from ipl.prompts.layout import ClassName, FixedText, Soft, WordSlot
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import replace_folder, write_json, write_text
@@ -115,8 +116,8 @@ def export_transformers(classifier: PromptClassifier, folder: Path) -> dict[str,
 
 
 def _template(learner: Learner, tokens: list[str]) -> str:
-    """Returns the prompt as it is typed; a space before the full stop keeps it a separate token."""
-    vectors, words = iter(tokens), iter(learner.words)
+    """Returns the prompt as it is typed."""
+    vectors, words, after_name = iter(tokens), iter(learner.words), learner.layout.after_name
     pieces: list[str] = []
     for segment in learner.layout.segments:
         if isinstance(segment, Soft):
@@ -124,8 +125,8 @@ def _template(learner: Learner, tokens: list[str]) -> str:
         elif isinstance(segment, WordSlot):
             pieces.append(next(words))
         elif isinstance(segment, ClassName):
-            pieces.append("{}")
-        elif isinstance(segment, FixedText):
+            pieces.append("{}" + (after_name.text if after_name else ""))
+        elif isinstance(segment, FixedText) and segment is not after_name:
             pieces.append(segment.text)
     return " ".join(pieces)
 
@@ -141,8 +142,8 @@ def _ids(learner: Learner, class_name: str, token_ids: list[int]) -> list[int]:
         elif isinstance(segment, WordSlot):
             ids += backbone.tokenize(next(words))
         elif isinstance(segment, ClassName):
-            ids += backbone.tokenize(class_name)
-        elif isinstance(segment, FixedText):
+            ids += name_tokens(learner.layout, backbone, class_name)
+        elif isinstance(segment, FixedText) and segment is not learner.layout.after_name:
             ids += backbone.tokenize(segment.text)
     return [*ids, backbone.eos]
 
