@@ -106,7 +106,9 @@ class Bench:
     def learner(self, name: str, words: int, straightforward: bool) -> Learner:
         """Returns a learner with all its words in place."""
         kind = learner_class(name)
-        made = kind.from_hyperparameters(self.backbone, self.names, words, kind.hyperparameters(words))
+        made = kind.from_hyperparameters(
+            self.backbone, self.names, words, kind.hyperparameters(words)
+        )
         for word in WORDS[:words]:
             made.place_word(word)
         if straightforward:
