@@ -30,8 +30,8 @@ def build(model: str, device: str, precision: str = "fp32") -> Backbone:
     vision = {"patch_size": 16, "image_size": VIT_B16}
     clip = CLIPModel(CLIPConfig(text_config={"vocab_size": 49408, **ids}, vision_config=vision))
     clip.logit_scale.data.fill_(np.log(100.0))
-    seen = replace(pocket.preprocessing, resize=VIT_B16, crop=VIT_B16)
-    return ClipBackbone(model, clip, pocket.tokenizer, seen, device, precision)
+    preprocessing = replace(pocket.preprocessing, resize=VIT_B16, crop=VIT_B16)
+    return ClipBackbone(model, clip, pocket.tokenizer, preprocessing, device, precision)
 
 
 def class_names(words: Sequence[str], classes: int) -> list[str]:

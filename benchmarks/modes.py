@@ -36,29 +36,33 @@ def ranked(selection: Selection) -> list[list[str]]:
 
 
 def compare(options: argparse.Namespace, path: Path, seed: int, backbone: Any) -> dict[str, Any]:
-    """Returns what each mode found for one dataset and seed."""
+    """Returns the selection of each mode for one dataset and seed."""
     dataset = read_dataset(path)
     shots, _ = draw_shots(dataset, options.shots, seed, FeatureStore(backbone))
     pool = Pool.bundled().for_tokenizer(backbone.tokenizer)
-    found, seconds = {}, {}
+    selections, seconds = {}, {}
     searches = {"exhaustive": Search("exhaustive"), "exact": Search("exact")}
     if not options.proved_only:
         searches |= {"screen": Search("screen"), "lazy": Search("lazy")}
     for mode, search in searches.items():
         scorer = CandidateScorer(backbone, dataset.class_names, shots.features, shots.labels)
         started = time.perf_counter()
-        found[mode] = greedy_search(scorer, pool, options.words, Objective(), search)
+        selections[mode] = greedy_search(scorer, pool, options.words, Objective(), search)
         seconds[mode] = time.perf_counter() - started
-    truth = found["exhaustive"]
+    truth = selections["exhaustive"]
     return {
         "data": path.stem,
         "classes": len(dataset.class_names),
         "seed": seed,
         "words": truth.words,
-        "exact_same_twenty": ranked(found["exact"]) == ranked(truth),
-        "exact_scored": [step.scored / len(pool) for step in found["exact"].steps],
-        "same_words": {mode: got.words == truth.words for mode, got in found.items()},
-        "first_word": {mode: got.words[:1] == truth.words[:1] for mode, got in found.items()},
+        "exact_same_twenty": ranked(selections["exact"]) == ranked(truth),
+        "exact_scored": [step.scored / len(pool) for step in selections["exact"].steps],
+        "same_words": {
+            mode: selection.words == truth.words for mode, selection in selections.items()
+        },
+        "first_word": {
+            mode: selection.words[:1] == truth.words[:1] for mode, selection in selections.items()
+        },
         "rising": truth.diminishing_returns()["share"],
         "seconds": seconds,
     }

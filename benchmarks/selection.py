@@ -167,14 +167,14 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     )
 
 
-def table(found: Sequence[Measurement]) -> str:
+def table(measurements: Sequence[Measurement]) -> str:
     """Returns the measurements as a Markdown table."""
     lines = [
         "| classes | plain loop, s | ours, s | ratio | floor, s | all in fp32, s | peak, GiB "
         "| scored | best word: plain, ours | loss difference |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for m in found:
+    for m in measurements:
         every = f"{m.exhaustive_seconds:.2f}" if m.exhaustive_seconds else "-"
         lines.append(
             f"| {m.classes} | {m.plain_seconds:.1f} | {m.ours_seconds:.3f} | {m.ratio:.0f} "
@@ -197,17 +197,17 @@ def main() -> None:
     options = parser.parse_args()
     backbone = build(options.model, options.device)
     words = Pool.bundled().words[: options.words]
-    found = []
+    measurements = []
     for classes in map(int, options.classes.split(",")):
-        found.append(measure(backbone, words, classes, options))
-        print(table(found[-1:]).splitlines()[-1], flush=True)
+        measurements.append(measure(backbone, words, classes, options))
+        print(table(measurements[-1:]).splitlines()[-1], flush=True)
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     threads = torch.get_num_threads()
     print(f"\n{options.model}, {where}, torch {torch.__version__}, {threads} threads\n")
-    print(table(found))
+    print(table(measurements))
     if options.json:
         values = {"model": options.model, "device": where, "torch": torch.__version__}
-        values["measurements"] = [asdict(m) for m in found]
+        values["measurements"] = [asdict(m) for m in measurements]
         options.json.write_text(json.dumps(values, indent=2) + "\n")
 
 

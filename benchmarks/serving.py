@@ -39,7 +39,7 @@ WARM_UP = 2.0  # seconds before anything is counted
 
 
 @dataclass
-class Seen:
+class LoadResult:
     """What the clients measured: the seconds of each answer, and how often each status came."""
 
     seconds: list[float] = field(default_factory=list)
@@ -54,9 +54,9 @@ def learn(folder: Path, learner: str) -> Path:
     return folder / "run"
 
 
-def requests(edge: int) -> list[bytes]:
+def make_requests(edge: int) -> list[bytes]:
     """Returns complete requests, each with a different JPEG image of edge x edge pixels."""
-    found = []
+    requests = []
     for index, name in enumerate(islice(cycle(CLASSES), IMAGES)):
         file = BytesIO()
         draw(name, index).resize((edge, edge)).save(file, "JPEG", quality=90)
@@ -66,8 +66,8 @@ def requests(edge: int) -> list[bytes]:
             b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
             b"Content-Type: multipart/form-data; boundary=%s\r\n\r\n" % (len(body), BOUNDARY)
         )
-        found.append(head + body)
-    return found
+        requests.append(head + body)
+    return requests
 
 
 @contextmanager
@@ -101,7 +101,7 @@ async def exchange(
 
 
 async def client(
-    host: str, port: int, asked: list[bytes], begin: float, end: float, seen: Seen
+    host: str, port: int, asked: list[bytes], begin: float, end: float, result: LoadResult
 ) -> None:
     """Sends requests until the end; those that were sent before the beginning are not counted."""
     reader, writer = await asyncio.open_connection(host, port)
@@ -116,18 +116,20 @@ async def client(
             status = type(error).__name__
             reader, writer = await asyncio.open_connection(host, port)
         if started >= begin:
-            seen.seconds.append(time.perf_counter() - started)
-            seen.statuses[status] += 1
+            result.seconds.append(time.perf_counter() - started)
+            result.statuses[status] += 1
     writer.close()
 
 
-async def load(host: str, port: int, clients: int, seconds: float, asked: list[bytes]) -> Seen:
+async def load(
+    host: str, port: int, clients: int, seconds: float, asked: list[bytes]
+) -> LoadResult:
     """Returns what all clients measured in the given time."""
-    seen, begin = Seen(), time.perf_counter() + WARM_UP
+    result, begin = LoadResult(), time.perf_counter() + WARM_UP
     asks = [asked[i % len(asked) :] + asked[: i % len(asked)] for i in range(clients)]
-    every = (client(host, port, ask, begin, begin + seconds, seen) for ask in asks)
+    every = (client(host, port, ask, begin, begin + seconds, result) for ask in asks)
     await asyncio.gather(*every)
-    return seen
+    return result
 
 
 async def health(host: str, port: int) -> dict[str, int]:
@@ -140,8 +142,8 @@ async def health(host: str, port: int) -> dict[str, int]:
 
 def peak_mib(process: int) -> float:
     """Returns the largest resident memory of a process so far, on Linux."""
-    told = Path(f"/proc/{process}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+)", told)[1]) / 1024  # type: ignore[index]
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
 
 
 def processor_seconds(process: int) -> float:
@@ -159,28 +161,29 @@ def main() -> None:
     parser.add_argument("--learner", default="coop")
     parser.add_argument("options", nargs="*", help="after --: options of ipl serve")
     given = parser.parse_args()
-    asked = requests(given.edge)
+    asked = make_requests(given.edge)
     with tempfile.TemporaryDirectory() as folder:
         run = learn(Path(folder), given.learner)
         with server(run, given.options) as (host, port, process):
             before = processor_seconds(process)
-            seen = asyncio.run(load(host, port, given.clients, given.seconds, asked))
+            result = asyncio.run(load(host, port, given.clients, given.seconds, asked))
             computed = processor_seconds(process) - before
-            told = asyncio.run(health(host, port))
+            health_values = asyncio.run(health(host, port))
             peak = peak_mib(process)
-    p50, p99 = np.percentile(seen.seconds, [50, 99]) * 1000
-    errors = sum(seen.statuses.values()) - seen.statuses["200"]
+    p50, p99 = np.percentile(result.seconds, [50, 99]) * 1000
+    errors = sum(result.statuses.values()) - result.statuses["200"]
     print(
         f"{given.clients} clients, {given.seconds:g} s, {given.edge} x {given.edge} px, "
         f"{given.learner}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
     )
     print(
-        f"requests/s {len(seen.seconds) / given.seconds:.0f}   p50 {p50:.0f} ms   p99 {p99:.0f} ms"
+        f"requests/s {len(result.seconds) / given.seconds:.0f}   "
+        f"p50 {p50:.0f} ms   p99 {p99:.0f} ms"
     )
-    print(f"requests {len(seen.seconds)}   errors {errors}   {dict(seen.statuses)}")
+    print(f"requests {len(result.seconds)}   errors {errors}   {dict(result.statuses)}")
     print(
-        f"images per batch {told['images'] / told['batches']:.1f}   server: "
-        f"{1000 * computed / told['images']:.0f} ms of processor time a request, "
+        f"images per batch {health_values['images'] / health_values['batches']:.1f}   server: "
+        f"{1000 * computed / health_values['images']:.0f} ms of processor time a request, "
         f"{peak:.0f} MiB at its peak"
     )
     sys.exit(errors > 0)

@@ -106,14 +106,14 @@ class Bench:
     def learner(self, name: str, words: int, straightforward: bool) -> Learner:
         """Returns a learner with all its words in place."""
         kind = learner_class(name)
-        made = kind.from_hyperparameters(
+        learner = kind.from_hyperparameters(
             self.backbone, self.names, words, kind.hyperparameters(words)
         )
         for word in WORDS[:words]:
-            made.place_word(word)
+            learner.place_word(word)
         if straightforward:
-            made.prompts = padded(made.prompts, self.backbone.positions)
-        return made
+            learner.prompts = padded(learner.prompts, self.backbone.positions)
+        return learner
 
     def plain_batch(self, kind: type[Learner], indices: Tensor) -> Batch:
         """Returns a batch whose image features are computed in the step."""
