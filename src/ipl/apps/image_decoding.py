@@ -8,7 +8,7 @@ from io import BytesIO
 from PIL import Image, UnidentifiedImageError
 
 from ipl.apps.limits import Refusal
-from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.preprocessing import Preprocessing, centre_offset
 from ipl.datasets.images import FORMATS, ImageSource, UnreadableImageError, open_image
 
 # Each scan of a JPEG may paint the whole image again: few bytes, much work. Photographs have one
@@ -74,7 +74,7 @@ def shrink(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
     if not margin:
         return crop
     framed = Image.new("RGB", (preprocessing.resize, preprocessing.resize))
-    framed.paste(crop, (margin // 2, margin // 2))
+    framed.paste(crop, (centre_offset(margin), centre_offset(margin)))
     return framed
 
 

@@ -47,8 +47,7 @@ class Preprocessing:
             max(self.resize, self.resize * height // short),
         )
         image = image.resize(size, Image.Resampling(self.resample))
-        # Half pixels go to the even side, as torchvision's CenterCrop has them.
-        left, top = round((size[0] - self.crop) / 2), round((size[1] - self.crop) / 2)
+        left, top = centre_offset(size[0] - self.crop), centre_offset(size[1] - self.crop)
         return np.asarray(image.crop((left, top, left + self.crop, top + self.crop)))
 
     def augment(self, image: Image.Image, stream: random.Random) -> np.ndarray[Any, Any]:
@@ -74,6 +73,11 @@ def _crop_long_ends(image: Image.Image) -> Image.Image:
     if not left and not top:
         return image
     return image.crop((left, top, width - left, height - top))
+
+
+def centre_offset(margin: int) -> int:
+    """Returns what is cut off before the centre: half pixels go to even, as in torchvision."""
+    return round(margin / 2)
 
 
 def random_crop_box(size: tuple[int, int], stream: random.Random) -> tuple[int, int, int, int]:
