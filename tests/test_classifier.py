@@ -465,6 +465,7 @@ def test_a_loaded_classifier_has_the_parameters_it_was_trained_with(
     loaded = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
     assert loaded.get_params() == {**fitted.get_params(), "device": "auto"}
     assert loaded.config == fitted.config
+    assert loaded.notes_ == []
     again = loaded.__sklearn_clone__().fit(data)
     assert again.prompt_ == fitted.prompt_
     assert torch.equal(again.learner_.soft, fitted.learner_.soft)

@@ -532,6 +532,7 @@ class PromptClassifier:
         except IplError as error:
             raise SavedRunError(f"{folder} is damaged: {error}") from error
         classifier.result_ = replace(result, learner=classifier._learner)
+        classifier.notes_ = []  # of a fit; they are not saved
         classifier.classes_ = list(classifier._learner.prompts.class_names)
         return classifier
 
