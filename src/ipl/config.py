@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Callable[..., Any])
 AUTO = "auto"
 FRESH = "fresh"
+# What stands in the slots of the words: there are none, they stay empty, words drawn at random,
+# words that the search chose, words that a person gave.
+PLAIN, EMPTY, RANDOM, CHOSEN, GIVEN = "plain", "empty", "random", "words", "given"
 
 
 def _option(default: Any, help: str, part: str, flag: str | None, **more: Any) -> Any:
@@ -156,6 +159,32 @@ class FitConfig:
         choices=("token", "zero"),
         concerns_words=True,
     )
+    words_given: str | None = _option(
+        None,
+        "Your own words for the prompt, with commas between them, in place of a search.",
+        TRAINING,
+        "--words-given",
+        concerns_words=True,
+        bench="",
+    )
+    empty_slots: bool = _option(
+        False,
+        "Leave the slots of the words empty: the same layout and training without words.",
+        TRAINING,
+        "--empty-slots",
+        concerns_words=True,
+        bench="",
+    )
+    random_words: int | None = _option(
+        None,
+        "Fill the slots with random words, each about as frequent as the one that the search "
+        "would choose; the number is that of the draw (1, 2, ...).",
+        TRAINING,
+        "--random-words",
+        least=1,
+        concerns_words=True,
+        bench="",
+    )
     views: int | str = _option(
         8,
         "Random crops per training image: a number, 0 (centre crop), or fresh.",
@@ -205,7 +234,29 @@ class FitConfig:
         for setting in settings():
             value = checked_value(setting, getattr(self, setting.name))
             object.__setattr__(self, setting.name, value)
+        self._check_slots()
         self._check_together()
+
+    def _check_slots(self) -> None:
+        """Raises ConfigError unless it is clear what stands in the slots of the words."""
+        options = {
+            "words_given": self.words_given is not None,
+            "empty_slots": self.empty_slots,
+            "random_words": self.random_words is not None,
+        }
+        used = [name for name, is_used in options.items() if is_used]
+        if len(used) > 1:
+            raise ConfigError(f"{used[0]} and {used[1]} contradict each other; use one of them.")
+        if self.words_given is not None:
+            words = given_words(self.words_given)
+            if self.words not in (len(words), FitConfig.words):
+                raise ConfigError(
+                    f"words is {self.words}, but words_given has {len(words)}; leave words out."
+                )
+            object.__setattr__(self, "words_given", ", ".join(words))
+            object.__setattr__(self, "words", len(words))
+        elif used and self.words in (0, AUTO):
+            raise ConfigError(f"words is {self.words}; {used[0]} needs a number of words above 0.")
 
     def _check_together(self) -> None:
         """Raises ConfigError for values that are allowed each on its own, but not together."""
@@ -224,6 +275,20 @@ class FitConfig:
             )
         k = 1 if self.words == AUTO else int(self.words)
         self.hyperparameters.word_epochs(k)
+
+    @property
+    def arm(self) -> str:
+        """Returns what stands in the slots: plain (no slots), empty, random, words or given."""
+        if not self.words:
+            return PLAIN
+        if self.words_given is not None:
+            return GIVEN
+        return EMPTY if self.empty_slots else CHOSEN if self.random_words is None else RANDOM
+
+    @property
+    def searches(self) -> bool:
+        """Returns whether the result depends on a search for words."""
+        return self.arm in (CHOSEN, RANDOM)
 
     @cached_property
     def hyperparameters(self) -> Hyperparameters:
@@ -321,11 +386,21 @@ def names() -> tuple[str, ...]:
 @cache
 def hyperparameter_names() -> tuple[str, ...]:
     """Returns the fields whose default is the learner's published value."""
-    return tuple(
-        setting.name
-        for setting in settings()
-        if setting.default is None and setting.option.part == TRAINING
-    )
+    from ipl.learners.hyperparameters import Hyperparameters
+
+    published = {entry.name for entry in fields(Hyperparameters)}
+    return tuple(name for name in names() if name in published)
+
+
+def given_words(text: str) -> tuple[str, ...]:
+    """Returns the words in a text with commas; raises ConfigError unless each is one word."""
+    words = tuple(word.strip().lower() for word in text.split(","))
+    for word in words:
+        if not word or any(character.isspace() or character in "*[]{}" for character in word):
+            raise ConfigError(
+                f"words_given is {text!r}; it must be single words with commas between them."
+            )
+    return words
 
 
 def field_name(key: str) -> str:

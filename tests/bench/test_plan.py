@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.plan import ZERO_SHOT, Plan, plan_options, setting_names
+from ipl.bench.arms import DEFAULT_ARMS, ZERO_SHOT
+from ipl.bench.plan import Plan, plan_options, setting_names
 from ipl.bench.run import Run, expand, titles_of
 from ipl.config import settings
 from ipl.support.errors import IplError
@@ -21,7 +22,7 @@ def plan(**values: Any) -> Plan:
 
 
 def only(**values: Any) -> Run:
-    (run,) = expand(plan(seeds=1, **values))
+    (run,) = expand(plan(**{"seeds": 1, "arms": "words", **values}))
     return run
 
 
@@ -42,7 +43,7 @@ def test_values_come_back() -> None:
 
 
 def test_a_plan_takes_the_settings_of_a_fit_and_no_other() -> None:
-    own = {"protocol", "datasets", "source"}
+    own = {"protocol", "datasets", "source", "arms", "draws", "given"}
     several = {name.removesuffix("s") for name in ("learners", "seeds")} | {"words"}
     decided = {s.name for s in settings() if not s.option.bench}
     titles = {s.title for s in settings() if s.name not in decided | several}

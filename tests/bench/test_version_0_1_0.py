@@ -40,6 +40,7 @@ RECORDED_PLANS: tuple[dict[str, Any], ...] = (
             "protocol": protocol,
             "source": "pacs/photo",
             "datasets": "pacs/sketch",
+            "arms": "words",
             "words": 1,
             "seeds": 1,
             "epochs": 2,
@@ -54,7 +55,7 @@ RECORDED_PLANS: tuple[dict[str, Any], ...] = (
 PLANS: list[tuple[dict[str, Any], list[str]]] = [
     # defaults
     (
-        {"protocol": "base-to-novel", "datasets": "dtd", "seeds": 1},
+        {"protocol": "base-to-novel", "datasets": "dtd", "seeds": 1, "words": "0,auto"},
         ["dtd-coop-0w-seed1-88a18544", "dtd-coop-auto-seed1-b2280aa2"],
     ),
     # every learner
@@ -112,6 +113,7 @@ PLANS: list[tuple[dict[str, Any], list[str]]] = [
             "protocol": "base-to-novel",
             "datasets": "dtd",
             "seeds": 1,
+            "arms": "words",
             "words": "3",
             "lambda": 0,
             "preset": "reference",
@@ -130,6 +132,7 @@ PLANS: list[tuple[dict[str, Any], list[str]]] = [
             "protocol": "base-to-novel",
             "datasets": "dtd",
             "seeds": 1,
+            "arms": "words",
             "words": "1",
             "search": "screen",
             "views": "fresh",

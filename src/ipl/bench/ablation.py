@@ -17,6 +17,7 @@ from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE, Cell, number_text
 from ipl.bench.tables.methods import setting_text
 from ipl.bench.tables.result_table import build_tables, protocol_title
+from ipl.config import CHOSEN
 from ipl.display.plots import ErrorBarLine, Panel, plot_panels
 from ipl.display.table import Table
 from ipl.support.errors import DataError
@@ -28,6 +29,9 @@ ABLATIONS = {
     "interval": "interval",
     "template": "template",
     "pool": POOL,
+    "init": "init",
+    "shots": "shots",
+    "arms": "arms",
 }
 AXES = {
     "penalty": "weight of redundancy, λ",
@@ -35,8 +39,12 @@ AXES = {
     "interval": "epochs after each word, t",
     "template": "sentence that scores words",
     "pool": "pool of words",
+    "init": "start of the soft vectors",
+    "shots": "training images per class",
+    "arms": "arm",
 }
 COLUMNS = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence", "pool": "pool"}
+COLUMNS |= {"init": "start", "shots": "shots", "arms": "arm"}
 PANEL_TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
 CHANGES_WORDS = ("penalty", "template", "pool")
 
@@ -160,7 +168,7 @@ def _same_words(planned: Planned, records: Mapping[str, RunRecord]) -> bool:
     words: dict[tuple[str, str, int], set[tuple[str, ...]]] = {}
     for _, runs in planned.levels:
         for run in runs:
-            if run.words and run.id in records and records[run.id].done:
+            if run.arm == CHOSEN and run.id in records and records[run.id].done:
                 key = (run.dataset, run.learner, run.seed)
                 words.setdefault(key, set()).add(records[run.id].chosen)
     return bool(words) and all(len(choices) == 1 for choices in words.values())
@@ -297,12 +305,12 @@ def _lines(
     rows: Sequence[AblationRow], measure: str, positions: Mapping[str, float], numeric: bool
 ) -> tuple[ErrorBarLine, ...]:
     """Returns a line for each method: a colour for each learner, dashed without words."""
-    kinds = {row.method: (row.cell.method.learner, row.cell.method.with_words) for row in rows}
+    kinds = {row.method: (row.cell.method.learner, row.cell.method.arm) for row in rows}
     methods = list(kinds)
     learners = list(dict.fromkeys(learner for learner, _ in kinds.values()))
     distinct = len(set(kinds.values())) == len(kinds)
     lines = []
-    for index, (method, (learner, with_words)) in enumerate(kinds.items()):
+    for index, (method, (learner, arm)) in enumerate(kinds.items()):
         # Side by side where levels have no order and no line joins them.
         shift = 0.0 if numeric else 0.12 * (index - (len(methods) - 1) / 2)
         points = []
@@ -313,7 +321,7 @@ def _lines(
                 points.append((position, number.mean, number.std or 0.0))
         # A learner with several rows of the same kind needs a colour for each of them.
         colour = learners.index(learner) if distinct else index
-        lines.append(ErrorBarLine(method, tuple(points), colour, not with_words, numeric))
+        lines.append(ErrorBarLine(method, tuple(points), colour, arm != CHOSEN, numeric))
     return tuple(lines)
 
 

@@ -172,11 +172,11 @@ class _RunQueue:
     def _next(self, near: Run | None) -> Run:
         """Returns the run that repeats least of what another worker has in memory or searches."""
         datasets = {run.dataset for run in self._busy.values()}
-        searches = {(run.dataset, run.seed) for run in self._busy.values() if run.words}
+        searches = {(run.dataset, run.seed) for run in self._busy.values() if run.searches}
 
         def cost(run: Run) -> tuple[int, bool]:
             in_memory = near is not None and run.dataset == near.dataset
-            searched = bool(run.words) and (run.dataset, run.seed) in searches
+            searched = run.searches and (run.dataset, run.seed) in searches
             return 0 if in_memory else 1 + (run.dataset in datasets), searched
 
         return min(self._waiting, key=cost)

@@ -1,4 +1,4 @@
-"""A plan: which learners, words, shots and seeds on which datasets, and one config for all."""
+"""A plan: which learners, arms, words, shots and seeds on which datasets, and one config."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
+from ipl.bench.arms import ARMS, DEFAULT_ARMS, UNTRAINED, WITH_WORDS, ZERO_SHOT
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
-from ipl.config import AUTO, FitConfig, field_name, settings
+from ipl.config import CHOSEN, FitConfig, field_name, given_words, settings
 from ipl.config_fields import Setting, checked_value
 from ipl.support.errors import ConfigError, closest
 
-ZERO_SHOT = "zero-shot"  # as a learner: a hand-made prompt and no training
+OWN_NAMES = ("protocol", "source", "arms", "draws", "given")  # of a plan, beside lists and config
 
 
 def _without_words() -> FitConfig:
@@ -31,10 +32,16 @@ class Plan:
     datasets : tuple of str
         If the protocol has a source, the targets to test on; otherwise the datasets to train on
         and test, one by one.
+    arms : tuple of str
+        What is compared, keys of `ARMS`; those without a learner are run once for all learners.
     learners : tuple of str
-        The learners; `zero-shot` is a hand-made prompt.
+        The learners.
     words : tuple of int or str
-        The numbers of words; 0 is the plain learner.
+        The numbers of words in the arms that have words; 0 is the plain learner.
+    draws : int
+        How often random words are drawn for each seed.
+    given : str or None
+        The words of the arm `given`, with commas between them.
     shots : tuple of int
         The training images per class; empty for those of the protocol.
     seeds : tuple of int
@@ -53,8 +60,11 @@ class Plan:
 
     protocol: str
     datasets: tuple[str, ...]
+    arms: tuple[str, ...] = DEFAULT_ARMS
     learners: tuple[str, ...] = ("coop",)
-    words: tuple[int | str, ...] = (0, AUTO)
+    words: tuple[int | str, ...] = (3,)
+    draws: int = 3
+    given: str | None = None
     shots: tuple[int, ...] = ()
     seeds: tuple[int, ...] = (1, 2, 3)
     source: str | None = None
@@ -65,9 +75,10 @@ class Plan:
 
         protocol = self.rules
         object.__setattr__(self, "shots", self.shots or protocol.default_shots)
-        for name in ("datasets", *list_settings()):
+        for name in ("datasets", "arms", *list_settings()):
             if not getattr(self, name):
                 raise ConfigError(f"{name} is empty; give at least one.")
+        self._check_arms()
         if self.source is None:
             object.__setattr__(self, "source", protocol.default_source)
         elif not protocol.has_source:
@@ -81,13 +92,34 @@ class Plan:
                 "(the test images of the source are always scored)."
             )
         for learner in self.learners:
-            if learner != ZERO_SHOT:
-                learner_class(learner)
+            if learner in UNTRAINED:
+                raise ConfigError(
+                    f"learners contains {learner!r}, which is an arm; name it among the arms."
+                )
+            learner_class(learner)
         for name, setting in list_settings().items():
             for value in getattr(self, name):
                 checked_value(setting, value)
         for seed in self.seeds:
             replace(self.config, seed=seed)  # raises what is wrong with a seed
+
+    def _check_arms(self) -> None:
+        for arm in self.arms:
+            if arm not in ARMS:
+                raise ConfigError(
+                    f"arms contains {arm!r}; allowed are {', '.join(ARMS)}.{closest(arm, ARMS)}"
+                )
+        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 1:
+            raise ConfigError(f"draws is {self.draws!r}; it must be a whole number, 1 or more.")
+        if self.given is not None:
+            object.__setattr__(self, "given", ", ".join(given_words(self.given)))
+        if not self.has_words:
+            object.__setattr__(self, "words", (0,))
+
+    @property
+    def has_words(self) -> bool:
+        """Returns whether the number of words makes a difference to an arm."""
+        return any(arm in WITH_WORDS for arm in self.arms)
 
     @property
     def rules(self) -> Protocol:
@@ -101,9 +133,10 @@ class Plan:
         Parameters
         ----------
         values : mapping
-            `protocol`, `datasets`, `source`, the settings that have several values by their plural
-            (`learners`, `words`, `shots`, `seeds`), and those of FitConfig. A list may be a single
-            value or text with commas. What is left out keeps its default.
+            `protocol`, `datasets`, `source`, `arms`, `draws`, `given`, the settings that have
+            several values by their plural (`learners`, `words`, `shots`, `seeds`), and those of
+            FitConfig. A list may be a single value or text with commas. What is left out keeps its
+            default.
 
         Raises
         ------
@@ -119,7 +152,11 @@ class Plan:
                 if not (isinstance(value, str) or (name == "source" and value is None)):
                     raise ConfigError(f"{name} is {value!r}; it must be text.")
                 plan[name] = value
-            elif name == "datasets" or name in lists:
+            elif name == "given":
+                plan[name] = _given(value)
+            elif name == "draws":
+                plan[name] = int(value) if isinstance(value, str) and value.isdigit() else value
+            elif name in ("datasets", "arms") or name in lists:
                 plan[name] = _entries(name, value, lists.get(name))
             elif name in _shared_names():
                 config[name] = value
@@ -131,17 +168,19 @@ class Plan:
         find_protocol(plan["protocol"])
         if "datasets" not in plan:
             raise ConfigError("datasets is missing.")
+        if "arms" not in plan:
+            plan |= _arms_of_0_1(plan)
         # A learner that takes all settings: some are for certain learners alone.
-        learners = plan.get("learners", cls.learners)
-        fitted = [learner for learner in learners if learner != ZERO_SHOT]
-        shared = {"words": 0, **({"learner": fitted[0]} if fitted else {})}
+        learners = [name for name in plan.get("learners", cls.learners) if name not in UNTRAINED]
+        shared = {"words": 0, **({"learner": learners[0]} if learners else {})}
         return cls(**plan, config=FitConfig.from_dict({**config, **shared}))
 
     def as_values(self) -> dict[str, Any]:
         """Returns the plan as plain values that `from_values` takes."""
         values: dict[str, Any] = {"protocol": self.protocol, "source": self.source}
-        for name in ("datasets", *list_settings()):
+        for name in ("datasets", "arms", *list_settings()):
             values[name] = list(getattr(self, name))
+        values |= {"draws": self.draws, "given": self.given}
         return values | {s.title: getattr(self.config, s.name) for s in shared_settings()}
 
 
@@ -170,7 +209,7 @@ def _shared_names() -> frozenset[str]:
 def setting_names() -> tuple[str, ...]:
     """Returns everything that a plan takes, as recipe files and messages name it."""
     shared = (setting.title for setting in shared_settings())
-    return ("protocol", "datasets", *list_settings(), "source", *shared)
+    return ("datasets", *OWN_NAMES, *list_settings(), *shared)
 
 
 def plan_options() -> Iterator[Setting]:
@@ -178,12 +217,32 @@ def plan_options() -> Iterator[Setting]:
     defaults: dict[str, Any] = {entry.name: entry.default for entry in fields(Plan)}
     for name, setting in list_settings().items():
         text = setting.option.help.rstrip(".") + "; several with commas"
-        if name == "learners":
-            text += f"; {ZERO_SHOT} trains nothing"
         option = replace(setting.option, help=f"{text}.", flag=f"--{name}")
         default = ",".join(str(value) for value in defaults[name]) or "the protocol's"
         yield Setting(name, (str,), False, default, option)
     yield from shared_settings()
+
+
+def _arms_of_0_1(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arms and learners of a plan in the words of version 0.1.0, which had no arms.
+
+    There, zero-shot was among the learners, and 0 words among the numbers of words.
+    """
+    learners = plan.get("learners", Plan.learners)
+    if ZERO_SHOT not in learners and 0 not in plan.get("words", ()):
+        return {}
+    trained = tuple(learner for learner in learners if learner != ZERO_SHOT)
+    arms = (ZERO_SHOT,) if len(trained) < len(learners) else ()
+    return {"arms": (*arms, CHOSEN) if trained else arms, "learners": trained or Plan.learners}
+
+
+def _given(value: Any) -> str | None:
+    """Returns the words of the arm `given` as text with commas between them."""
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return ", ".join(value)
+    if value is None or isinstance(value, str):
+        return value
+    raise ConfigError(f"given is {value!r}; it must be words with commas between them.")
 
 
 def _entries(name: str, value: Any, setting: Setting | None) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 from ipl.bench.data import find_datasets
 from ipl.bench.plan import Plan, setting_names
 from ipl.bench.run import Run, expand
+from ipl.config import GIVEN
 from ipl.support.errors import ConfigError, IplError, closest
 from ipl.support.files import path_exists
 from ipl.words.pool import Pool
@@ -52,12 +53,46 @@ class BenchRecipe:
         settings = {key: value for key, value in dropped.settings.items() if key != setting}
         return replace(dropped, settings=settings, vary=(setting, tuple(values)))
 
+    def with_given(self, path: Path) -> BenchRecipe:
+        """Returns the recipe with the words of a file for the arm `given`.
+
+        Parameters
+        ----------
+        path : Path
+            A YAML file with a line `dataset: word, word` for each dataset.
+
+        Raises
+        ------
+        ConfigError
+            If the file cannot be read, or the arm is not among those of the recipe.
+        """
+        if GIVEN not in self.plan().arms:
+            raise ConfigError(
+                f"--given is {path}, but the arm {GIVEN} is not run; add it with --arms."
+            )
+        words = _read_yaml(recipe_text(str(path), "list of words"), f"The list of words {path}")
+        if not isinstance(words, dict):
+            raise ConfigError(
+                f"The list of words {path} must have a line `dataset: word, word` for each dataset."
+            )
+        names = {*self.per_dataset, *map(str, words)}
+        per_dataset = {name: dict(self.per_dataset.get(name, {})) for name in names}
+        for name, value in words.items():
+            per_dataset[str(name)]["given"] = value
+        return replace(self, per_dataset=per_dataset)
+
     def plan(self) -> Plan:
         """Returns the plan without what is said of single datasets."""
         try:
-            return Plan.from_values(self.settings)
+            plan = Plan.from_values(self.settings)
+            if self.settings.get("words") not in (None, 0, "0", [0]) and not plan.has_words:
+                raise ConfigError(
+                    f"words is {self.settings['words']}, but of the arms {', '.join(plan.arms)} "
+                    "none has words."
+                )
         except IplError as error:
             raise ConfigError(f"{self.name}: {error}" if self.name else str(error)) from None
+        return plan
 
 
 @dataclass(frozen=True)
@@ -158,24 +193,24 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def recipe_text(name: str) -> str:
+def recipe_text(name: str, what: str = "recipe") -> str:
     """Returns the YAML of a recipe: one of the package by its name, or a file."""
     if name in recipe_names():
         return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     path = Path(name)
     if not path_exists(path):
         raise ConfigError(
-            f"There is no recipe {name!r}, and no such file."
+            f"There is no {what} {name!r}, and no such file."
             f"{closest(name, recipe_names()) or ' See: ipl recipe list.'}"
         )
     try:
         return path.read_text(encoding="utf-8")
     except IsADirectoryError:
-        raise ConfigError(f"The recipe {name} is a folder; it must be a YAML file.") from None
+        raise ConfigError(f"The {what} {name} is a folder; it must be a YAML file.") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"The recipe {name} is not UTF-8 text.") from None
+        raise ConfigError(f"The {what} {name} is not UTF-8 text.") from None
     except OSError as error:
-        raise ConfigError(f"The recipe {name} cannot be read: {error.strerror}.") from None
+        raise ConfigError(f"The {what} {name} cannot be read: {error.strerror}.") from None
 
 
 def read_recipe(name: str) -> BenchRecipe:
@@ -185,17 +220,7 @@ def read_recipe(name: str) -> BenchRecipe:
 
 def parse_recipe(text: str, name: str) -> BenchRecipe:
     """Returns the recipe that YAML says; `name` begins the sentence on what is wrong with it."""
-    import yaml
-
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" in line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise ConfigError(f"{name} is not valid YAML{line}: {problem}.") from None
-    except (ValueError, RecursionError) as error:  # a date that does not exist
-        raise ConfigError(f"{name} is not valid YAML: {error}.") from None
+    values = _read_yaml(text, name)
     _check_keys(name, values, (*KEYS, *setting_names()))
     title = values.get("title", "")
     if not isinstance(title, str):
@@ -210,6 +235,21 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
         _check_keys(f"{name}: per_dataset of {dataset}", settings, allowed)
     settings = {key: value for key, value in values.items() if key not in KEYS}
     return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), allowed))
+
+
+def _read_yaml(text: str, name: str) -> Any:
+    """Returns the content of a YAML file; `name` begins the sentence on what is wrong with it."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise ConfigError(f"{name} is not valid YAML{line}: {problem}.") from None
+    except (ValueError, RecursionError) as error:  # a date that does not exist
+        raise ConfigError(f"{name} is not valid YAML: {error}.") from None
 
 
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:

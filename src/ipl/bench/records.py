@@ -16,11 +16,17 @@ import torch
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
-from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
-from ipl.bench.run import POOL, Run, added_settings, settings_about_words
-from ipl.config import settings
+from ipl.bench.run import (
+    POOL,
+    Run,
+    added_settings,
+    settings_about_search,
+    settings_about_words,
+)
+from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
 from ipl.support.errors import DataError, IplError
 from ipl.support.files import is_folder, write_json
 
@@ -133,8 +139,20 @@ class RunRecord:
         return self.error is None
 
     @property
+    def arm(self) -> str:
+        """Returns the arm, a key of `ARMS`."""
+        slots = {"empty_slots": EMPTY, "random_words": RANDOM, "words_given": GIVEN}
+        filled = [arm for name, arm in slots.items() if self.settings.get(name)]
+        return arm_of(self.learner, filled[0] if filled else CHOSEN if self.words else PLAIN)
+
+    @property
+    def draw(self) -> int:
+        """Returns the number of the draw of random words; 0 if there is none."""
+        return int(self.settings.get("random_words") or 0)
+
+    @property
     def with_words(self) -> bool:
-        """Returns whether the prompt has words."""
+        """Returns whether the prompt has words, or slots for them."""
         return self.words != 0
 
     @property
@@ -145,11 +163,14 @@ class RunRecord:
     def config(self) -> dict[str, Any]:
         """Returns every setting that can change the result, except the dataset and the seed."""
         values: dict[str, Any] = {}
-        if self.learner != ZERO_SHOT:
+        if self.arm != ZERO_SHOT:
             ignored = {setting.name for setting in settings() if not setting.changes_result}
             if not self.with_words:
                 ignored |= settings_about_words()
-            values = {**added_settings(), **self.settings}
+            elif self.arm in (EMPTY, GIVEN):
+                ignored |= settings_about_search()
+            added = {} if self.arm in UNTRAINED else added_settings()
+            values = {**added, **self.settings}
             values = {name: value for name, value in values.items() if name not in ignored}
             values |= {"words": self.words, "shots": self.shots}
         if POOL in values:
@@ -263,7 +284,10 @@ def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
             raise ValueError(f"accuracy of {name} is {number!r}; it must be a number")
         if not (math.isfinite(number) and 0 <= number <= 1):
             raise ValueError(f"accuracy of {name} is {number!r}; it must be from 0 to 1")
-    for name in PROTOCOLS[values["protocol"]].test_names(values["dataset"]):
+    expected = PROTOCOLS[values["protocol"]].test_names(values["dataset"])
+    if values["learner"] == LINEAR_PROBE:  # knows only the classes that it was trained on
+        expected = expected[:1]
+    for name in expected:
         if name not in accuracy:
             raise ValueError(f"accuracy of {name} is missing")
     return {name: float(number) for name, number in accuracy.items()}
@@ -294,6 +318,7 @@ def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
         "dataset": run.dataset,
         "targets": list(run.targets),
         "learner": run.learner,
+        "arm": run.arm,
         "words": run.words,
         "seed": run.seed,
         "shots": run.shots,

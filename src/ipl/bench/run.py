@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache, cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.plan import ZERO_SHOT, Plan
-from ipl.config import FitConfig, hyperparameter_names, settings
-from ipl.config_fields import DATA, MODEL
+from ipl.bench.arms import (
+    LINEAR_PROBE,
+    SEARCHED,
+    UNTRAINED,
+    WORDS_ONLY,
+    ZERO_SHOT,
+    arm_of,
+)
+from ipl.bench.plan import Plan
+from ipl.bench.protocols.protocol import Protocol
+from ipl.bench.protocols.registry import find_protocol
+from ipl.config import (
+    AUTO,
+    CHOSEN,
+    EMPTY,
+    GIVEN,
+    PLAIN,
+    RANDOM,
+    FitConfig,
+    hyperparameter_names,
+    settings,
+)
+from ipl.config_fields import DATA, MODEL, WORDS
 from ipl.datasets.benchmarks import teacher_template_of, template_of
 from ipl.learners.hyperparameters import Hyperparameters
-from ipl.support.errors import DataError
+from ipl.support.errors import ConfigError, DataError
 from ipl.words.pool import Pool
 
 # Published numbers that hold for one dataset: (dataset, learner) without words.
@@ -50,12 +69,13 @@ class Run:
     targets : tuple of str
         The datasets that are also tested, with their own class names.
     learner : str
-        The learner, or `zero-shot`, which trains nothing.
+        The learner, or an arm that has none.
     config : FitConfig
         Everything else that decides the result, with the learner, words, seed and class template
-        of this run. Of zero-shot only what concerns the data and the backbone matters.
+        of this run. Of an arm without a learner only what concerns the data, the backbone and, if
+        it has words, their choice matters.
     pool_sha256 : str
-        The SHA-256 of the words to choose from; empty without words.
+        The SHA-256 of the words to choose from; empty without a search.
     """
 
     protocol: str
@@ -64,6 +84,21 @@ class Run:
     learner: str
     config: FitConfig
     pool_sha256: str = ""
+
+    @property
+    def rules(self) -> Protocol:
+        """Returns the protocol."""
+        return find_protocol(self.protocol)
+
+    @property
+    def arm(self) -> str:
+        """Returns the arm, a key of `ARMS`."""
+        return arm_of(self.learner, self.config.arm)
+
+    @property
+    def searches(self) -> bool:
+        """Returns whether the run depends on a search for words."""
+        return self.arm in SEARCHED
 
     @property
     def words(self) -> int | str:
@@ -102,23 +137,41 @@ class Run:
         text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         words = f"{self.words}w" if isinstance(self.words, int) else self.words
+        if self.arm in (EMPTY, GIVEN):
+            words += f"-{self.arm}"
+        elif self.arm == RANDOM:
+            words += f"-{self.arm}{self.config.random_words}"
         dataset = self.dataset.replace("/", "-")
         return f"{dataset}-{self.learner}-{words}-seed{self.seed}-{digest}"
 
     @property
     def title(self) -> str:
         """Returns a short line for people."""
-        if self.learner == ZERO_SHOT:
+        if self.arm == ZERO_SHOT:
             return f"{self.dataset}, {ZERO_SHOT}"
-        words = "1 word" if self.words == 1 else f"{self.words} words"
-        words = {"0 words": "no words", "auto words": "words auto"}.get(words, words)
-        return f"{self.dataset}, {self.learner}, {words}, seed {self.seed}"
+        parts = [self.dataset, self.learner]
+        if self.arm != LINEAR_PROBE:
+            parts.append(self._words_title)
+        return ", ".join([*parts, f"seed {self.seed}"])
+
+    @property
+    def _words_title(self) -> str:
+        if self.words in (0, AUTO):
+            return "no words" if self.words == 0 else "words auto"
+        if self.arm == GIVEN:
+            return f"given words ({self.config.words_given})"
+        noun = "slot" if self.arm == EMPTY else "word"
+        kind = f"{self.arm} " if self.arm in (EMPTY, RANDOM) else ""
+        draw = f" (draw {self.config.random_words})" if self.arm == RANDOM else ""
+        return f"{self.words} {kind}{noun}{'' if self.words == 1 else 's'}{draw}"
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Returns the settings in force as a record has them: without words, none about words."""
-        if self.learner == ZERO_SHOT:
+        """Returns the settings in force as a record has them: none that make no difference."""
+        if self.arm == ZERO_SHOT:
             return {"templates": {n: template_of(n) for n in (self.dataset, *self.targets)}}
+        if self.arm == LINEAR_PROBE:
+            return {}
         config = self.config
         values = {name: getattr(config, name) for name in _recorded_fields()}
         values |= vars(config.hyperparameters)
@@ -128,8 +181,12 @@ class Run:
             for name in names
             if name in RECORDED_IN_0_1_0 or values[name] != _default(name)
         }
-        if not config.words:
+        if self.arm == WORDS_ONLY:
+            recorded = {k: v for k, v in recorded.items() if k in settings_about_search()}
+        elif self.arm == PLAIN:
             return {k: v for k, v in recorded.items() if k not in settings_about_words()}
+        elif not self.searches:
+            return {k: v for k, v in recorded.items() if k not in settings_about_search()}
         if config.search == "screen":
             recorded["shortlist"] = config.shortlist
         recorded[POOL] = {
@@ -176,6 +233,12 @@ class Run:
 def settings_about_words() -> frozenset[str]:
     """Returns the settings in a record that a prompt without words does not depend on."""
     return frozenset([POOL, *(s.name for s in settings() if s.option.concerns_words)])
+
+
+@cache
+def settings_about_search() -> frozenset[str]:
+    """Returns the settings in a record that decide which words a search chooses."""
+    return frozenset([POOL, *(s.name for s in settings() if s.option.part == WORDS)])
 
 
 @cache
@@ -227,25 +290,91 @@ def expand(plan: Plan) -> tuple[Run, ...]:
     datasets = plan.datasets if plan.source is None else (plan.source,)
     targets = () if plan.source is None else plan.datasets
     sha256 = _pool_sha256(plan.config.words_file)
-    runs = []
+    runs: dict[str, Run] = {}  # 0 words make several arms the same
     for dataset in datasets:
         for seed in plan.seeds:
-            for learner in plan.learners:
-                if learner == ZERO_SHOT:
-                    if seed == plan.seeds[0]:  # nothing is drawn, so one seed is enough
-                        config = _zero_shot_config(plan, seed)
-                        runs.append(Run(plan.protocol, dataset, targets, learner, config))
-                    continue
-                for shots, words in product(plan.shots, plan.words):
-                    config = _run_config(plan, dataset, learner, words)
-                    config = replace(config, shots=shots, seed=seed)
-                    pool = sha256 if words else ""
-                    runs.append(Run(plan.protocol, dataset, targets, learner, config, pool))
-    return tuple(runs)
+            for learner, config in _configs(plan, dataset, seed):
+                run = Run(plan.protocol, dataset, targets, learner, config)
+                run = replace(run, pool_sha256=sha256) if run.searches else run
+                runs.setdefault(run.id, run)
+    return tuple(runs.values())
 
 
-def _run_config(plan: Plan, dataset: str, learner: str, words: int | str) -> FitConfig:
-    """Returns the plan's config with what is one run's; without words, none about words."""
+def _configs(plan: Plan, dataset: str, seed: int) -> Iterator[tuple[str, FitConfig]]:
+    """Yields the learner, or an arm without one, and the config of each run of a seed."""
+    for shots in plan.shots:
+        for arm in plan.arms:
+            if arm == LINEAR_PROBE:
+                yield arm, _untrained_config(plan, shots, seed, 0)
+            elif arm == WORDS_ONLY:
+                for words in _numbers(plan, dataset, arm):
+                    yield arm, _untrained_config(plan, shots, seed, words)
+    if ZERO_SHOT in plan.arms and seed == plan.seeds[0]:  # nothing is drawn: one seed is enough
+        yield ZERO_SHOT, _untrained_config(plan, plan.shots[0], seed, 0)
+    for learner in plan.learners:
+        for shots in plan.shots:
+            for arm in plan.arms:
+                if arm not in UNTRAINED:
+                    for config in _arm_configs(plan, dataset, learner, arm):
+                        yield learner, replace(config, shots=shots, seed=seed)
+
+
+def _arm_configs(plan: Plan, dataset: str, learner: str, arm: str) -> Iterator[FitConfig]:
+    """Yields the configs of a learner's arm: one for each number of words and each draw."""
+    if arm == GIVEN:
+        if plan.given is None:
+            raise ConfigError(
+                f"The arm {GIVEN} has no words for {dataset}; give them with --given FILE, a line "
+                f"`{dataset}: word, word` for each dataset (in a recipe, as `given`)."
+            )
+        words = len(plan.given.split(","))
+        yield _run_config(plan, dataset, learner, words, words_given=plan.given)
+        return
+    for number in (0,) if arm == PLAIN else _numbers(plan, dataset, arm):
+        if number and not _has_slots(learner, plan):
+            raise ConfigError(
+                f"The learner {learner} has no slots for words; it cannot have the arm {arm}."
+            )
+        if number and arm == EMPTY:
+            yield _run_config(plan, dataset, learner, number, empty_slots=True)
+        elif number and arm == RANDOM:
+            for draw in range(1, plan.draws + 1):
+                yield _run_config(plan, dataset, learner, number, random_words=draw)
+        else:
+            yield _run_config(plan, dataset, learner, number)
+
+
+def _has_slots(learner: str, plan: Plan) -> bool:
+    from ipl.learners.registry import learner_class
+
+    kind = learner_class(learner)
+    m = kind.hyperparameters(1, plan.rules.recipe_protocol).m
+    return kind.layout_for(1, m).slots == 1
+
+
+def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
+    """Returns the numbers of words of an arm; raises ConfigError if one is not possible."""
+    for words in plan.words:
+        if words == AUTO and arm != CHOSEN:
+            raise ConfigError(
+                f"words is {AUTO} for {dataset}; the arm {arm} needs a number, the same as that of "
+                "the words it is compared with."
+            )
+    if arm == RANDOM and plan.config.words_file is not None:
+        size = len(_read_words(plan.config.words_file).split())
+        most = max(int(words) for words in plan.words)
+        if size < 2 * most:
+            raise ConfigError(
+                f"words is {most}; {plan.config.words_file} has {size} words, and the chosen words "
+                f"and as many random ones are {2 * most}."
+            )
+    return plan.words
+
+
+def _run_config(
+    plan: Plan, dataset: str, learner: str, words: int | str, **slots: Any
+) -> FitConfig:
+    """Returns the plan's config with what is one run's, and defaults where it depends on none."""
     changes: dict[str, Any] = {
         "class_template": teacher_template_of(dataset),
         "protocol": plan.rules.recipe_protocol,
@@ -254,21 +383,31 @@ def _run_config(plan: Plan, dataset: str, learner: str, words: int | str) -> Fit
         changes |= {s.name: s.default for s in settings() if s.option.concerns_words}
         if plan.config.epochs is None:
             changes["epochs"] = PUBLISHED_EPOCHS.get((dataset, learner))
-    return replace(plan.config, learner=learner, words=words, **changes)
+    elif "empty_slots" in slots or "words_given" in slots:  # nothing is searched
+        about_search = settings_about_search()
+        changes |= {s.name: s.default for s in settings() if s.name in about_search}
+    changes |= slots
+    return replace(plan.config, **{**changes, "learner": learner, "words": words})
 
 
-def _zero_shot_config(plan: Plan, seed: int) -> FitConfig:
-    """Returns a config with what zero-shot depends on: the data and the backbone."""
-    names = [s.name for s in settings() if s.option.part in (DATA, MODEL)]
+def _untrained_config(plan: Plan, shots: int, seed: int, words: int | str) -> FitConfig:
+    """Returns a config with what an arm without a learner depends on."""
+    parts = (DATA, MODEL, WORDS) if words else (DATA, MODEL)
+    names = [s.name for s in settings() if s.option.part in parts]
     values = {name: getattr(plan.config, name) for name in names}
-    return FitConfig(**{**values, "words": 0, "shots": plan.shots[0], "seed": seed})
+    # An interval of 1 leaves room for any number of words; nothing is trained.
+    return FitConfig(**{**values, "words": words, "shots": shots, "seed": seed, "interval": 1})
 
 
 def _pool_sha256(words_file: str | None) -> str:
     """Returns what tells one list of words from another: a hash of it."""
     if words_file is None:
         return Pool.bundled().sha256
+    return hashlib.sha256(_read_words(words_file)).hexdigest()
+
+
+def _read_words(words_file: str) -> bytes:
     try:
-        return hashlib.sha256(Path(words_file).read_bytes()).hexdigest()
+        return Path(words_file).read_bytes()
     except OSError as error:
         raise DataError(f"The word list {words_file} cannot be read: {error.strerror}.") from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,11 +14,13 @@ import torch
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.labelled_features import LabelledFeatures, draw_shots
+from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import MEMORY
 from ipl.backbone.zero_shot import zero_shot_accuracy
+from ipl.bench.arms import LINEAR_PROBE, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.data import BenchData, items_sha256
-from ipl.bench.plan import ZERO_SHOT
 from ipl.bench.profile import UsageMonitor
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.protocols.registry import find_protocol
@@ -28,6 +31,7 @@ from ipl.datasets.dataset import Dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.fit import read_pool, word_choice
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,12 @@ class Runner:
         tests = {name: _TestSet(test, store) for name, test in task.tests.items()}
         encoding = time.perf_counter() - started
         classifier = None
-        if run.learner == ZERO_SHOT:
+        if run.arm == ZERO_SHOT:
             result = self._zero_shot(run, tests, store)
+        elif run.arm == LINEAR_PROBE:
+            result = self._linear_probe(run, task, tests, store)
+        elif run.arm == WORDS_ONLY:
+            result = self._words_only(run, task, tests, store)
         else:
             result, classifier = self._fitted(run, task, tests, store)
         result["seconds"]["test"] += encoding
@@ -153,7 +161,7 @@ class Runner:
             "test_images": {name: test.readable for name, test in tests.items()},
             "missing_images": {data.dataset.name: len(data.missing) for data in datasets},
             "unreadable_images": {name: test.unreadable for name, test in tests.items()},
-            "train_images": 0 if run.learner == ZERO_SHOT else len(task.training.train),
+            "train_images": 0 if run.arm == ZERO_SHOT else len(task.training.train),
             "split_sha256": datasets[0].sha256,
             "shots_sha256": items_sha256(task.training.train, self.environment.root),
             "target_sha256": {data.dataset.name: data.sha256 for data in datasets[1:]},
@@ -185,17 +193,76 @@ class Runner:
         self, run: Run, tests: Mapping[str, _TestSet], store: FeatureStore
     ) -> dict[str, Any]:
         templates = run.settings["templates"]
-        started = time.perf_counter()
-        with UsageMonitor(store.backbone.device, self.environment.profile) as usage:
+        with self._measured(store) as measured:
             accuracy = {
                 name: zero_shot_accuracy(
                     test.dataset, store, templates.get(name, templates[run.dataset])
                 )
                 for name, test in tests.items()
             }
+        return {"prompt": templates[run.dataset], "accuracy": accuracy, **measured}
+
+    def _linear_probe(
+        self, run: Run, task: Task, tests: Mapping[str, _TestSet], store: FeatureStore
+    ) -> dict[str, Any]:
+        """Returns the accuracy on the test sets whose classes it was trained on."""
+        shots, names = self._shots(run, task, store), task.training.class_names
+        accuracy = {}
+        with self._measured(store) as measured:
+            probe = fit_linear_probe(shots.features, shots.labels, len(names), run.seed)
+            for name, test in tests.items():
+                if set(test.dataset.class_names) <= set(names):
+                    columns = [names.index(each) for each in test.dataset.class_names]
+                    images = store.encode([item.path for item in test.dataset.test])
+                    guesses = probe.logits(images.features)[:, columns].argmax(1).cpu()
+                    labels = torch.tensor([item.label for item in test.dataset.test])
+                    accuracy[name] = float((guesses == labels).double().mean())
+        return {"accuracy": accuracy, **measured}
+
+    def _words_only(
+        self, run: Run, task: Task, tests: Mapping[str, _TestSet], store: FeatureStore
+    ) -> dict[str, Any]:
+        """Returns the accuracy of the sentence that chose the words, as a hand-made prompt."""
+        shots, config, backbone = self._shots(run, task, store), run.config, store.backbone
+        config = replace(config, memory=self.environment.memory)
+        choice = word_choice(config, read_pool(config, backbone, self.reporter))
+        cache = Cache(reporter=self.reporter) if self.environment.cache else None
+        with self._measured(store) as measured:
+            selection = choice.choose(
+                backbone,
+                task.training.class_names,
+                shots,
+                int(run.words),
+                cache,
+                store,
+                self.reporter,
+            )
+            prompt = choice.template.full("{}", selection.words)
+            accuracy = {
+                name: zero_shot_accuracy(test.dataset, store, prompt)
+                for name, test in tests.items()
+            }
         return {
-            "prompt": templates[run.dataset],
+            "chosen": list(selection.words),
+            "prompt": prompt,
             "accuracy": accuracy,
+            "selection": selection.as_dict(),
+            **measured,
+        }
+
+    def _shots(self, run: Run, task: Task, store: FeatureStore) -> LabelledFeatures:
+        """Returns the training images in the order in which a fit draws them."""
+        _check_shots(task.training, store)
+        return draw_shots(task.training, run.shots, run.seed, store)[0]
+
+    @contextmanager
+    def _measured(self, store: FeatureStore) -> Iterator[dict[str, Any]]:
+        """Yields what a record says about the cost of its block, once the block has ended."""
+        measured: dict[str, Any] = {}
+        started = time.perf_counter()
+        with UsageMonitor(store.backbone.device, self.environment.profile) as usage:
+            yield measured
+        measured |= {
             "seconds": {"fit": 0.0, "test": time.perf_counter() - started},
             "peak_memory": usage.peak_memory,
             "profile": usage.profile,

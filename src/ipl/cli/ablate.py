@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 @config_options(plan_options(), unset=True, show_defaults=False)
 def ablate(
-    name: str = Argument(metavar="NAME", help="penalty, k, interval, template or pool."),
+    name: str = Argument(
+        metavar="NAME", help="One of penalty, k, interval, template, pool, init, shots, arms."
+    ),
     data: Path = common.ROOT,
     values: list[str] = Option(
         [], "--value", help="A level of the setting, or several with commas; may be repeated."
@@ -32,6 +34,9 @@ def ablate(
     protocol: Text = Option(None, help=PROTOCOL_HELP),
     datasets: Text = common.DATASETS,
     source: Text = SOURCE,
+    arms: Text = common.ARMS,
+    draws: int | None = common.DRAWS,
+    given: Path | None = common.GIVEN,
     *,
     settings: dict[str, Any],
     more: list[str] = Option([], "--set", help="Another setting, as NAME=VALUE; may be repeated."),
@@ -51,7 +56,7 @@ def ablate(
     as_json: bool = common.JSON,
 ) -> None:
     """Vary one setting and keep all others; write tables and a plot to OUT/ablations."""
-    given = plan_values(protocol, datasets, source, settings) | _settings(more)
+    changes = plan_values(protocol, datasets, source, arms, draws, settings) | _settings(more)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.ablation import ABLATIONS, summarize_ablation
         from ipl.bench.recipe import plan_runs, read_recipe
@@ -67,7 +72,8 @@ def ablate(
 
             check_matplotlib()  # before hours of training
         wanted = read_recipe(recipe or f"ablations/{name}")
-        planned = plan_runs(_varied(wanted, name, given, values), data, save_to)
+        wanted = _varied(wanted, name, changes, values)
+        planned = plan_runs(wanted.with_given(given) if given else wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)
     if dry_run:

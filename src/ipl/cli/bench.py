@@ -35,6 +35,9 @@ def bench(
     ),
     datasets: Text = common.DATASETS,
     source: Text = SOURCE,
+    arms: Text = common.ARMS,
+    draws: int | None = common.DRAWS,
+    given: Path | None = common.GIVEN,
     *,
     settings: dict[str, Any],
     save_to: Path = Option(Path("ipl-bench"), "--out", help="The folder of the records."),
@@ -50,8 +53,8 @@ def bench(
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Run a protocol on datasets, with one record for each learner, words, shots and seed."""
-    values = plan_values(protocol, datasets, source, settings)
+    """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
+    values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe
         from ipl.bench.runner import RunEnvironment
@@ -59,6 +62,7 @@ def bench(
 
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
+        wanted = wanted.with_given(given) if given else wanted
         planned = plan_runs(wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)
@@ -75,10 +79,16 @@ def bench(
 
 
 def plan_values(
-    protocol: str | None, datasets: str | None, source: str | None, settings: dict[str, Any]
+    protocol: str | None,
+    datasets: str | None,
+    source: str | None,
+    arms: str | None,
+    draws: int | None,
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """Returns the values of a plan that were given on the command line."""
-    given = {"protocol": protocol, "datasets": datasets, "source": source}
+    given: dict[str, Any] = {"protocol": protocol, "datasets": datasets, "source": source}
+    given |= {"arms": arms, "draws": draws}
     return {name: value for name, value in given.items() if value is not None} | settings
 
 

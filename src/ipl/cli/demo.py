@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,17 +14,17 @@ from ipl.cli.shared_options import DEVICE, JSON, QUIET
 from ipl.display.table import Table
 
 if TYPE_CHECKING:
-    from ipl.bench.run import Run
+    from ipl.bench.records import RunRecord
+    from ipl.bench.tables.result_table import ResultTable
     from ipl.classifier import PromptClassifier
     from ipl.datasets.dataset import Dataset
     from ipl.support.progress import Reporter
 
 PER_CLASS = 24  # images of each class to draw shots from, and as many to test on
 SEEDS = (1, 2, 3)
-WORDS = 2
-SHORT = {"epochs": 50, "views": 0}  # published: 200 plain, 100 with words; fresh crops
-METHODS = ("zero-shot CLIP", "CoOp", "CoOp + IPL")
-MEASURES = {"base": "base", "novel": "novel", "hm": "HM"}
+WORDS = 3
+ARMS = ("zero-shot", "linear-probe", "plain", "empty", "words")
+CENTRE_CROP = 0  # views; published are fresh crops in every epoch, which take longer
 
 
 def demo(
@@ -36,7 +35,8 @@ def demo(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Draw images, learn prompts with and without words, and show the results."""
+    """Draw images, learn prompts with and without words, and show what the words are worth."""
+    from ipl.bench.tables.result_table import build_tables
     from ipl.datasets.scenes import scenes_dataset
     from ipl.saving.format import check_target
     from ipl.support.files import write_json
@@ -53,18 +53,22 @@ def demo(
             dataset = scenes_dataset(folder / "scenes", PER_CLASS, PER_CLASS, progress=advance)
         kept["what"] = f"the images in {folder / 'scenes'}."
         reporter.say(f"Drew {len(dataset.train) + len(dataset.test)} images of 20 classes.")
-        outcomes, classifier = _run_plan(dataset, folder, device, reporter)
+        records, classifier = _run_plan(dataset, folder, device, reporter)
         run = folder / "run"
         classifier.save_pretrained(run, overwrite=True)
-        assert classifier.selection_ is not None
-        summary = _summary(outcomes)
+        selection = classifier.selection_
+        assert selection is not None
+        (result,) = build_tables(records)
         report: dict[str, Any] = {
-            "summary": summary,
-            "outcomes": outcomes,
+            "summary": _summary(result),
+            "verdict": _verdict(result),
+            "runs": [_outcome(record) for record in records],
             "words": classifier.words_,
             "prompt": classifier.prompt_,
-            "selection": classifier.selection_.as_dict(),
-            "saved": {name: str(folder / name) for name in ("scenes", "run", "results.json")},
+            "selection": selection.as_dict(),
+            "saved": {
+                name: str(folder / name) for name in ("scenes", "bench", "run", "results.json")
+            },
             "seconds": time.perf_counter() - started,
         }
         write_json(folder / "results.json", report)
@@ -74,25 +78,29 @@ def demo(
     terminal = console()
     image = dataset.test[12 * PER_CLASS].path
     title = (
-        f"Accuracy in %, mean ± standard deviation over seeds {', '.join(map(str, SEEDS))}\n"
-        f"(drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs)"
+        "Accuracy in % on base classes (trained) and novel ones, mean over seeds "
+        f"{', '.join(map(str, SEEDS))}\nand its 95 % interval "
+        "(drawn scenes, PocketCLIP, 16 shots, centre crops)"
     )
     terminal.print(title, soft_wrap=True)
-    terminal.print(_table(summary).to_terminal())
-    weight = classifier.selection_.lambda_
-    terminal.print(f"\nThe words of seed {SEEDS[0]}: gain = utility - {weight} * redundancy")
-    terminal.print(words_table(classifier.selection_).to_terminal())
+    terminal.print(_table(report["summary"]).to_terminal())
+    terminal.print(f"\n{report['verdict']}", markup=False)
+    terminal.print(
+        f"\nThe words of seed {SEEDS[0]}: gain = utility - {selection.lambda_} * redundancy"
+    )
+    terminal.print(words_table(selection).to_terminal())
     terminal.print(
         "\nThe prompt: [V] is a trained vector, *word* a chosen word, {cls} the class name\n"
         f"  {classifier.prompt_}\n\n"
         f"Saved\n"
         f"  the images          {folder / 'scenes'}\n"
         f"  this prompt         {run}\n"
+        f"  every run           {folder / 'bench'}\n"
         f"  every number above  {folder / 'results.json'}\n\n"
         f"Next\n"
         f"  {command_line('predict', run, str(image), '--classes', 'castle,bridge,windmill')}\n"
         f"  {command_line('report', run, '--data', folder / 'scenes')}\n"
-        f"  {command_line('fit', folder / 'scenes')}\n"
+        f"  {command_line('table', folder / 'bench')}\n"
         f"  {command_line('fit', 'YOUR_FOLDER_OF_CLASS_FOLDERS')}\n\n"
         f"{report['seconds']:.0f} s in all.",
         markup=False,
@@ -102,40 +110,41 @@ def demo(
 
 def _run_plan(
     dataset: Dataset, folder: Path, device: str, reporter: Reporter
-) -> tuple[list[dict[str, Any]], PromptClassifier]:
-    """Returns an outcome for each seed and method, and the classifier with words of a seed."""
-    from ipl.bench.plan import ZERO_SHOT, Plan
+) -> tuple[list[RunRecord], PromptClassifier]:
+    """Returns the record of every run, and the classifier with words of the first seed."""
+    from ipl.bench.plan import Plan
+    from ipl.bench.records import RunRecord, write_record
     from ipl.bench.run import expand
     from ipl.bench.runner import RunEnvironment, Runner
-    from ipl.config import FitConfig
+    from ipl.config import CHOSEN, FitConfig
     from ipl.support.errors import IplError
 
     plan = Plan(
         "base-to-novel",
         ("scenes",),
-        learners=(ZERO_SHOT, "coop"),
-        words=(0, WORDS),
+        arms=ARMS,
+        words=(WORDS,),
         seeds=SEEDS,
-        config=FitConfig.from_dict({**SHORT, "words": 0}),
+        config=FitConfig(words=0, views=CENTRE_CROP),
     )
     runner = Runner(RunEnvironment(str(folder), device), reporter, {"scenes": dataset})
-    outcomes: list[dict[str, Any]] = []
-    best: PromptClassifier | None = None
+    records: list[RunRecord] = []
+    classifier: PromptClassifier | None = None
     for run in expand(plan):
-        record, classifier = runner.fit(run)
+        record, fitted = runner.fit(run)
         if record["error"]:
             raise IplError(record["error"])
-        if best is None and classifier is not None and run.words:
+        write_record(folder / "bench", record)
+        records.append(RunRecord.from_dict(record))
+        scores = run.rules.scores(records[-1].accuracy).items()
+        numbers = ", ".join(f"{name} {100 * value:.1f}" for name, value in scores)
+        words = f" ({', '.join(record['chosen'])})" if record["chosen"] else ""
+        reporter.say(f"  {run.title.removeprefix('scenes, ')}{words}: {numbers}")
+        if classifier is None and fitted is not None and run.arm == CHOSEN:
             base = record["accuracy"]["base"], record["data"]["test_images"]["base"]
-            best = _with_held_out(classifier, *base)
-        # Zero-shot draws nothing: its one run is the outcome of every seed.
-        for seed in SEEDS if run.learner == ZERO_SHOT else (run.seed,):
-            outcomes.append(_outcome(run, record, seed))
-            _say(outcomes[-1], reporter)
-    assert best is not None
-    order = [(seed, method) for seed in SEEDS for method in METHODS]
-    outcomes.sort(key=lambda outcome: order.index((outcome["seed"], outcome["method"])))
-    return outcomes, best
+            classifier = _with_held_out(fitted, *base)
+    assert classifier is not None
+    return records, classifier
 
 
 def _with_held_out(classifier: PromptClassifier, accuracy: float, images: int) -> PromptClassifier:
@@ -146,51 +155,54 @@ def _with_held_out(classifier: PromptClassifier, accuracy: float, images: int) -
     return classifier
 
 
-def _outcome(run: Run, record: dict[str, Any], seed: int) -> dict[str, Any]:
+def _outcome(record: RunRecord) -> dict[str, Any]:
     """Returns a run's accuracies from 0 to 1 as plain values."""
-    from ipl.bench.plan import ZERO_SHOT
-    from ipl.metrics import harmonic_mean
-
-    base, novel = record["accuracy"]["base"], record["accuracy"]["novel"]
-    zero_shot, plain, with_words = METHODS
-    method = zero_shot if run.learner == ZERO_SHOT else with_words if run.words else plain
     return {
-        "method": method,
-        "seed": seed,
-        "base": base,
-        "novel": novel,
-        "words": record["chosen"],
-        "hm": harmonic_mean(base, novel),
+        "arm": record.arm,
+        "seed": record.seed,
+        "words": list(record.chosen),
+        **record.rules.scores(record.accuracy),
     }
 
 
-def _say(outcome: dict[str, Any], reporter: Reporter) -> None:
-    words = f" ({', '.join(outcome['words'])})" if outcome["words"] else ""
-    reporter.say(
-        f"  seed {outcome['seed']}: {outcome['method']}{words}: "
-        f"base {100 * outcome['base']:.1f}, novel {100 * outcome['novel']:.1f}"
-    )
+def _summary(result: ResultTable) -> list[dict[str, Any]]:
+    """Returns the mean of each measure by method in %, with its interval over seeds."""
+    from ipl.bench.statistics import mean_interval
+    from ipl.bench.tables.cells import finished_runs
 
-
-def _summary(outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the mean and the standard deviation of each measure by method, in %."""
     rows = []
-    for method in METHODS:
-        group = [outcome for outcome in outcomes if outcome["method"] == method]
-        row: dict[str, Any] = {"method": method, "seeds": [o["seed"] for o in group]}
-        for measure in MEASURES:
-            values = [100 * outcome[measure] for outcome in group]
-            spread = stdev(values) if len(values) > 1 else 0.0
-            row[measure] = {"mean": mean(values), "spread": spread}
+    for cell in result.of("scenes"):
+        by_seed = finished_runs(cell.method, "scenes").values()
+        row: dict[str, Any] = {"method": cell.method.label, "arm": cell.method.arm}
+        row["seeds"] = list(cell.seeds)
+        for measure, number in cell.numbers.items():
+            interval = mean_interval([[one.values[measure] for one in by_seed]])
+            row[measure] = {"mean": number.mean, "interval": list(interval) if interval else None}
         rows.append(row)
     return rows
 
 
+def _verdict(result: ResultTable) -> str:
+    """Returns a sentence on what layout and words contributed."""
+    from ipl.bench.tables.gains import verdicts
+
+    (sentence,) = verdicts(result.gains)
+    return f"What it means for {sentence}"
+
+
 def _table(summary: list[dict[str, Any]]) -> Table:
-    """Returns a table of the summary: mean and standard deviation in %."""
+    """Returns a table of the summary: mean and interval in %."""
+    from ipl.bench.protocols.base_to_novel import BaseToNovel
+
     rows = []
     for row in summary:
-        cells = [f"{row[m]['mean']:.1f} ± {row[m]['spread']:.1f}" for m in MEASURES]
-        rows.append([row["method"], *cells])
-    headings = list(MEASURES.values())
+        cells = [row["method"]]
+        for measure in BaseToNovel.measures:
+            number = row.get(measure)
+            text = "-" if number is None else f"{number['mean']:.1f}"
+            if number and number["interval"]:
+                text += " ({:.1f} to {:.1f})".format(*number["interval"])
+            cells.append(text)
+        rows.append(cells)
+    headings = list(BaseToNovel.measures.values())
     return Table(["method", *headings], rows, numbers=headings)

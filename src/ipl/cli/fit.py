@@ -13,6 +13,7 @@ from rich.text import Text
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
+from ipl.config import CHOSEN, PLAIN
 from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def _trials_table(trials: Sequence[Trial], best: int) -> Table:
 
 def _run_name(config: FitConfig) -> str:
     words = f"{config.words}w" if isinstance(config.words, int) else config.words
-    return f"{config.learner}-{words}-seed{config.seed}"
+    arm = "" if config.arm in (PLAIN, CHOSEN) else f"-{config.arm}"
+    return f"{config.learner}-{words}{arm}-seed{config.seed}"
 
 
 def _free_folder(name: str) -> Path:

@@ -37,6 +37,17 @@ DATA = typer.Argument(
 # The runs of a grid, for `bench` and `ablate`.
 ROOT = typer.Option(..., "--data", help="The folder that contains the datasets.")
 DATASETS = typer.Option(None, help="Names with commas; all stands for every one that is complete.")
+ARMS = typer.Option(
+    None,
+    help="What is compared, with commas: zero-shot, linear-probe, words-only (chosen words in a "
+    "sentence), plain (the learner), empty (slots without words), random, given, words (default: "
+    "zero-shot,plain,empty,random,words).",
+)
+DRAWS = typer.Option(None, help="Draws of random words for each seed (default: 3).")
+GIVEN = typer.Option(
+    None,
+    help="The words of the arm given: a file with a line `dataset: word, word` for each dataset.",
+)
 JOBS = typer.Option(1, "--jobs", help="Runs at the same time; with ray, on each GPU or node.")
 ENGINE = typer.Option("local", help="local (this machine) or ray (a cluster).")
 ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is started here).")

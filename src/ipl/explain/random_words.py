@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-
-import numpy as np
 
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph
 from ipl.display.formatting import number, ordinal, percent, several
@@ -14,14 +13,13 @@ from ipl.display.plots import Strip, strips
 from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.metrics import Score, score
-from ipl.support.errors import DataError
+from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
-from ipl.words.filters import zipf
+from ipl.words.frequency import RandomWords
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 
 DRAWS = 20
-NEAR = 200  # words of the pool that count as equally frequent
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,10 @@ def compare_with_random_words(
             prompt_score(candidates),
         )
 
-    frequency, values = frequencies(pool, learner.backbone.tokenize_words(pool.words))
-    random_draws = draw_words(pool, values, words, draws)
+    source = RandomWords(pool, learner.backbone.tokenize_words(pool.words))
+    stream, random_draws = random.Random(0), list[tuple[str, ...]]()
+    with suppress(ConfigError):  # the pool may be too small
+        random_draws += [source.draw(words, stream) for _ in range(draws)]
     scored_draws = []
     singles: list[list[Score]] = [[] for _ in words]
     with reporter.task("Trying random words", len(random_draws)) as advance:
@@ -104,50 +104,8 @@ def compare_with_random_words(
                 singles[index].append(prompt_score([*words[:index], word, *words[index + 1 :]]))
             advance()
     return RandomComparison(
-        frequency, score_draw(words), tuple(scored_draws), tuple(map(tuple, singles))
+        source.measure, score_draw(words), tuple(scored_draws), tuple(map(tuple, singles))
     )
-
-
-def frequencies(
-    pool: Pool, tokens: Sequence[int]
-) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Returns how frequency is measured, and the frequency of each word of the pool."""
-    try:
-        values = [zipf(word) for word in pool.words]
-        return "Zipf frequency in English (wordfreq)", np.array(values)
-    except DataError:  # tokenizers merge frequent words first, so the order stands for frequency
-        return (
-            "rank in the tokenizer's vocabulary, frequent to rare (wordfreq is not installed)",
-            np.argsort(np.argsort(tokens)).astype(np.float64),
-        )
-
-
-def draw_words(
-    pool: Pool,
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
-    words: Sequence[str],
-    draws: int,
-) -> list[tuple[str, ...]]:
-    """Returns tuples of random words, each about as frequent as the word in the same slot.
-
-    If the pool is too small, there are fewer than `draws` of them.
-    """
-    stream = random.Random(0)
-    neighbours = []
-    for word in words:
-        distance = np.abs(values - values[pool.words.index(word)])
-        order = np.argsort(distance, kind="stable")[: NEAR + len(words)]
-        neighbours.append([pool.words[i] for i in order if pool.words[i] not in words][:NEAR])
-    tuples: list[tuple[str, ...]] = []
-    for _ in range(draws):
-        drawn: list[str] = []
-        for candidates in neighbours:
-            free = [word for word in candidates if word not in drawn]
-            if not free:
-                return tuples
-            drawn.append(stream.choice(free))
-        tuples.append(tuple(drawn))
-    return tuples
 
 
 # -- how it is shown ----------------------------------------------------------------------------

@@ -247,20 +247,25 @@ class Learner(nn.Module, ABC):
         Parameters
         ----------
         word : str
-            A word that is a single token of the backbone.
+            A word of as many tokens of the backbone as the slot has room for: one, unless the
+            layout says otherwise.
 
         Raises
         ------
         ConfigError
-            If no slot is empty, or the word is not a single token.
+            If no slot is empty, or the word does not fit into it.
         """
         slot = len(self.words)
         if slot == self.layout.slots:
             raise ConfigError(f"All {slot} word slots are taken; there is none for {word!r}.")
         ids = self.backbone.tokenize(word)
-        if len(ids) != 1:
-            raise ConfigError(f"{word!r} is {len(ids)} tokens of {self.backbone.name}, not one.")
-        self.prompts.place_word(slot, self.backbone.embed(ids)[0])
+        size = self.layout.slot_sizes[slot]
+        if len(ids) != size:
+            raise ConfigError(
+                f"{word!r} is {len(ids)} tokens of {self.backbone.name}, not {size}; its slot has "
+                f"room for {size}."
+            )
+        self.prompts.place_word(self.layout.slot_slice(slot), self.backbone.embed(ids))
         self.words = (*self.words, word)
 
     def rebuilt(

@@ -15,6 +15,7 @@ from ipl.support.errors import ConfigError, DataError
 
 # An empty slot holds the token "0", as in the authors' code, or a zero vector, as in the paper.
 PLACEHOLDERS = ("token", "zero")
+EMPTY_SLOT = "0"
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class BoundPrompts:
         The embeddings in fp32. Soft rows are zero; rows after a prompt's EOS are padding.
     soft_rows : Tensor of shape (classes, soft vectors)
         The row of each soft vector.
-    slot_rows : Tensor of shape (classes, word slots)
-        The row of each word slot.
+    slot_rows : Tensor of shape (classes, tokens of all word slots)
+        The row of each token of a word slot.
     class_rows : tuple of range
         The rows of each class name.
     eos : Tensor of shape (classes,)
@@ -49,10 +50,10 @@ class BoundPrompts:
         """Returns how many leading rows are the same for every class: those before its name."""
         return self.class_rows[0].start
 
-    def place_word(self, slot: int, embedding: Tensor) -> None:
-        """Puts a word's embedding (width,) into its slot, for every class."""
+    def place_word(self, slot: slice, embeddings: Tensor) -> None:
+        """Puts a word's embeddings (tokens, width) into its slot, for every class."""
         classes = torch.arange(len(self.class_names), device=self.embeddings.device)
-        self.embeddings[classes, self.slot_rows[:, slot]] = embedding
+        self.embeddings[classes[:, None], self.slot_rows[:, slot]] = embeddings
 
     def assemble(self, soft: Tensor) -> Tensor:
         """Returns embeddings (..., classes, tokens, width) with soft vectors (..., soft, width)."""
@@ -114,9 +115,8 @@ def bind(
     width = embeddings.shape[-1]
     embeddings.scatter_(1, bound.soft_rows[..., None].expand(-1, -1, width), 0.0)
     if layout.slots:
-        empty = backbone.embed(backbone.tokenize("0"))[0]
-        for slot in range(layout.slots):
-            bound.place_word(slot, empty if placeholder == "token" else torch.zeros_like(empty))
+        empty = backbone.embed(backbone.tokenize(EMPTY_SLOT))
+        bound.place_word(slice(None), empty if placeholder == "token" else torch.zeros_like(empty))
     return bound
 
 
@@ -142,8 +142,8 @@ def _walk(layout: PromptLayout, backbone: Backbone, class_name: str) -> _Walk:
             walk.soft.extend(range(row, row + segment.size))
             walk.ids.extend([backbone.eos] * segment.size)
         elif isinstance(segment, WordSlot):
-            walk.slots.append(row)
-            walk.ids.append(backbone.eos)
+            walk.slots.extend(range(row, row + segment.size))
+            walk.ids.extend([backbone.eos] * segment.size)
         elif isinstance(segment, ClassName):
             ids = name_tokens(layout, backbone, class_name)
             end = len(backbone.tokenize(layout.after_name.text)) if layout.after_name else 0

@@ -40,7 +40,9 @@ class Soft:
 
 @dataclass(frozen=True)
 class WordSlot:
-    """A slot for a word that is a single token."""
+    """A slot for a word of `size` tokens; words that a search chooses are single tokens."""
+
+    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,14 @@ class PromptLayout:
         return sum(group.size for group in self.groups)
 
     @cached_property
+    def slot_sizes(self) -> tuple[int, ...]:
+        """Returns the number of tokens of each word slot."""
+        return tuple(segment.size for segment in self.segments if isinstance(segment, WordSlot))
+
+    @property
     def slots(self) -> int:
         """Returns the number of word slots."""
-        return sum(isinstance(segment, WordSlot) for segment in self.segments)
+        return len(self.slot_sizes)
 
     @cached_property
     def after_name(self) -> FixedText | None:
@@ -142,6 +149,19 @@ class PromptLayout:
         number = range(len(self.groups))[number]
         start = sum(group.size for group in self.groups[:number])
         return slice(start, start + self.groups[number].size)
+
+    def slot_slice(self, number: int) -> slice:
+        """Returns the slice of a word slot among the tokens of all slots; 0 is the first."""
+        start = sum(self.slot_sizes[:number])
+        return slice(start, start + self.slot_sizes[number])
+
+    def with_slot_sizes(self, sizes: Sequence[int]) -> PromptLayout:
+        """Returns the layout with this number of tokens in its first word slots."""
+        remaining = iter([*sizes, *self.slot_sizes[len(sizes) :]])
+        segments = (
+            WordSlot(next(remaining)) if isinstance(s, WordSlot) else s for s in self.segments
+        )
+        return PromptLayout(tuple(segments))
 
     def without_slot(self, index: int) -> PromptLayout:
         """Returns the layout without its word slot number `index`; 0 is the first."""

@@ -89,9 +89,10 @@ def find_backbone(
 def restore(saved: FitResult, backbone: Backbone) -> Learner:
     """Returns the trained learner of a saved run; its words are embedded by the backbone."""
     check_class_names(saved.classes, saved.alike)
+    sizes = [len(backbone.tokenize(word)) for word in saved.words]
     learner = learner_class(saved.config.learner)(
         backbone,
-        saved.layout,
+        saved.layout.with_slot_sizes(sizes),
         saved.classes,
         placeholder=saved.config.placeholder,
         depth=saved.hyperparameters.depth,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
-from ipl.config import AUTO, FitConfig
+from ipl.config import AUTO, GIVEN, RANDOM, FitConfig, given_words
 from ipl.datasets.dataset import Dataset, read_alike
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
@@ -26,6 +27,7 @@ from ipl.training.loop import train
 from ipl.training.result import FitResult, TrainingHistory, Trial, identity_of
 from ipl.training.views import make_views
 from ipl.words.choice import WordChoice
+from ipl.words.frequency import RandomWords
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
@@ -85,15 +87,26 @@ def fit(
 
     def check(k: int) -> None:  # fails before anything is computed
         make(k)
-        choice.check(backbone, names, k)
+        if config.searches:
+            choice.check(backbone, names, k)
+        if config.arm == RANDOM and (size := len(choice.candidates(backbone))) < 2 * k:
+            raise ConfigError(
+                f"words is {k}; the pool has {size} words, and the chosen words and as many "
+                f"random ones are {2 * k}."
+            )
 
     counts, limits = word_counts(config.words, hyperparameters, check)
     shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
+    words: tuple[str, ...] = ()
     selection = None
-    if k := counts[-1]:
-        selection = choice.choose(backbone, names, shots, k, cache, features, reporter)
-    words = selection.words if selection else ()
+    if config.arm == GIVEN:
+        words = given_words(config.words_given or "")
+    elif config.searches:
+        selection = choice.choose(backbone, names, shots, counts[-1], cache, features, reporter)
+        words = selection.words
+    if config.arm == RANDOM:
+        words, selection = _draw_words(config, choice.candidates(backbone), backbone, words), None
     learner, history, trials = train_best(
         make, counts, words, shots, config.views, hyperparameters, config.seed, reporter, cache
     )
@@ -112,7 +125,7 @@ def fit(
         trained_classes=learner.prompts.class_names,
         data=dataset.name,
         images=len(shots.items),
-        train_accuracy=next(t.accuracy for t in trials if t.words == len(learner.words)),
+        train_accuracy=next(t.accuracy for t in trials if t.words == learner.layout.slots),
         held_out_accuracy=accuracy(learner, held_out) if held_out.items else None,
         held_out_images=len(held_out.items),
         trials=trials,
@@ -130,9 +143,13 @@ def new_learner(
 ) -> Learner:
     """Returns the untrained learner of a config, with `words` word slots."""
     kind, hyperparameters = learner_class(config.learner), config.hyperparameters
+    layout = start_layout(kind.layout_for(words, hyperparameters.m), config.init)
+    if config.words_given is not None:
+        tokens = [backbone.tokenize(word) for word in given_words(config.words_given)]
+        layout = layout.with_slot_sizes([len(ids) for ids in tokens])
     return kind(
         backbone,
-        start_layout(kind.layout_for(words, hyperparameters.m), config.init),
+        layout,
         class_names,
         seed=config.seed,
         placeholder=config.placeholder,
@@ -172,6 +189,14 @@ def word_choice(config: FitConfig, pool: Pool | None) -> WordChoice:
         config.memory,
         pool,
     )
+
+
+def _draw_words(
+    config: FitConfig, pool: Pool, backbone: Backbone, words: Sequence[str]
+) -> tuple[str, ...]:
+    """Returns random words as frequent as the chosen ones, other ones for each seed and draw."""
+    source = RandomWords(pool, backbone.tokenize_words(pool.words))
+    return source.draw(words, random.Random(f"seed {config.seed}, draw {config.random_words}"))
 
 
 def read_pool(config: FitConfig, backbone: Backbone, reporter: Reporter = SILENT) -> Pool | None:

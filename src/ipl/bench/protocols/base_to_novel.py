@@ -42,17 +42,15 @@ class BaseToNovel(Protocol):
         """Returns base, novel and HM of a run on the dataset that it was trained on."""
         if dataset != trained_on or not accuracy:
             return None
-        return _with_hm(100 * accuracy[BASE], 100 * accuracy[NOVEL])
+        return {name: 100 * value for name, value in _with_hm(accuracy).items()}
 
-    def mean(self, results: Sequence[Values]) -> Values:
-        """Returns the means; HM is that of the mean base and the mean novel accuracy."""
-        mean = super().mean(results)
-        return _with_hm(mean[BASE], mean[NOVEL])
+    def average(self, results: Sequence[Values]) -> Values:
+        """Returns the means over datasets; HM is that of the mean base and novel accuracy."""
+        return _with_hm(super().average(results))
 
     def scores(self, accuracy: Mapping[str, float]) -> dict[str, float]:
         """Returns base, novel and HM."""
-        values = _with_hm(accuracy[BASE], accuracy[NOVEL])
-        return {self.measures[name]: value for name, value in values.items()}
+        return {self.measures[name]: value for name, value in _with_hm(accuracy).items()}
 
     def paper_average(self, learner: str, with_words: bool) -> Values | None:
         """Returns the paper's averages over the eleven datasets."""
@@ -62,7 +60,7 @@ class BaseToNovel(Protocol):
     def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
         """Returns the paper's numbers on one dataset; only those of CoOp are kept."""
         numbers = paper.PER_SET.get((learner, with_words), {}).get(dataset)
-        return _with_hm(*numbers) if numbers else None
+        return _with_hm(dict(zip((BASE, NOVEL), numbers, strict=True))) if numbers else None
 
     def paper_datasets(self, source: str | None) -> tuple[str, ...]:
         """Returns the eleven datasets."""
@@ -93,7 +91,11 @@ def base_shots(dataset: Dataset, shots: int, seed: int) -> Dataset:
     return split_base_novel(replace(dataset, train=drawn))[0]
 
 
-def _with_hm(base: float, novel: float) -> Values:
+def _with_hm(accuracy: Mapping[str, float]) -> Values:
+    """Returns base and novel accuracy and their HM; the base alone if there is no other."""
     from ipl.metrics import harmonic_mean
 
+    if NOVEL not in accuracy:  # a linear probe knows only the classes that it was trained on
+        return {BASE: accuracy[BASE]}
+    base, novel = accuracy[BASE], accuracy[NOVEL]
     return {BASE: base, NOVEL: novel, "hm": harmonic_mean(base, novel)}

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ipl.bench.plan import ZERO_SHOT
-from ipl.bench.protocols.protocol import Protocol, Values
+from ipl.bench.arms import ZERO_SHOT
+from ipl.bench.protocols.protocol import Protocol, Values, mean_values
 from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.paper import SOURCE
@@ -19,7 +19,7 @@ from ipl.bench.tables.paper_comparison import (
 )
 
 AVERAGE = "average"
-BySeed = dict[int, tuple[RunRecord, Values]]
+BySeed = dict[int, "SeedResult"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,14 @@ class MeanStd:
 
     mean: float
     std: float | None
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """The finished runs of a method with one seed, one for each draw, and their mean measures."""
+
+    runs: tuple[RunRecord, ...]
+    values: Values
 
 
 @dataclass(frozen=True)
@@ -80,19 +88,25 @@ def measures_of(run: RunRecord, dataset: str) -> Values | None:
 
 def finished_runs(method: Method, dataset: str) -> BySeed:
     """Returns the finished runs of a method on a dataset with their measures, by seed."""
-    runs: BySeed = {}
+    by_seed: dict[int, dict[int, tuple[RunRecord, Values]]] = {}
     for run in sorted(method.runs, key=lambda run: run.time):  # of two the later counts
         values = measures_of(run, dataset)
         if values is not None:
-            runs[run.seed] = (run, values)
-    return runs
+            by_seed.setdefault(run.seed, {})[run.draw] = (run, values)
+    return {
+        seed: SeedResult(
+            tuple(run for run, _ in draws.values()),
+            mean_values([values for _, values in draws.values()]),
+        )
+        for seed, draws in by_seed.items()
+    }
 
 
 def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Sequence[int]) -> Cell:
     """Returns a method's numbers on a dataset, and what is missing of the expected seeds."""
     protocol = method.runs[0].rules
     seeds = tuple(sorted(finished))
-    runs = [finished[seed][0] for seed in seeds]
+    runs = [run for seed in seeds for run in finished[seed].runs]
     differences = [
         text
         for run in runs
@@ -103,10 +117,12 @@ def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Seque
     return Cell(
         dataset,
         method,
-        _means(protocol, [finished[seed][1] for seed in seeds]),
+        _means([finished[seed].values for seed in seeds]),
         seeds,
-        _gaps(method, dataset, seeds, expected),
-        protocol.paper_results(method.learner, method.with_words, dataset),
+        (*_gaps(method, dataset, seeds, expected), *_draw_gaps(method, finished)),
+        protocol.paper_results(method.learner, method.with_words, dataset)
+        if method.is_published
+        else None,
         tuple(dict.fromkeys(differences)),
     )
 
@@ -127,11 +143,11 @@ def average_cell(
     numbers: dict[str, MeanStd] = {}
     if filled:
         by_seed = [
-            protocol.mean([finished[cell.dataset][seed][1] for cell in filled])
+            protocol.average([finished[cell.dataset][seed].values for cell in filled])
             for seed in sorted(seeds)
         ]
-        means = protocol.mean([{m: n.mean for m, n in cell.numbers.items()} for cell in filled])
-        deviations = {measure: number.std for measure, number in _means(protocol, by_seed).items()}
+        means = protocol.average([{m: n.mean for m, n in cell.numbers.items()} for cell in filled])
+        deviations = {measure: number.std for measure, number in _means(by_seed).items()}
         numbers = {m: MeanStd(mean, deviations.get(m)) for m, mean in means.items()}
     return Cell(
         AVERAGE,
@@ -139,7 +155,7 @@ def average_cell(
         numbers,
         tuple(sorted(seeds)),
         tuple(gaps),
-        protocol.paper_average(method.learner, method.with_words),
+        protocol.paper_average(method.learner, method.with_words) if method.is_published else None,
         tuple(_average_differences(protocol, source, filled)),
     )
 
@@ -159,7 +175,7 @@ def _average_differences(
     return differences
 
 
-def _means(protocol: Protocol, values: Sequence[Values]) -> dict[str, MeanStd]:
+def _means(values: Sequence[Values]) -> dict[str, MeanStd]:
     """Returns mean and deviation of each measure; nothing of no values."""
     if not values:
         return {}
@@ -167,7 +183,16 @@ def _means(protocol: Protocol, values: Sequence[Values]) -> dict[str, MeanStd]:
         measure: statistics.stdev(v[measure] for v in values) if len(values) > 1 else None
         for measure in values[0]
     }
-    return {m: MeanStd(mean, deviations[m]) for m, mean in protocol.mean(values).items()}
+    return {m: MeanStd(mean, deviations[m]) for m, mean in mean_values(values).items()}
+
+
+def _draw_gaps(method: Method, finished: BySeed) -> tuple[str, ...]:
+    """Returns a few words if seeds have fewer draws than others."""
+    most = len({run.draw for run in method.runs})
+    counts = [str(len(result.runs)) for _, result in sorted(finished.items())]
+    if set(counts) <= {str(most)}:
+        return ()
+    return (f"{', '.join(counts)} of {most} draws of random words in the seeds",)
 
 
 def _gaps(

@@ -1,92 +1,283 @@
-"""What words bring over none: the same learner, dataset and seed with and without."""
+"""What layout, words and their choice are worth: differences between the arms of a learner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ipl.bench.protocols.protocol import Values
 from ipl.bench.protocols.registry import all_measures
-from ipl.bench.statistics import PairedTest, paired_test
+from ipl.bench.statistics import Effect, holm, measure_effect
 from ipl.bench.tables.cells import finished_runs
-from ipl.bench.tables.methods import Method, canonical
+from ipl.bench.tables.methods import (
+    LEARNER_NAMES,
+    SETTING_NAMES,
+    SLOT_SETTINGS,
+    Method,
+    canonical,
+    setting_text,
+)
+from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
 from ipl.display.table import Table
 
-# Part of what "with words" means in the paper: layout and epochs are IPL's.
-BELONGS_TO_WORDS = frozenset({"words", "epochs", "m", "interval"})
+# What a difference between two arms is the worth of.
+COMPARISONS = {
+    "layout": (PLAIN, EMPTY),
+    "choice": (RANDOM, CHOSEN),
+    "words in all": (EMPTY, CHOSEN),
+    "everything": (PLAIN, CHOSEN),
+    "given words": (EMPTY, GIVEN),
+}
+NOT_PAIRED = ("backbone", "weights", "shots")  # rows that differ in one are not compared
+SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The difference that words made, in percentage points, by measure."""
+    """The difference between two arms of a learner, in percentage points, by measure.
 
-    method: Method
+    Attributes
+    ----------
+    comparison : str
+        A key of `COMPARISONS`.
+    baseline, method : Method
+        The rows before and after.
+    effects : dict of str to Effect
+        The differences by measure.
+    adjusted : dict of str to float or None
+        p after Holm's correction over all comparisons of the table with the same measure.
+    differences : tuple of str
+        How the two differ beyond their arms, a few words each.
+    """
+
+    comparison: str
     baseline: Method
-    tests: dict[str, PairedTest]
-    differences: tuple[str, ...] = ()  # other settings that differ between the two
+    method: Method
+    effects: dict[str, Effect]
+    adjusted: dict[str, float | None]
+    differences: tuple[str, ...] = ()
+
+    @property
+    def learner(self) -> str:
+        """Returns the learner, with the settings that tell its rows from others."""
+        name = LEARNER_NAMES.get(self.method.learner, self.method.learner)
+        _, varied, _ = self.method.label.partition(" (")
+        return f"{name} ({varied}" if varied else name
 
 
 def find_gains(methods: Sequence[Method], datasets: Sequence[str]) -> list[Gain]:
-    """Returns the gain of every method with words over those of its learner without."""
+    """Returns every comparison between two arms of a learner, with p corrected over all of them."""
     gains = []
     for method in methods:
         for baseline in methods:
-            paired = method.with_words and not baseline.with_words
-            if paired and method.learner == baseline.learner:
-                gain = _gain(method, baseline, datasets)
-                if gain is not None:
-                    gains.append(gain)
-    return gains
+            if baseline.learner == method.learner:
+                for comparison, arms in COMPARISONS.items():
+                    if arms == (baseline.arm, method.arm):
+                        gain = _gain(comparison, baseline, method, datasets)
+                        gains += [] if gain is None else [gain]
+    learners = list(dict.fromkeys(gain.learner for gain in gains))
+    order = list(COMPARISONS)
+    gains.sort(key=lambda gain: (learners.index(gain.learner), order.index(gain.comparison)))
+    return _corrected(gains)
 
 
-def _gain(method: Method, baseline: Method, datasets: Sequence[str]) -> Gain | None:
-    with_words, without = _config(method), _config(baseline)
-    shared = [key for key in without if key in with_words and key not in BELONGS_TO_WORDS]
-    differences = [key for key in shared if canonical(with_words[key]) != canonical(without[key])]
-    # Rows that a setting tells apart on both sides are pairs only where it agrees.
-    if any(key in method.varied and key in baseline.varied for key in differences):
+def _corrected(gains: Sequence[Gain]) -> list[Gain]:
+    adjusted: list[dict[str, float | None]] = [{} for _ in gains]
+    for measure in dict.fromkeys(measure for gain in gains for measure in gain.effects):
+        ps = [gain.effects[measure].p if measure in gain.effects else None for gain in gains]
+        for values, p in zip(adjusted, holm(ps), strict=True):
+            values[measure] = p
+    return [
+        replace(gain, adjusted={m: values[m] for m in gain.effects})
+        for gain, values in zip(gains, adjusted, strict=True)
+    ]
+
+
+def _gain(
+    comparison: str, baseline: Method, method: Method, datasets: Sequence[str]
+) -> Gain | None:
+    differing = _differing_settings(baseline, method)
+    if differing is None:
         return None
-    if any(key in ("backbone", "weights", "shots") for key in differences):
-        return None
-    pairs: list[tuple[Values, Values]] = []
+    values: dict[str, list[list[float]]] = {}  # by measure, for each dataset, for each seed
     for dataset in datasets:
-        left, right = finished_runs(method, dataset), finished_runs(baseline, dataset)
-        pairs += [(left[seed][1], right[seed][1]) for seed in sorted(left.keys() & right.keys())]
-    if not pairs:
+        before, after = finished_runs(baseline, dataset), finished_runs(method, dataset)
+        if seeds := sorted(before.keys() & after.keys()):
+            for measure in before[seeds[0]].values:
+                values.setdefault(measure, []).append(
+                    [after[seed].values[measure] - before[seed].values[measure] for seed in seeds]
+                )
+    if not values:
         return None
-    tests = {
-        measure: paired_test([left[measure] - right[measure] for left, right in pairs])
-        for measure in pairs[0][0]
-    }
-    return Gain(method, baseline, tests, tuple(differences))
+    effects = {}
+    for measure, units in values.items():
+        if method.runs[0].rules.has_source:  # one prompt is tested on all targets
+            prompts = [[sum(seed) / len(seed)] for seed in zip(*units, strict=False)]
+            effects[measure] = measure_effect(prompts, "prompts")
+        else:
+            effects[measure] = measure_effect(units)
+    return Gain(comparison, baseline, method, effects, {}, tuple(differing))
 
 
-def _config(method: Method) -> dict[str, Any]:
-    """Returns the settings of a row's first finished run: one that failed may not know all."""
-    return next((run for run in method.runs if run.done), method.runs[0]).config()
+def _differing_settings(baseline: Method, method: Method) -> list[str] | None:
+    """Returns how two rows differ beyond their arms; None if they should not be compared."""
+    datasets = {run.dataset for run in baseline.runs} & {run.dataset for run in method.runs}
+    if not datasets:
+        return None
+    dataset = min(datasets)
+    before, after = _config(baseline, dataset), _config(method, dataset)
+    ignored = set(SLOT_SETTINGS)
+    if baseline.arm == PLAIN or method.arm == GIVEN:
+        ignored.add("words")
+    shared = [key for key in before if key in after and key not in ignored]
+    differing = [key for key in shared if canonical(before[key]) != canonical(after[key])]
+    for key in differing:
+        # Rows that a setting tells apart on both sides are compared only where it agrees.
+        told_apart = key in baseline.varied and key in method.varied
+        if told_apart or key in NOT_PAIRED or key == "words":
+            return None
+    texts = [
+        f"{SETTING_NAMES.get(key, key)} ({setting_text(before[key])} and "
+        f"{setting_text(after[key])})"
+        for key in differing
+    ]
+    if baseline.arm == PLAIN and after.get("init") == before.get("init") == "published":
+        texts.append("how the vectors start")
+    return texts
+
+
+def _config(method: Method, dataset: str) -> dict[str, Any]:
+    """Returns the settings of a row's runs on a dataset; a run that failed may not know all."""
+    runs = [run for run in method.runs if run.dataset == dataset]
+    return next((run for run in runs if run.done), runs[0]).config()
+
+
+# -- how it is shown ----------------------------------------------------------------------------
 
 
 def gains_table(gains: Sequence[Gain], protocol: str) -> Table:
-    """Returns the gains with their paired tests; `protocol` is its title in the heading."""
-    columns = ["with words", "without", "measure", "difference", "pairs", "p"]
+    """Returns the comparisons of every learner; `protocol` is its title in the heading."""
+    columns = ["learner", "worth of", "arms", "measure", "difference", "95 % interval"]
+    columns += ["n", "p", "p (Holm)"]
     table = Table(
         columns,
-        title=f"Gain of words, {protocol[0].lower()}{protocol[1:]}",
-        caption="Mean difference in percentage points; a pair is one dataset and one seed",
-        numbers=columns[3:],
+        title=f"What the words are worth, {protocol[0].lower()}{protocol[1:]}",
+        caption="Mean difference between two arms in percentage points",
+        numbers=columns[4:],
     )
+    last_learner = ""
     for gain in gains:
-        others = ", ".join(gain.differences)
-        mark = table.footnote_mark([f"The two also differ in {others}."] if others else [])
-        names = [gain.method.label, gain.baseline.label + mark]
+        notes = [f"The two arms also differ in {text}." for text in gain.differences]
+        arms = f"{gain.baseline.arm} → {gain.method.arm}{table.footnote_mark(notes)}"
+        names = [gain.learner if gain.learner != last_learner else "", gain.comparison, arms]
+        last_learner = gain.learner
         rows = []
-        for measure, test in gain.tests.items():
-            p = "<0.0001" if test.p < 1e-4 else f"{test.p:.4f}"
-            numbers = [f"{test.difference:+.2f}", str(test.pairs), p]
-            rows.append([*names, all_measures()[measure], *numbers])
-            names = ["", ""]
+        for measure, effect in gain.effects.items():
+            count = f"{effect.units}"
+            reason = [f"{effect.reason[0].upper()}{effect.reason[1:]}."] if effect.reason else []
+            rows.append(
+                [
+                    *names,
+                    all_measures()[measure],
+                    f"{effect.difference:+.2f}",
+                    _interval_text(effect),
+                    f"{count} ({effect.pairs})",
+                    _p_text(effect.p) + table.footnote_mark(reason),
+                    _p_text(gain.adjusted[measure]),
+                ]
+            )
+            names = ["", "", ""]
         table.add_section(rows)
-    for name in dict.fromkeys(test.test for gain in gains for test in gain.tests.values()):
-        table.notes.append(f"p: {name}; if words changed nothing, either sign would be as likely.")
+    table.notes += verdicts(gains)
+    with_source = bool(gains) and gains[0].method.runs[0].rules.has_source
+    unit = "prompts, each averaged over its targets" if with_source else "datasets"
+    table.notes.append(
+        f"n: {unit} (pairs of runs). Interval: bootstrap over {unit.split(',')[0]}, then seeds; "
+        "from a few of them it is narrower than it should be. p: exact two-sided sign-flip over "
+        f"{unit.split(',')[0]}; Holm: corrected for all comparisons of the table with the same "
+        "measure."
+    )
     return table
+
+
+def _interval_text(effect: Effect) -> str:
+    return "-" if effect.low is None else f"{effect.low:+.2f} to {effect.high:+.2f}"
+
+
+def _p_text(p: float | None) -> str:
+    return "-" if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def verdicts(gains: Sequence[Gain]) -> list[str]:
+    """Returns a sentence for each learner: what layout, choice and words are worth."""
+    sentences = []
+    for learner in dict.fromkeys(gain.learner for gain in gains):
+        clauses = [
+            clause for gain in gains if gain.learner == learner for clause in [_clause(gain)]
+        ]
+        sentences.append(f"{learner}: {'; '.join(clause for clause in clauses if clause)}.")
+    return sentences
+
+
+# For each comparison: what is said of a gain, of a loss, and of neither.
+CLAUSES = {
+    "layout": (
+        "the layout alone raises {measure} by {size}",
+        "the layout alone lowers {measure} by {size}",
+        "the layout alone makes no measurable difference to {measure}",
+    ),
+    "choice": (
+        "the chosen words are better than random ones by {size}",
+        "the chosen words are worse than random ones by {size}",
+        "the chosen words cannot be told from random ones",
+    ),
+    "words in all": (
+        "words are better than empty slots by {size}",
+        "words are worse than empty slots by {size}",
+        "words cannot be told from empty slots",
+    ),
+    "everything": (
+        "all together is better than the plain learner by {size}",
+        "all together is worse than the plain learner by {size}",
+        "all together cannot be told from the plain learner",
+    ),
+    "given words": (
+        "the given words are better than empty slots by {size}",
+        "the given words are worse than empty slots by {size}",
+        "the given words cannot be told from empty slots",
+    ),
+}
+
+
+def _clause(gain: Gain) -> str:
+    """Returns what a comparison says about the measure that counts, the last one."""
+    measure, effect = list(gain.effects.items())[-1]
+    if effect.low is None or effect.high is None:
+        return f"{gain.comparison}: {effect.difference:+.1f} points in a single run says nothing"
+    better, worse, neither = CLAUSES[gain.comparison]
+    clause = better if effect.low > 0 else worse if effect.high < 0 else neither
+    interval = f"{effect.low:+.1f} to {effect.high:+.1f}"
+    if clause is neither:
+        text = f"{clause} ({effect.difference:+.1f}, {interval})"
+    else:
+        text = f"{clause} ({interval})"
+        adjusted = gain.adjusted[measure]
+        if adjusted is not None and adjusted >= SIGNIFICANT:
+            text += f", which the corrected test does not confirm (p = {adjusted:.2f})"
+    points = f"{abs(effect.difference):.1f} points"
+    return text.format(measure=all_measures()[measure], size=points)
+
+
+def gain_values(gain: Gain) -> dict[str, Any]:
+    """Returns a comparison as plain values."""
+    return {
+        "learner": gain.learner,
+        "comparison": gain.comparison,
+        "from": gain.baseline.label,
+        "to": gain.method.label,
+        "differs": list(gain.differences),
+        "measures": {
+            measure: {**asdict(effect), "p_holm": gain.adjusted[measure]}
+            for measure, effect in gain.effects.items()
+        },
+    }

@@ -7,35 +7,56 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.arms import ARMS, LINEAR_PROBE, UNTRAINED, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.records import RunRecord
+from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
 
 LEARNER_NAMES = {
     ZERO_SHOT: "zero-shot CLIP",
+    LINEAR_PROBE: "linear probe",
+    WORDS_ONLY: "words only",
     "coop": "CoOp",
     "cocoop": "CoCoOp",
     "kgcoop": "KgCoOp",
     "maple": "MaPLe",
     "promptsrc": "PromptSRC",
 }
+ARM_NAMES = {
+    PLAIN: "",
+    EMPTY: ", empty slots",
+    RANDOM: " + random words",
+    GIVEN: " + given words",
+    CHOSEN: " + IPL",
+}
 # May differ from dataset to dataset within a row, as they do in the paper.
-PER_DATASET = ("words", "lambda_", "epochs", "class_template")
+PER_DATASET = ("words", "lambda_", "epochs", "class_template", "words_given")
+SLOT_SETTINGS = frozenset({"words_given", "empty_slots", "random_words"})  # they say the arm
 SETTING_NAMES = {"lambda_": "lambda", "interval": "t", "epochs": "T", "template": "sentence"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row: a learner with or without words, and the settings that tell it from others."""
+    """One row: an arm of a learner, and the settings that tell it from others."""
 
     learner: str
-    with_words: bool
+    arm: str
     varied: dict[str, Any]
     runs: tuple[RunRecord, ...] = field(repr=False)
 
     @property
+    def is_published(self) -> bool:
+        """Returns whether the arm is one of the paper's rows: with words, without, zero-shot."""
+        return self.arm in (PLAIN, CHOSEN, ZERO_SHOT)
+
+    @property
+    def with_words(self) -> bool:
+        """Returns whether it has the words of a search."""
+        return self.arm == CHOSEN
+
+    @property
     def label(self) -> str:
         """Returns what the row is called, with the settings that tell it from others."""
-        name = LEARNER_NAMES.get(self.learner, self.learner) + (" + IPL" if self.with_words else "")
+        name = LEARNER_NAMES.get(self.learner, self.learner) + ARM_NAMES.get(self.arm, "")
         varied = ", ".join(
             f"{SETTING_NAMES.get(key, key)} {setting_text(value)}"
             for key, value in self.varied.items()
@@ -49,13 +70,13 @@ def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
     Runs of a learner are one row unless a setting differs, between any of them or, for what may
     change with the dataset, within one dataset.
     """
-    groups: dict[tuple[str, bool], list[RunRecord]] = {}
+    groups: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
-        groups.setdefault((run.learner, run.with_words), []).append(run)
+        groups.setdefault((run.learner, run.arm), []).append(run)
     order = [*LEARNER_NAMES, *sorted({learner for learner, _ in groups} - set(LEARNER_NAMES))]
     methods = []
-    for (learner, with_words), group in sorted(
-        groups.items(), key=lambda item: (order.index(item[0][0]), item[0][1])
+    for (learner, arm), group in sorted(
+        groups.items(), key=lambda item: (order.index(item[0][0]), list(ARMS).index(item[0][1]))
     ):
         varied = _varied(group)
         rows: dict[str, list[RunRecord]] = {}
@@ -66,9 +87,7 @@ def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
             for records in rows.values()
         ]
         labelled.sort(key=lambda item: [_order(value) for value in item[0].values()])
-        methods += [
-            Method(learner, with_words, values, tuple(records)) for values, records in labelled
-        ]
+        methods += [Method(learner, arm, values, tuple(records)) for values, records in labelled]
     return methods
 
 
@@ -77,6 +96,8 @@ def _varied(group: Sequence[RunRecord]) -> list[str]:
     keys = list(dict.fromkeys(key for _, config in configs for key in config))
     varied = []
     for key in keys:
+        if key == "random_words":  # the draws of a seed are averaged
+            continue
         if key in PER_DATASET:
             by_dataset: dict[str, set[str]] = {}
             for dataset, config in configs:
@@ -98,9 +119,8 @@ def _varied(group: Sequence[RunRecord]) -> list[str]:
 
 def common_settings(runs: Iterable[RunRecord]) -> dict[str, Any]:
     """Returns the settings that all runs have in common."""
-    configs = [run.config() for run in runs if run.learner != ZERO_SHOT] or [
-        run.config() for run in runs
-    ]
+    trained = [run.config() for run in runs if run.learner not in UNTRAINED]
+    configs = trained or [run.config() for run in runs]
     first = configs[0]
     return {
         k: v for k, v in first.items() if all(canonical(c.get(k)) == canonical(v) for c in configs)

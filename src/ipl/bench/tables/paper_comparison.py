@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.records import BUNDLED, RunRecord
 from ipl.bench.run import PUBLISHED_EPOCHS
 from ipl.bench.tables import paper

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ipl.bench.plan import ZERO_SHOT
+from ipl.bench.arms import UNTRAINED
 from ipl.bench.protocols.registry import PROTOCOLS, all_measures, find_protocol
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.cells import (
@@ -17,7 +17,7 @@ from ipl.bench.tables.cells import (
     finished_runs,
     number_text,
 )
-from ipl.bench.tables.gains import Gain, find_gains, gains_table
+from ipl.bench.tables.gains import Gain, find_gains, gain_values, gains_table, verdicts
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
 from ipl.bench.tables.paper import WORDS
 from ipl.bench.tables.paper_comparison import published_settings
@@ -48,7 +48,7 @@ class ResultTable:
     cells : tuple of Cell
         Each method on each dataset and its average, dataset by dataset.
     gains : tuple of Gain
-        What words brought over none.
+        The differences between the arms of each learner.
     common : dict
         The settings that all runs share.
     notes : tuple of str
@@ -96,12 +96,12 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
     datasets = _datasets(runs, source)
     averaged = tuple(name for name in datasets if name != source)
     methods = group_methods(runs)
-    learnt_seeds = {run.seed for run in runs if run.learner != ZERO_SHOT}
+    learnt_seeds = {run.seed for run in runs if run.learner not in UNTRAINED}
     cells = []
     for method in methods:
         # Zero-shot draws nothing: one run says it all.
         own_seeds = {run.seed for run in method.runs}
-        expected = sorted(own_seeds if method.learner == ZERO_SHOT else learnt_seeds)
+        expected = sorted(own_seeds if method.learner in UNTRAINED else learnt_seeds)
         finished = {name: finished_runs(method, name) for name in datasets}
         of_method = [dataset_cell(method, name, finished[name], expected) for name in datasets]
         targets = [cell for cell in of_method if cell.dataset in averaged]
@@ -273,14 +273,15 @@ def results_to_csv(results: Sequence[ResultTable]) -> str:
 
 
 def gains_to_csv(results: Sequence[ResultTable]) -> str:
-    """Returns one line per method with words and measure: what words brought over none."""
+    """Returns one line per learner, comparison of two arms and measure."""
     rows = [
         _names(result, gain.method)
-        | {"over": gain.baseline.label, "measure": measure}
-        | asdict(test)
+        | {"comparison": gain.comparison, "over": gain.baseline.label, "measure": measure}
+        | asdict(effect)
+        | {"p_holm": gain.adjusted[measure], "differs": "; ".join(gain.differences)}
         for result in results
         for gain in result.gains
-        for measure, test in gain.tests.items()
+        for measure, effect in gain.effects.items()
     ]
     return _csv(rows)
 
@@ -300,15 +301,8 @@ def _table_values(result: ResultTable) -> dict[str, Any]:
         "averaged": list(result.averaged),
         "common": result.common,
         "entries": [_cell_values(cell) for cell in result.cells],
-        "gains": [
-            {
-                "method": gain.method.label,
-                "over": gain.baseline.label,
-                "differs": list(gain.differences),
-                "measures": {measure: asdict(test) for measure, test in gain.tests.items()},
-            }
-            for gain in result.gains
-        ],
+        "gains": [gain_values(gain) for gain in result.gains],
+        "verdicts": verdicts(result.gains),
         "notes": list(result.notes),
     }
 
@@ -318,7 +312,7 @@ def _cell_values(cell: Cell) -> dict[str, Any]:
         "dataset": cell.dataset,
         "method": cell.method.label,
         "learner": cell.method.learner,
-        "with_words": cell.method.with_words,
+        "arm": cell.method.arm,
         "varied": cell.method.varied,
         "numbers": {measure: asdict(number) for measure, number in cell.numbers.items()},
         "seeds": list(cell.seeds),

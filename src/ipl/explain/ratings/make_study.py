@@ -15,7 +15,6 @@ from ipl.datasets.images import UnreadableImageError, small_jpeg
 from ipl.explain.baseline import Baseline, read_baseline, train_baseline
 from ipl.explain.comparison import run_names
 from ipl.explain.loaded_run import LoadedRun, RunShots, load_run, redraw_shots
-from ipl.explain.random_words import draw_words, frequencies
 from ipl.explain.ratings.study import (
     CHOSEN,
     PLAIN,
@@ -32,6 +31,7 @@ from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import path_exists
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.result import FitResult
+from ipl.words.frequency import RandomWords
 from ipl.words.pool import Pool
 
 THUMBNAILS = 12
@@ -141,18 +141,19 @@ class _StudyBuilder:
         for note in (*run.notes, *run_shots.notes):
             self.reporter.warn(f"{name}: {note}")
         tokens = run.learner.backbone.tokenize_words(pool.words)
-        frequency, values = frequencies(pool, tokens)
-        random_words = draw_words(pool, values, run.words, 1)
-        if not random_words:
+        source = RandomWords(pool, tokens)
+        try:
+            random_words = source.draw(run.words, random.Random(0))
+        except ConfigError:
             raise DataError(
                 f"The run {folder} chose from {len(pool.words)} words; that is too few to draw "
                 "random ones beside them."
-            )
+            ) from None
         baseline = self._baseline_of(run, run_shots)
         lists = {
             CHOSEN: run.words,
             PLAIN: nearest_words(baseline, pool, len(run.words)),
-            RANDOM: random_words[0],
+            RANDOM: random_words,
         }
         key = f"{data.resolve()}\n{run.classes}"
         distinct = dict.fromkeys(word for words in lists.values() for word in words)
@@ -164,7 +165,7 @@ class _StudyBuilder:
             task=list(self.tasks).index(key),
             lists=lists,
             plain=baseline.how,
-            frequency=frequency,
+            frequency=source.measure,
         )
 
     def _load(self, folder: Path, result: FitResult) -> tuple[LoadedRun, Pool]:

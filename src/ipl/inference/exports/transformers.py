@@ -25,7 +25,7 @@ from ipl.inference.exports.common import (
     require_plain_image_tower,
 )
 from ipl.learners.learner import Learner
-from ipl.prompts.bound_prompts import name_tokens
+from ipl.prompts.bound_prompts import EMPTY_SLOT, name_tokens
 from ipl.prompts.layout import ClassName, FixedText, Soft, WordSlot
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import replace_folder, write_json, write_text
@@ -84,6 +84,11 @@ def export_transformers(classifier: PromptClassifier, folder: Path) -> dict[str,
             f"{learner.name} cannot be exported as {target}: its vectors enter deeper layers, "
             "which tokens cannot."
         )
+    if learner.placeholder == "zero" and len(learner.words) < learner.layout.slots:
+        raise ConfigError(
+            f"The prompt cannot be exported as {target}: an empty slot holds a zero vector, which "
+            "cannot be typed."
+        )
     if learner.backbone.model.config.model_type != "clip":
         raise ConfigError(
             f"{learner.backbone.name} cannot be exported as {target}: it is not a CLIP, and only "
@@ -123,7 +128,7 @@ def _template(learner: Learner, tokens: list[str]) -> str:
         if isinstance(segment, Soft):
             pieces += [next(vectors) for _ in range(segment.size)]
         elif isinstance(segment, WordSlot):
-            pieces.append(next(words))
+            pieces.append(next(words, EMPTY_SLOT))
         elif isinstance(segment, ClassName):
             pieces.append("{}" + (after_name.text if after_name else ""))
         elif isinstance(segment, FixedText) and segment is not after_name:
@@ -140,7 +145,7 @@ def _ids(learner: Learner, class_name: str, token_ids: list[int]) -> list[int]:
         if isinstance(segment, Soft):
             ids += [next(vectors) for _ in range(segment.size)]
         elif isinstance(segment, WordSlot):
-            ids += backbone.tokenize(next(words))
+            ids += backbone.tokenize(next(words, EMPTY_SLOT))
         elif isinstance(segment, ClassName):
             ids += name_tokens(learner.layout, backbone, class_name)
         elif isinstance(segment, FixedText) and segment is not learner.layout.after_name:
