@@ -1,4 +1,4 @@
-"""The sign-flip test, against a plain loop over all flips."""
+"""Effects with their intervals and tests, against plain loops and cases worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from ipl.bench.statistics import DRAWN, EXACT, paired_test
+from ipl.bench.statistics import (
+    DRAWN,
+    EXACT,
+    Effect,
+    holm,
+    mean_interval,
+    measure_effect,
+    paired_test,
+)
 
 
 def by_loop(differences: list[float]) -> float:
@@ -19,6 +27,150 @@ def by_loop(differences: list[float]) -> float:
         for signs in product((-1, 1), repeat=len(differences))
     ]
     return sum(flip >= seen - 1e-9 for flip in flips) / len(flips)
+
+
+# -- the test -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("units", range(6, 11))
+def test_the_signs_of_unit_means_are_flipped(units: int) -> None:
+    generator = np.random.default_rng(units)
+    for shift in (0.0, 0.7):
+        values = [list(generator.normal(shift, 1, seeds)) for seeds in range(1, units + 1)]
+        means = [float(np.mean(unit)) for unit in values]
+        effect = measure_effect(values)
+        assert effect.p == pytest.approx(by_loop(means))
+        assert effect.difference == pytest.approx(np.mean(means))
+        assert (effect.units, effect.pairs) == (units, units * (units + 1) // 2)
+        assert effect.reason == ""
+
+
+def test_more_seeds_of_the_same_units_are_not_more_evidence() -> None:
+    one = measure_effect([[0.5], [0.4], [0.3], [0.6], [0.5], [0.2]])
+    nine = measure_effect([[0.5] * 9, [0.4] * 9, [0.3] * 9, [0.6] * 9, [0.5] * 9, [0.2] * 9])
+    assert one.p == nine.p == pytest.approx(2 / 2**6)
+    assert (one.pairs, nine.pairs) == (6, 54)
+    assert (one.low, one.high) == pytest.approx((nine.low, nine.high), abs=0.02)
+
+
+def test_a_unit_with_many_seeds_weighs_as_much_as_any_other() -> None:
+    assert measure_effect([[1.0] * 99, [0.0]]).difference == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "p"),
+    [
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], 2 / 64),  # all of one sign: only the two extremes
+        ([-2.0, -1.0, -3.0, -0.5, -1.0, -4.0], 2 / 64),
+        ([0.0] * 6, 1.0),  # nothing changed
+        ([1.0, -1.0] * 3, 1.0),
+        ([0.1, 0.1, 0.1, -0.3, 0.2, 0.0], by_loop([0.1, 0.1, 0.1, -0.3, 0.2, 0.0])),  # ties
+    ],
+)
+def test_by_hand(values: list[float], p: float) -> None:
+    assert measure_effect([[value] for value in values]).p == pytest.approx(p)
+    assert measure_effect([[-value] for value in values]).p == pytest.approx(p)
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "reason"),
+    [
+        ([[1.0, 2.0]] * 3, "datasets", "no test: 3 datasets, at least 6 are needed"),
+        ([[1.0, 2.0]] * 5, "prompts", "no test: 5 prompts, at least 6 are needed"),
+        ([[1.0, 2.0]], "datasets", "no test: 1 dataset, at least 6 are needed"),
+    ],
+)
+def test_few_units_have_an_interval_alone(
+    values: list[list[float]], unit: str, reason: str
+) -> None:
+    effect = measure_effect(values, unit)
+    assert effect.p is None
+    assert effect.reason == reason
+    assert effect.low is not None
+    assert effect.high is not None
+    assert 1.0 <= effect.low < effect.difference < effect.high <= 2.0
+
+
+def test_one_pair_has_neither_interval_nor_test() -> None:
+    reason = "no interval: one pair of runs; no test: 1 dataset, at least 6 are needed"
+    assert measure_effect([[0.25]]) == Effect(0.25, None, None, None, 1, 1, reason)
+    assert mean_interval([[0.25]]) is None
+
+
+# -- the interval ---------------------------------------------------------------------------------
+
+
+def test_equal_differences_leave_no_width() -> None:
+    effect = measure_effect([[0.5] * 3, [0.5], [0.5] * 2])
+    assert (effect.low, effect.high) == pytest.approx((0.5, 0.5), abs=1e-12)
+
+
+def test_the_interval_is_always_the_same_and_that_of_the_mean() -> None:
+    values = [list(row) for row in np.random.default_rng(3).normal(0.2, 1, (7, 3))]
+    effect = measure_effect(values)
+    assert effect == measure_effect(values)
+    assert mean_interval(values) == (effect.low, effect.high)
+
+
+def test_one_unit_resamples_its_seeds() -> None:
+    # The mean of two draws from (0, 1) is 0, 0.5 or 1 with probability 1/4, 1/2, 1/4.
+    assert mean_interval([[0.0, 1.0]]) == (0.0, 1.0)
+    values = list(np.random.default_rng(1).normal(0, 1, 40))
+    interval = mean_interval([values])
+    assert interval is not None
+    error = 1.96 * np.std(values) / np.sqrt(40)
+    expected = (np.mean(values) - error, np.mean(values) + error)
+    assert interval == pytest.approx(expected, abs=0.05)
+
+
+def test_units_and_seeds_of_different_numbers_against_a_plain_loop() -> None:
+    generator = np.random.default_rng(5)
+    values = [generator.normal(shift, 1, seeds) for shift, seeds in ((0, 2), (1, 5), (3, 1))]
+    means = []
+    for _ in range(20_000):
+        units = [values[index] for index in generator.integers(0, 3, 3)]
+        means.append(np.mean([generator.choice(unit, len(unit)).mean() for unit in units]))
+    expected = np.percentile(means, [2.5, 97.5])
+    assert mean_interval([list(unit) for unit in values]) == pytest.approx(expected, abs=0.05)
+
+
+def test_intervals_cover_the_true_mean_about_as_often_as_they_say() -> None:
+    generator = np.random.default_rng(0)
+    covered = 0
+    for _ in range(100):
+        units = generator.normal(1.0, 1.0, (20, 1))
+        interval = mean_interval((units + generator.normal(0, 0.5, (20, 3))).tolist())
+        assert interval is not None
+        covered += interval[0] <= 1.0 <= interval[1]
+    assert 0.90 <= covered / 100 <= 0.99
+
+
+# -- the correction -------------------------------------------------------------------------------
+
+
+def test_holm_by_hand() -> None:
+    # Sorted: 0.005 * 4, 0.01 * 3, 0.03 * 2, 0.04 * 1; the last may not be below the third.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_holm_ignores_what_was_not_tested() -> None:
+    assert holm([None, 0.02, None, 0.04]) == [None, pytest.approx(0.04), None, pytest.approx(0.04)]
+    assert holm([None]) == [None]
+    assert holm([]) == []
+
+
+def test_holm_is_at_most_one() -> None:
+    assert holm([0.6, 0.7, 1.0]) == [1.0, 1.0, 1.0]
+    assert holm([0.3]) == [0.3]
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_holm_needs_probabilities(p: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        holm([0.5, p])
+
+
+# -- the test of single pairs ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", range(1, 12))
@@ -32,29 +184,8 @@ def test_every_flip_counts(count: int) -> None:
         assert (test.pairs, test.test) == (count, EXACT)
 
 
-@pytest.mark.parametrize(
-    ("values", "p"),
-    [
-        ([1.0, 1.0, 1.0], 2 / 8),  # all of one sign: only the two extremes
-        ([-2.0, -1.0, -3.0, -0.5, -1.0], 2 / 32),
-        ([0.0, 0.0], 1.0),  # nothing changed
-        ([1.0, -1.0], 1.0),
-        ([0.1, 0.1, 0.1, -0.3, 0.2, 0.0], by_loop([0.1, 0.1, 0.1, -0.3, 0.2, 0.0])),  # ties
-    ],
-)
-def test_by_hand(values: list[float], p: float) -> None:
-    assert paired_test(values).p == pytest.approx(p)
-
-
-def test_the_sign_of_all_does_not_matter() -> None:
-    values = [0.3, -0.1, 0.8, 0.4, 0.2]
-    assert paired_test(values).p == paired_test([-v for v in values]).p
-
-
-def test_thirty_three_pairs_are_exact() -> None:
-    test = paired_test([0.5] * 33)  # eleven sets, three seeds
-    assert test.test == EXACT
-    assert test.p == pytest.approx(2 / 2**33, rel=1e-9)
+def test_thirty_three_units_are_exact() -> None:
+    assert measure_effect([[0.5]] * 33).p == pytest.approx(2 / 2**33, rel=1e-9)
 
 
 def test_above_forty_flips_are_drawn_and_always_the_same() -> None:
@@ -65,9 +196,15 @@ def test_above_forty_flips_are_drawn_and_always_the_same() -> None:
     # The sum of many signs is near normal.
     z = abs(sum(values)) / np.sqrt(np.square(values).sum())
     assert first.p == pytest.approx(2 * NormalDist().cdf(-z), rel=0.05)
+    assert measure_effect([[value] for value in values]).p == first.p
 
 
 @pytest.mark.parametrize("values", [[], [float("nan")], [1.0, float("inf")]])
 def test_no_numbers(values: list[float]) -> None:
     with pytest.raises(ValueError, match="finite"):
         paired_test(values)
+    for function in (measure_effect, mean_interval):
+        with pytest.raises(ValueError, match="finite"):
+            function([[1.0], values])
+        with pytest.raises(ValueError, match="at least one"):
+            function([])
