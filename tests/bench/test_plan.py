@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.arms import DEFAULT_ARMS, ZERO_SHOT
+from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.plan import Plan, plan_options, setting_names
 from ipl.bench.run import Run, expand, titles_of
 from ipl.config import settings

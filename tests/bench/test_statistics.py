@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 from ipl.bench.statistics import (
-    DRAWN,
-    EXACT,
     Effect,
     holm,
     mean_interval,
     measure_effect,
-    paired_test,
 )
 
 
@@ -173,36 +170,21 @@ def test_holm_needs_probabilities(p: float) -> None:
 # -- the test of single pairs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", range(1, 12))
-def test_every_flip_counts(count: int) -> None:
-    generator = np.random.default_rng(count)
-    for shift in (0.0, 0.7):
-        values = list(generator.normal(shift, 1, count))
-        test = paired_test(values)
-        assert test.p == pytest.approx(by_loop(values))
-        assert test.difference == pytest.approx(np.mean(values))
-        assert (test.pairs, test.test) == (count, EXACT)
-
-
 def test_thirty_three_units_are_exact() -> None:
     assert measure_effect([[0.5]] * 33).p == pytest.approx(2 / 2**33, rel=1e-9)
 
 
 def test_above_forty_flips_are_drawn_and_always_the_same() -> None:
     values = list(np.random.default_rng(0).normal(0.1, 1, 60))
-    first, second = paired_test(values), paired_test(values)
+    first, second = (measure_effect([[value] for value in values]) for _ in range(2))
     assert first == second
-    assert first.test == DRAWN
     # The sum of many signs is near normal.
     z = abs(sum(values)) / np.sqrt(np.square(values).sum())
     assert first.p == pytest.approx(2 * NormalDist().cdf(-z), rel=0.05)
-    assert measure_effect([[value] for value in values]).p == first.p
 
 
 @pytest.mark.parametrize("values", [[], [float("nan")], [1.0, float("inf")]])
 def test_no_numbers(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="finite"):
-        paired_test(values)
     for function in (measure_effect, mean_interval):
         with pytest.raises(ValueError, match="finite"):
             function([[1.0], values])

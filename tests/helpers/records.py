@@ -8,6 +8,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from ipl.bench.arms import UNTRAINED
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
 from ipl.learners.registry import learner_class
@@ -33,7 +34,7 @@ def record(
     accuracy = {"base": 0.8, "novel": 0.6} if accuracy is None else accuracy
     inside = "base-to-novel" if protocol == "base-to-novel" else "cross-dataset"
     chosen: dict[str, Any] = {}
-    if learner != "zero-shot":
+    if learner not in UNTRAINED:
         recipe = learner_class(learner).hyperparameters(0 if words == 0 else 1, inside)
         chosen = {k: getattr(recipe, k) for k in ("epochs", "interval", "batch", "lr")}
         chosen |= {"m": recipe.m, "depth": recipe.depth, "views": "fresh", "search": "exact"}

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-EXACT = "exact sign-flip permutation test, two-sided"
-DRAWN = "sign-flip permutation test with 1,000,000 drawn flips, two-sided"
 MOST_EXACT = 40  # two halves of 2**20 sums each
 DRAWS = 1_000_000
 FEWEST_UNITS = 6  # with five, no p is below 2 / 2**5 = 0.0625
@@ -116,26 +114,6 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(tests) - rank) * p))
         adjusted[index] = largest
     return adjusted
-
-
-@dataclass(frozen=True)
-class PairedTest:
-    """Mean difference of pairs, and the probability of one as large if signs were random."""
-
-    difference: float
-    pairs: int
-    p: float
-    test: str
-
-
-def paired_test(differences: Sequence[float]) -> PairedTest:
-    """Returns the mean of paired differences and its p under flips of every pair's sign.
-
-    Up to 40 pairs all 2**n flips are counted; above that a million are drawn, always the same.
-    """
-    (values,) = _check([differences])
-    test = EXACT if len(values) <= MOST_EXACT else DRAWN
-    return PairedTest(float(values.mean()), len(values), _flip_signs(values), test)
 
 
 def _check(values: Sequence[Sequence[float]]) -> list[np.ndarray]:

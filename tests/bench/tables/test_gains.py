@@ -1,53 +1,157 @@
-"""Gains: what words bring over none, pair by pair."""
+"""Gains: what layout, choice and words are worth, over datasets and their seeds."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ipl.bench.tables.gains import gains_table
+from ipl.bench.statistics import Effect
+from ipl.bench.tables.gains import Gain, find_gains, gains_table, verdicts
 from tests.helpers.records import record
 from tests.helpers.result_tables import result_table
 
+SIX = ("caltech101", "oxford_pets", "oxford_flowers", "dtd", "eurosat", "ucf101")
+ARMS: dict[str, dict[str, Any]] = {
+    "plain": {"words": 0},
+    "empty": {"words": 3, "empty_slots": True},
+    "random": {"words": 3, "random_words": 1},
+    "words": {"words": 3},
+}
 
-def test_gains_are_over_pairs(tmp_path: Path) -> None:
-    runs = []
-    for dataset in ("eurosat", "oxford_pets"):
-        for seed in (1, 2, 3):
-            with_words = {"base": 0.8, "novel": 0.6 + 0.01 * seed}
-            runs.append(record(dataset, seed=seed, accuracy=with_words))
-            runs.append(record(dataset, words=0, seed=seed, accuracy={"base": 0.8, "novel": 0.6}))
-    del runs[1]  # a run without its counterpart is no pair
+
+def arm(name: str, dataset: str, seed: int, novel: float, **more: Any) -> dict[str, Any]:
+    values = {**ARMS[name], **more}
+    return record(dataset, seed=seed, accuracy={"base": 0.8, "novel": novel}, **values)
+
+
+def by_comparison(gains: Any) -> dict[str, Gain]:
+    return {gain.comparison: gain for gain in gains}
+
+
+def test_every_comparison_of_two_arms(tmp_path: Path) -> None:
+    novel = {"plain": 0.5, "empty": 0.6, "random": 0.62, "words": 0.65}
+    runs = [
+        arm(name, dataset, seed, value + 0.001 * seed)
+        for name, value in novel.items()
+        for dataset in SIX
+        for seed in (1, 2)
+    ]
+    gains = by_comparison(result_table(tmp_path, *runs).gains)
+    assert list(gains) == ["layout", "choice", "words in all", "everything"]
+    differences = {name: gain.effects["novel"].difference for name, gain in gains.items()}
+    assert differences == pytest.approx(
+        {"layout": 10, "choice": 3, "words in all": 5, "everything": 15}
+    )
+    effect = gains["layout"].effects["novel"]
+    assert (effect.units, effect.pairs) == (6, 12)
+    assert effect.p == pytest.approx(2 / 2**6)
+    # Four comparisons with the same p: Holm multiplies it by four.
+    assert gains["choice"].adjusted["novel"] == pytest.approx(4 * 2 / 2**6)
+    assert gains["layout"].effects["base"].difference == 0
+
+
+def test_draws_of_random_words_are_averaged_within_a_seed(tmp_path: Path) -> None:
+    runs = [arm("random", "dtd", 1, 0.4 + 0.1 * d, random_words=d) for d in (1, 2, 3)]
+    (gain,) = result_table(tmp_path, *runs, arm("words", "dtd", 1, 0.7)).gains
+    assert gain.effects["novel"].difference == pytest.approx(10)
+    assert (gain.effects["novel"].units, gain.effects["novel"].pairs) == (1, 1)
+    assert gain.effects["novel"].low is None
+
+
+def test_a_run_without_its_counterpart_is_no_pair(tmp_path: Path) -> None:
+    runs = [arm("plain", "dtd", seed, 0.5) for seed in (1, 2)] + [arm("words", "dtd", 2, 0.6)]
     (gain,) = result_table(tmp_path, *runs).gains
-    assert (gain.method.label, gain.baseline.label) == ("CoOp + IPL", "CoOp")
-    assert {measure: test.pairs for measure, test in gain.tests.items()} == {
-        "base": 5,
-        "novel": 5,
-        "hm": 5,
-    }
-    assert gain.tests["base"].difference == 0
-    assert gain.tests["base"].p == 1
-    assert gain.tests["novel"].difference == pytest.approx((2 + 3 + 1 + 2 + 3) / 5)
-    assert gain.tests["novel"].p == pytest.approx(2 / 32)
-    assert gain.differences == ()
+    assert gain.effects["novel"].pairs == 1
 
 
-def test_a_gain_names_other_settings_that_differ(tmp_path: Path) -> None:
-    (gain,) = result_table(tmp_path, record(words=0), record(views=8)).gains
-    assert gain.differences == ("views",)
-    table = gains_table([gain], "Base-to-novel")
-    assert table.title == "Gain of words, base-to-novel"
-    assert table.rows[0][:4] == ("CoOp + IPL", "CoOp [1]", "base", "+0.00")
-    assert [row[2] for row in table.rows] == ["base", "novel", "HM"]
-    assert table.rows[1][:2] == ("", "")
-    assert table.footnotes == ["The two also differ in views."]
+def test_what_differs_beyond_the_arms_is_a_footnote(tmp_path: Path) -> None:
+    runs = [arm("plain", "dtd", 1, 0.5), arm("empty", "dtd", 1, 0.5), arm("words", "dtd", 1, 0.5)]
+    gains = result_table(tmp_path, *runs).gains
+    found = by_comparison(gains)
+    assert found["words in all"].differences == ()
+    assert found["layout"].differences == (
+        "T (200 and 100)",
+        "m (4 and 2)",
+        "how the vectors start",
+    )
+    table = gains_table(gains, "Base-to-novel")
+    assert table.title == "What the words are worth, base-to-novel"
+    assert "The two arms also differ in T (200 and 100)." in table.footnotes
+    assert any("no test: 1 dataset" in text.lower() for text in table.footnotes)
+    assert [row[3] for row in table.rows[:3]] == ["base", "novel", "HM"]
+    assert table.rows[0][0] == "CoOp"
+    assert table.rows[3][0] == ""
 
 
-def test_rows_are_paired_with_their_own_kind(tmp_path: Path) -> None:
+def test_rows_are_compared_with_their_own_kind(tmp_path: Path) -> None:
     runs = [record(words=words, shots=shots) for words in (0, "auto") for shots in (4, 16)]
     gains = result_table(tmp_path, *runs, record(learner="maple", words=0)).gains
     assert [(gain.method.label, gain.baseline.label) for gain in gains] == [
         ("CoOp + IPL (shots 4)", "CoOp (shots 4)"),
         ("CoOp + IPL (shots 16)", "CoOp (shots 16)"),
     ]
+    assert [gain.learner for gain in gains] == ["CoOp (shots 4)", "CoOp (shots 16)"]
+
+
+def test_slots_are_compared_with_as_many_words(tmp_path: Path) -> None:
+    runs = [arm(name, "dtd", 1, 0.5, words=k) for name in ("empty", "words") for k in (2, 3)]
+    gains = result_table(tmp_path, *runs).gains
+    assert [(gain.method.runs[0].words, gain.baseline.runs[0].words) for gain in gains] == [
+        (2, 2),
+        (3, 3),
+    ]
+
+
+def test_across_datasets_a_unit_is_a_prompt(tmp_path: Path) -> None:
+    def run(name: str, seed: int, dtd: float, pets: float) -> dict[str, Any]:
+        accuracy = {"imagenet": 0.7, "dtd": dtd, "oxford_pets": pets}
+        values = ARMS[name]
+        return record("imagenet", seed=seed, accuracy=accuracy, protocol="cross-dataset", **values)
+
+    runs = [run("empty", seed, 0.5, 0.5) for seed in (1, 2, 3)]
+    runs += [run("words", seed, 0.5 + 0.01 * seed, 0.5) for seed in (1, 2, 3)]
+    (gain,) = result_table(tmp_path, *runs).gains
+    effect = gain.effects["accuracy"]
+    assert (effect.units, effect.pairs, effect.p) == (3, 3, None)
+    assert "3 prompts" in effect.reason
+    assert effect.difference == pytest.approx(1.0)  # the mean of 0.5, 1 and 1.5
+
+
+def made(tmp_path: Path, **effects: Effect) -> list[Gain]:
+    """Returns gains of the arms plain, empty, random and words with these effects on HM."""
+    runs = [arm(name, "dtd", 1, 0.5) for name in ARMS]
+    gains = []
+    for gain in find_gains(result_table(tmp_path, *runs).methods, ["dtd"]):
+        effect = effects[gain.comparison.replace(" ", "_")]
+        gains.append(
+            Gain(
+                gain.comparison,
+                gain.baseline,
+                gain.method,
+                {"hm": effect},
+                {"hm": effect.p},
+                gain.differences,
+            )
+        )
+    return gains
+
+
+def test_a_verdict_never_flatters(tmp_path: Path) -> None:
+    clear = Effect(9.14, 3.2, 14.0, 0.01, 11, 33)
+    nothing = Effect(0.4, -1.1, 1.5, 0.6, 11, 33)
+    unconfirmed = Effect(2.0, 0.1, 4.0, 0.3, 11, 33)
+    worse = Effect(-2.0, -3.0, -1.0, 0.001, 11, 33)
+    gains = made(tmp_path, layout=clear, choice=nothing, words_in_all=unconfirmed, everything=worse)
+    assert verdicts(gains) == [
+        "CoOp: the layout alone raises HM by 9.1 points (+3.2 to +14.0); the chosen words cannot "
+        "be told from random ones (+0.4, -1.1 to +1.5); words are better than empty slots by 2.0 "
+        "points (+0.1 to +4.0), which the corrected test does not confirm (p = 0.30); all together "
+        "is worse than the plain learner by 2.0 points (-3.0 to -1.0)."
+    ]
+    single = Effect(5.0, None, None, None, 1, 1, "no interval: one pair of runs")
+    (sentence,) = verdicts(
+        made(tmp_path, layout=single, choice=single, words_in_all=single, everything=single)
+    )
+    assert "layout: +5.0 points in a single run says nothing" in sentence

@@ -78,8 +78,8 @@ def test_across_datasets(tmp_path: Path) -> None:
     assert average.comparable
     assert average.paper == {"accuracy": 65.36}
     (gain,) = table.gains
-    assert gain.tests["accuracy"].pairs == 30
-    assert gain.tests["accuracy"].difference == pytest.approx(2)
+    assert gain.effects["accuracy"].units == 3  # prompts, not targets
+    assert gain.effects["accuracy"].difference == pytest.approx(2)
 
 
 def test_every_source_and_protocol_has_its_table(tmp_path: Path) -> None:

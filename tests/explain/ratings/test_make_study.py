@@ -18,7 +18,6 @@ from ipl.datasets.readers import read_dataset
 from ipl.explain import baseline as baseline_module
 from ipl.explain.baseline import read_baseline
 from ipl.explain.loaded_run import load_run
-from ipl.explain.random_words import NEAR
 from ipl.explain.ratings.make_study import (
     StudySettings,
     make_study,
@@ -29,6 +28,7 @@ from ipl.explain.ratings.make_study import (
 from ipl.explain.ratings.study import fingerprint
 from ipl.saving.format import read_run
 from ipl.support.errors import ConfigError, DataError
+from ipl.words.frequency import NEAR
 
 MakeRun = Callable[..., Path]
 

@@ -61,7 +61,7 @@ class Gain:
     def learner(self) -> str:
         """Returns the learner, with the settings that tell its rows from others."""
         name = LEARNER_NAMES.get(self.method.learner, self.method.learner)
-        _, varied, _ = self.method.label.partition(" (")
+        _, _, varied = self.method.label.partition(" (")
         return f"{name} ({varied}" if varied else name
 
 
