@@ -86,7 +86,7 @@ def test_the_number_of_words_is_the_papers(tmp_path: Path) -> None:
     [
         ("penalty", "lambda_", [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
         ("interval", "interval", list(paper.INTERVALS)),
-        ("template", "template", list(paper.TEMPLATES)),
+        ("template", "template", list(paper.templates())),
     ],
 )
 def test_an_ablation_varies_one_setting(
