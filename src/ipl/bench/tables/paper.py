@@ -79,7 +79,7 @@ def cross_dataset() -> dict[Row, Values]:
 
 @cache
 def domain() -> dict[Row, Values]:
-    """Returns the accuracy of each row on the source and its variants, and the variants' average."""
+    """Returns the accuracy of each row on the source and its variants, and their average."""
     columns = dict(zip(("v2", "sketch", "a", "r"), VARIANTS, strict=True))
     lines = [{columns.get(key, key): cell for key, cell in x.items()} for x in rows("domain")]
     return {_row(line): _with_average(line, SOURCE, VARIANTS) for line in lines}

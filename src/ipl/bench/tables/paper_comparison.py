@@ -1,4 +1,4 @@
-"""How our setting differs from the paper's: its numbers stand beside ours only where it does not."""
+"""How our setting differs from the paper's; where it does not, its numbers stand beside ours."""
 
 from __future__ import annotations
 
