@@ -24,6 +24,7 @@ from ipl.bench.ablation import (
 )
 from ipl.bench.recipe import Planned, plan_runs, read_recipe
 from ipl.bench.records import read_records
+from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE
 from ipl.support.errors import DataError
 from tests.helpers.records import record, record_of, write_records
@@ -94,6 +95,8 @@ def test_across_datasets(tmp_path: Path) -> None:
     ablation = summarize_ablation("interval", planned, read_records([folder])[0])
     assert ablation.source == "caltech101"
     assert {row.cell.numbers["accuracy"].mean for row in ablation.of(AVERAGE)} == {50.0}
+    # The paper's ablations are base-to-novel.
+    assert not any("The paper" in note for note in ablation_table(ablation).notes)
 
 
 def test_every_ablation_has_a_name_for_its_axis() -> None:
@@ -126,7 +129,7 @@ def recorded_ablation(tmp_path: Path, name: str, **settings: object) -> Ablation
 
 
 def test_the_table(tmp_path: Path) -> None:
-    table = ablation_table(recorded_ablation(tmp_path, "interval"))
+    table = ablation_table(recorded_ablation(tmp_path, "interval", learners="coop"))
     assert table.columns == ("dataset", "method", "t", "base", "novel", "HM", "seeds")
     assert [len(section) for section in table.sections] == [7, 7, 7]
     assert table.sections[2][0] == (
@@ -139,15 +142,95 @@ def test_the_table(tmp_path: Path) -> None:
     assert "| eurosat |" in table.to_markdown()
 
 
-def test_the_papers_penalty_is_named_with_its_setting(tmp_path: Path) -> None:
+def test_the_papers_numbers_are_notes_where_the_setting_is_another(tmp_path: Path) -> None:
+    table = ablation_table(recorded_ablation(tmp_path, "penalty"))
     # No words are in the records: they are the same.
-    trained, same, note = ablation_table(recorded_ablation(tmp_path, "penalty")).notes
+    trained, same, pets, eurosat = table.notes
     assert "PocketCLIP (pocket) was itself trained" in trained
     assert same == "Every level chose the same words: it makes no difference here."
-    assert "CLIP ViT-B/16, CoOp + IPL, eleven datasets" in note
-    assert "without the penalty novel 66.85, HM 73.45; with 0.1" in note
-    other = recorded_ablation(tmp_path / "t", "interval", backbone="other")
-    assert ablation_table(other).notes == []
+    assert table.columns[-1] == "seeds"
+    assert pets == (
+        "The paper, oxford_pets (CLIP ViT-B/16, CoOp + IPL, base / novel / HM), by lambda: "
+        "0: 95.00 / 94.18 / 94.59; 0.2: 95.48 / 96.50 / 95.99."
+    )
+    assert "0: 90.49 / 56.99 / 69.94; 0.1: 89.22 / 67.73 / 77.00." in eurosat
+    *_, pets = ablation_table(recorded_ablation(tmp_path / "s", "template")).notes
+    assert "HM), by sentence: a photo of a {cls}, with emphasis on: {words}: 95.99; " in pets
+
+
+def test_the_papers_interval_is_a_figure(tmp_path: Path) -> None:
+    other = recorded_ablation(tmp_path, "interval", backbone="other")
+    (note,) = ablation_table(other).notes
+    assert note.endswith("in a figure, without numbers (CoOp and KgCoOp, best at t = 10).")
+    assert {row.method for row in other.rows} == {"CoOp + IPL", "KgCoOp + IPL"}
+
+
+def papers_ablation(tmp_path: Path, name: str, **settings: object) -> Ablation:
+    """Returns an ablation in the paper's setting."""
+    chosen = {"datasets": ",".join(paper.ELEVEN), **settings}
+    planned = plan_runs(read_recipe(f"ablations/{name}").override(chosen), tmp_path, tmp_path)
+    records = [record_of(run, {"base": 0.8, "novel": 0.6}) for run in planned.runs]
+    folder = write_records(tmp_path / "out", *records)
+    return summarize_ablation(name, planned, read_records([folder])[0])
+
+
+def test_the_papers_penalty_stands_beside_ours(tmp_path: Path) -> None:
+    ablation = papers_ablation(tmp_path, "penalty")
+    for dataset in paper.ELEVEN:
+        beside = {row.level.value: row.cell.paper for row in ablation.of(dataset) if row.cell.paper}
+        assert all(row.cell.comparable for row in ablation.of(dataset) if row.cell.paper)
+        with_penalty = paper.base_to_novel()["coop", True][dataset]
+        weight = 0.2 if dataset in ("oxford_pets", "oxford_flowers") else 0.1
+        assert beside == {0: paper.penalty()[dataset][False], weight: with_penalty}
+    # The weight with a penalty is not the same for all datasets, so no level has that average.
+    assert {r.level.value: r.cell.paper for r in ablation.of(AVERAGE) if r.cell.paper} == {
+        0: {"base": 82.8, "novel": 66.85, "hm": 73.98}
+    }
+    table = ablation_table(ablation)
+    assert table.columns[-1] == "paper base / novel / HM"
+    assert [row[-1] for row in table.sections[2]] == [
+        *("95.00 / 94.18 / 94.59", "", "95.48 / 96.50 / 95.99", "", "", "")
+    ]
+    assert table.notes[-2].endswith("0.1 (Pets and Flowers 0.2): 82.49 / 70.00 / 75.73.")
+    assert "prints 73.45 and 75.62 as average HMs" in table.notes[-1]
+    rows = list(csv.DictReader(StringIO(ablation_to_csv(ablation))))
+    assert (rows[2]["dataset"], rows[2]["paper_hm"]) == ("oxford_pets", "94.59")
+    values = ablation_to_values(ablation)["rows"][0]
+    assert values["paper"] == {"base": 76.11, "novel": 63.67, "hm": 69.33}
+    assert values["differs_from_paper"] == []
+
+
+def test_the_papers_sentences_stand_beside_ours_on_three_datasets(tmp_path: Path) -> None:
+    ablation = papers_ablation(tmp_path, "template", learners="coop,maple")
+    table = ablation_table(ablation)
+    assert table.columns[-1] == "paper HM"
+    sections = dict(zip(ablation.datasets, table.sections, strict=True))
+    shown = {name: [row[-1] for row in rows if row[-1]] for name, rows in sections.items()}
+    assert {name: column for name, column in shown.items() if column} == {
+        "caltech101": ["95.19", "94.77", "94.50", "95.08"],
+        "oxford_pets": ["95.99", "93.84", "95.76", "94.15"],
+        "dtd": ["63.30", "61.22", "60.11", "62.96"],
+    }
+
+
+def test_a_difference_beside_the_level_is_named(tmp_path: Path) -> None:
+    planned = plan_runs(
+        read_recipe("ablations/penalty").override({"datasets": "dtd,eurosat"}), tmp_path, tmp_path
+    )
+    records = [record_of(run, {"base": 0.8, "novel": 0.6}) for run in planned.runs]
+    for run in records:
+        if run["dataset"] == "eurosat":
+            run["settings"]["class_template"] = "{}"
+    folder = write_records(tmp_path / "out", *records)
+    table = ablation_table(summarize_ablation("penalty", planned, read_records([folder])[0]))
+    dtd, eurosat, average = ([row[-1] for row in section] for section in table.sections)
+    assert dtd[:2] == ["80.25 / 50.60 / 62.07", "80.17 / 52.30 / 63.30"]
+    assert eurosat[:3] == ["≠ [1]", "≠ [1]", ""]
+    assert average[:2] == ["≠ [1-2]", ""]
+    assert table.footnotes[0].startswith("not the paper's setting: class_template is {}, not ")
+    assert table.footnotes[1] == "not the paper's setting: 2 of the paper's 11 datasets"
+    (note,) = (note for note in table.notes if note.startswith("The paper, "))
+    assert note.startswith("The paper, eurosat (")
 
 
 def test_for_programs(tmp_path: Path) -> None:
@@ -182,7 +265,7 @@ def test_the_plot(name: str, ticks: list[str], tmp_path: Path) -> None:
 
 
 def test_one_method_needs_no_legend(tmp_path: Path) -> None:
-    ablation = recorded_ablation(tmp_path, "interval")
+    ablation = recorded_ablation(tmp_path, "interval", learners="coop")
     svg = plot_ablation(ablation)["svg"]
     texts = re.findall(r"<!-- (.*?) -->", svg.decode())
     assert plot_ablation(ablation)["svg"] == svg  # the same numbers, the same file

@@ -86,7 +86,7 @@ def test_the_number_of_words_is_the_papers(tmp_path: Path) -> None:
     [
         ("penalty", "lambda_", [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
         ("interval", "interval", list(paper.INTERVALS)),
-        ("template", "template", list(paper.TEMPLATES)),
+        ("template", "template", list(paper.templates())),
     ],
 )
 def test_an_ablation_varies_one_setting(
@@ -96,10 +96,15 @@ def test_an_ablation_varies_one_setting(
     assert [level.value for level, _ in found.levels] == values
     first = found.levels[0][1]
     for level, runs in found.levels:
-        assert len(runs) == 33
+        assert len(runs) == 33 * len({run.learner for run in runs})
         for run, other in zip(runs, first, strict=True):
             assert run.settings[setting] == level.value
             assert {**run.settings, setting: 0} == {**other.settings, setting: 0}
+
+
+def test_the_interval_is_varied_for_the_papers_two_learners(tmp_path: Path) -> None:
+    assert {run.learner for run in planned("ablations/interval", tmp_path)} == {"coop", "kgcoop"}
+    assert {run.learner for run in planned("ablations/penalty", tmp_path)} == {"coop"}
 
 
 def test_levels_of_k_and_of_the_pool(tmp_path: Path) -> None:

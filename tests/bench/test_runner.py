@@ -61,6 +61,7 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
         assert (record["selection"] is None) == (words == 0)
         assert record["settings"]["batch"] == by_hand.result_.training["batch"]
         assert record["backbone"]["weights_sha256"] == pocket.weights_sha256
+        assert record["backbone"]["on_hub"] is False
     assert plain["data"] == worded["data"]
     assert plain["data"]["classes"] == {"base": 3, "novel": 2}
     assert plain["data"]["test_images"] == {"base": 6, "novel": 4}

@@ -110,7 +110,9 @@ def test_ablate_shares_runs_and_can_go_without_a_plot(ablate: Call, home: Path) 
 
 
 def test_ablate_lists(ablate: Call, home: Path) -> None:
-    listed = ablate("interval", "--words", 1, "--value", "1,2,4", "--dry-run", "--json").json
+    listed = ablate(
+        "interval", "--learners", "coop", "--words", 1, "--value", "1,2,4", "--dry-run", "--json"
+    ).json
     assert [run["settings"]["interval"] for run in listed["runs"]] == [1, 1, 2, 2, 4, 4]
     assert not (home / "out" / "records").exists()
 

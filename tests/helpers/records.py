@@ -11,6 +11,7 @@ from typing import Any
 from ipl.bench.arms import UNTRAINED
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
+from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 
 BUNDLED = {"words_file": None, "sha256": "e6" * 32, "no_names": False}
@@ -36,13 +37,10 @@ def record(
     chosen: dict[str, Any] = {}
     if learner not in UNTRAINED:
         recipe = learner_class(learner).hyperparameters(0 if words == 0 else 1, inside)
-        chosen = {k: getattr(recipe, k) for k in ("epochs", "interval", "batch", "lr")}
-        chosen |= {"m": recipe.m, "depth": recipe.depth, "views": "fresh", "search": "exact"}
+        chosen = {**vars(recipe), "views": "fresh", "search": "exact"}
+        chosen |= {"class_template": teacher_template_of(dataset), "placeholder": "token"}
         chosen |= {"lambda_": paper.LAMBDA.get(dataset, 0.1), "preset": "paper"}
-        chosen |= {
-            "template": SENTENCE,
-            "pool": {"words_file": None, "sha256": "e6" * 32, "no_names": False},
-        }
+        chosen |= {"word_embedding": "text", "template": SENTENCE, "pool": dict(BUNDLED)}
     chosen |= settings
     identity = [protocol, dataset, learner, words, seed, backbone, shots, chosen]
     short = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
@@ -100,11 +98,14 @@ def write_records(folder: Path, *records: dict[str, Any]) -> Path:
 
 
 def paper_records(learner: str = "coop", words: int | str = "auto") -> list[dict[str, Any]]:
-    """Returns 33 records whose means are the paper's CoOp numbers, with or without words."""
+    """Returns 33 records whose means are the paper's numbers, with or without words."""
     records = []
-    for dataset, (base, novel) in paper.PER_SET["coop", words != 0].items():
+    numbers = paper.base_to_novel()[learner, words != 0]
+    for dataset in paper.ELEVEN:
+        base, novel = numbers[dataset]["base"], numbers[dataset]["novel"]
         for seed, shift in ((1, -0.5), (2, 0.0), (3, 0.5)):
             accuracy = {"base": (base + shift) / 100, "novel": (novel - shift) / 100}
-            epochs = {"epochs": 50} if (dataset, words) == ("imagenet", 0) else {}
+            short = (learner, dataset, words) == ("coop", "imagenet", 0)
+            epochs = {"epochs": 50} if short else {}
             records.append(record(dataset, learner, words, seed, accuracy, **epochs))
     return records

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ipl.bench.protocols.base_to_novel import BaseToNovel
+from ipl.bench.protocols.protocol import Values
 from ipl.bench.protocols.registry import all_measures
 from ipl.bench.recipe import POOL, Level, Planned
 from ipl.bench.records import NOT_RUN, RunRecord
@@ -19,7 +20,7 @@ from ipl.bench.tables.methods import setting_text
 from ipl.bench.tables.result_table import build_tables, protocol_title
 from ipl.config import CHOSEN
 from ipl.display.plots import ErrorBarLine, Panel, plot_panels
-from ipl.display.table import Table
+from ipl.display.table import DIFFERS, Table
 from ipl.support.errors import DataError
 
 # What `ipl ablate NAME` varies: a setting of a plan, or the pool of words.
@@ -47,6 +48,7 @@ COLUMNS = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence
 COLUMNS |= {"init": "start", "shots": "shots", "arms": "arm"}
 PANEL_TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
 CHANGES_WORDS = ("penalty", "template", "pool")
+PAPER_METHOD = ("coop", True)  # what the paper's tables of ablations are about: CoOp with words
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ def summarize_ablation(name: str, planned: Planned, records: Sequence[RunRecord]
         (result,) = build_tables([by_id.get(run.id) or _not_run(run) for run in runs])
         datasets = [*result.datasets, *([AVERAGE] if len(result.averaged) > 1 else [])]
         results.append((result, datasets))
-        rows += [AblationRow(level, cell) for cell in result.cells if cell.dataset in datasets]
+        cells = [cell for cell in result.cells if cell.dataset in datasets]
+        rows += [AblationRow(level, _beside_paper(name, level, cell)) for cell in cells]
     if not any(row.cell.numbers for row in rows):
         errors = [by_id[run.id].error for run in planned.runs if run.id in by_id]
         first = f" The first failed: {errors[0]}" if errors else ""
@@ -193,6 +196,32 @@ def _not_run(run: Run) -> RunRecord:
     )
 
 
+def _beside_paper(name: str, level: Level, cell: Cell) -> Cell:
+    """Returns the cell with the paper's numbers of this ablation and level, if it has any."""
+    protocol, method = cell.method.runs[0].protocol, cell.method
+    levels = _paper_levels(name, cell.dataset) if protocol == BaseToNovel.name else {}
+    numbers = next((n for value, n in levels.items() if value == level.value), None)
+    if numbers is None or (method.learner, method.with_words) != PAPER_METHOD:
+        return replace(cell, paper=None)
+    # The level is the paper's, although it is not the value of the paper's other tables.
+    varied = f"{ABLATIONS[name]} is "
+    others = tuple(text for text in cell.differences if not text.startswith(varied))
+    return replace(cell, paper=numbers, differences=others)
+
+
+def _paper_levels(name: str, dataset: str) -> dict[Any, Values]:
+    """Returns the paper's numbers on a dataset, or of the average, by level of an ablation."""
+    if name == "penalty" and dataset in paper.penalty():
+        numbers = paper.penalty()[dataset]
+        # No level has the average with a penalty: its weight is not the same for all datasets.
+        weight = paper.LAMBDA.get(dataset, "0.1 (Pets and Flowers 0.2)")
+        return {0: numbers[False], weight: numbers[True]}
+    if name == "template":
+        sentences = paper.templates().items()
+        return {text: {"hm": values[dataset]} for text, values in sentences if dataset in values}
+    return {}
+
+
 def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = settings[0]
     return {k: v for k, v in first.items() if all(k in s and s[k] == v for s in settings)}
@@ -202,6 +231,9 @@ def ablation_table(ablation: Ablation) -> Table:
     """Returns a section for each dataset and the average, a row for each method and level."""
     measures = [all_measures()[measure] for measure in ablation.measures]
     columns = ["dataset", "method", COLUMNS[ablation.name], *measures, "seeds"]
+    compared = [row.cell.paper for row in ablation.rows if row.cell.comparable]
+    if compared:
+        columns.append(f"paper {_headings(compared[0] or {})}")
     protocol = protocol_title(ablation.protocol, ablation.source)
     table = Table(
         columns,
@@ -216,19 +248,62 @@ def ablation_table(ablation: Ablation) -> Table:
             last_method = row.method
             numbers = [number_text(row.cell.numbers.get(name)) for name in ablation.measures]
             seeds = str(len(row.cell.seeds)) + table.footnote_mark(row.cell.gaps)
-            rows.append([dataset if index == 0 else "", method, row.level.label, *numbers, seeds])
+            cells = [dataset if index == 0 else "", method, row.level.label, *numbers, seeds]
+            rows.append([*cells, *([_paper_text(table, row.cell)] if compared else [])])
         table.add_section(rows)
     table.notes += ablation.notes
     if ablation.same_words and ablation.name in CHANGES_WORDS:
         table.notes.append("Every level chose the same words: it makes no difference here.")
-    if ablation.name == "penalty" and ablation.protocol == BaseToNovel.name:
-        penalty, without = paper.PENALTY[True], paper.PENALTY[False]
-        table.notes.append(
-            "The paper's averages (CLIP ViT-B/16, CoOp + IPL, eleven datasets): "
-            f"without the penalty novel {without['novel']:.2f}, HM {without['hm']:.2f}; "
-            f"with 0.1 (0.2 for Pets and Flowers) {penalty['novel']:.2f}, {penalty['hm']:.2f}."
-        )
+    table.notes += _paper_notes(ablation, bool(compared))
     return table
+
+
+def _paper_text(table: Table, cell: Cell) -> str:
+    if cell.paper is None or not cell.numbers:
+        return ""
+    if cell.comparable:
+        return _numbers(cell.paper)
+    reasons = [f"not the paper's setting: {text}" for text in cell.differences]
+    return DIFFERS + table.footnote_mark(reasons)
+
+
+def _paper_notes(ablation: Ablation, compared: bool) -> list[str]:
+    """Returns what the paper's column is, and the paper's numbers that are not in it."""
+    if ablation.protocol != BaseToNovel.name:
+        return []
+    notes = []
+    if compared:
+        setting = "our setting is the paper's but for the level"
+        notes.append(f"paper: its number where {setting}; {DIFFERS} where it is not.")
+    if ablation.name == "interval":
+        best = "CoOp and KgCoOp, best at t = 10"
+        notes.append(f"The paper shows this ablation in a figure, without numbers ({best}).")
+    for dataset in ablation.datasets:
+        levels = _paper_levels(ablation.name, dataset)
+        shown = {row.level.value for row in ablation.of(dataset) if row.cell.comparable}
+        too_few = dataset == AVERAGE and not set(paper.ELEVEN) <= set(ablation.datasets)
+        if too_few or levels.keys() <= shown:
+            continue
+        numbers = "; ".join(f"{label}: {_numbers(values)}" for label, values in levels.items())
+        notes.append(
+            f"The paper, {dataset} (CLIP ViT-B/16, CoOp + IPL, "
+            f"{_headings(next(iter(levels.values())))}), by {COLUMNS[ablation.name]}: {numbers}."
+        )
+        if dataset == AVERAGE:
+            (line,) = (line for line in paper.rows("penalty") if line["dataset"] == dataset)
+            notes.append(
+                f"The paper prints {line['hm_without']} and {line['hm_with']} as average HMs, "
+                "which are the means of the datasets' HMs; these are the HMs of the averages."
+            )
+    return notes
+
+
+def _headings(values: Values) -> str:
+    return " / ".join(all_measures()[measure] for measure in values)
+
+
+def _numbers(values: Values) -> str:
+    return " / ".join(f"{number:.2f}" for number in values.values())
 
 
 def _caption(ablation: Ablation) -> str:
@@ -242,7 +317,9 @@ def _caption(ablation: Ablation) -> str:
 def ablation_to_csv(ablation: Ablation) -> str:
     """Returns one line per dataset, method and level; numbers in %, in full precision."""
     measures = [f"{name}{ending}" for name in ablation.measures for ending in ("", "_std")]
-    columns = ["dataset", "method", ablation.name, *measures, "seeds", "gaps"]
+    published = [f"paper_{name}" for name in ablation.measures]
+    columns = ["dataset", "method", ablation.name, *measures, *published]
+    columns += ["seeds", "gaps", "differs_from_paper"]
     rows = []
     for row in ablation.rows:
         cells = [row.cell.dataset, row.method, str(row.level.value)]
@@ -250,7 +327,10 @@ def ablation_to_csv(ablation: Ablation) -> str:
             number = row.cell.numbers.get(measure)
             cells.append("" if number is None else str(number.mean))
             cells.append("" if number is None or number.std is None else str(number.std))
-        rows.append([*cells, " ".join(map(str, row.cell.seeds)), "; ".join(row.cell.gaps)])
+        numbers = _row_paper(row)
+        cells += [str(numbers.get(measure, "")) for measure in ablation.measures]
+        cells += [" ".join(map(str, row.cell.seeds)), "; ".join(row.cell.gaps)]
+        rows.append([*cells, "; ".join(row.cell.differences)])
     return Table(columns, rows).to_csv()
 
 
@@ -276,7 +356,13 @@ def _row_values(row: AblationRow) -> dict[str, Any]:
         "numbers": {measure: asdict(number) for measure, number in row.cell.numbers.items()},
         "seeds": list(row.cell.seeds),
         "gaps": list(row.cell.gaps),
+        "paper": _row_paper(row) or None,
+        "differs_from_paper": list(row.cell.differences),
     }
+
+
+def _row_paper(row: AblationRow) -> Values:
+    return row.cell.paper if row.cell.paper and row.cell.comparable else {}
 
 
 def plot_ablation(ablation: Ablation) -> dict[str, bytes]:

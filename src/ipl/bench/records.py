@@ -29,6 +29,7 @@ from ipl.bench.run import (
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
 from ipl.support.errors import DataError, IplError
 from ipl.support.files import is_folder, write_json
+from ipl.support.hub import is_on_hub
 
 FORMAT = 1
 FOLDER = "records"
@@ -51,7 +52,7 @@ class RunRecord:
     settings : dict
         The settings in force, `Run.settings`.
     backbone : dict
-        Its name, precision and weights.
+        Its name, whether that is a name on the hub, its precision and the hash of its weights.
     data : dict
         Numbers of classes and images, and hashes of the lists.
     accuracy : dict
@@ -345,6 +346,7 @@ def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
     }
     if backbone is not None:
         record["backbone"]["weights_sha256"] = backbone.weights_sha256
+        record["backbone"]["on_hub"] = is_on_hub(backbone.name)  # a folder can have such a name
         gpu = backbone.device.type == "cuda"
         record["device"] = (
             torch.cuda.get_device_name(backbone.device) if gpu else backbone.device.type

@@ -7,14 +7,24 @@ from typing import Any
 
 import pytest
 
+import ipl.bench.records
+from ipl.bench.records import RunRecord
+from ipl.bench.tables import paper_comparison
 from ipl.bench.tables.cells import AVERAGE, Cell
+from ipl.bench.tables.paper import BACKBONE, TARGETS
+from ipl.bench.tables.paper_comparison import setting_differences
 from tests.helpers.records import BUNDLED, SENTENCE, paper_records, record
 from tests.helpers.result_tables import result_table
+
+UNKNOWN = f"{BACKBONE}, and whether they are the published ones was not checked"
 
 
 def cell(tmp_path: Path, dataset: str = "oxford_pets", **change: Any) -> Cell:
     """Returns the cell of three seeds with the paper's settings but one."""
+    of_backbone = change.pop("of_backbone", {})
     runs = [record(dataset, seed=seed, **change) for seed in (1, 2, 3)]
+    for run in runs:
+        run["backbone"] |= of_backbone
     return result_table(tmp_path, *runs).cells[0]
 
 
@@ -23,8 +33,9 @@ def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
         assert cell(tmp_path / str(words), words=words).differences == ()
     plain = cell(tmp_path / "imagenet", "imagenet", words=0, epochs=50)
     assert plain.differences == ()
-    assert cell(tmp_path / "folder", backbone="models/CLIP-ViT-base-patch16/").differences == ()
     assert cell(tmp_path / "all", search="exhaustive").differences == ()
+    assert cell(tmp_path / "half", of_backbone={"precision": "fp16"}).differences == ()
+    assert cell(tmp_path / "hub", of_backbone={"on_hub": True}).differences == ()
 
 
 @pytest.mark.parametrize(
@@ -43,11 +54,19 @@ def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
             {"template": "{cls}: {words}"},
             f"template is {{cls}}: {{words}}, not {SENTENCE}",
         ),
-        ({"search": "lazy"}, "search is lazy, which is approximate"),
-        (
-            {"pool": {**BUNDLED, "no_names": True}},
-            "the pool of words is bundled without names, not the bundled one",
-        ),
+        ({"search": "lazy"}, "search is lazy, not exhaustive or exact"),
+        ({"pool": {**BUNDLED, "no_names": True}}, "pool is bundled without names, not bundled"),
+        ({"placeholder": "zero"}, "placeholder is zero, not token"),
+        ({"word_embedding": "token"}, "word_embedding is token, not text"),
+        ({"init": "photo"}, "init is photo, not published"),
+        ({"class_template": "{}"}, "class_template is {}, not a photo of a {}, a type of pet."),
+        ({"average_mean": 15.0}, "average_mean is 15.0, which the paper does not have"),
+        ({"colour": "red"}, "colour is red, which the paper does not have"),
+        ({"m": None}, "m was not recorded"),
+        ({"of_backbone": {"precision": "bf16"}}, "precision is bf16, not fp16 or fp32"),
+        ({"of_backbone": {"precision": None}}, "precision was not recorded"),
+        ({"of_backbone": {"weights_sha256": None}}, "the hash of the weights was not recorded"),
+        ({"of_backbone": {"on_hub": False}}, f"the weights are those of the folder {UNKNOWN}"),
         (
             {"data": {"classes": {"base": 5, "novel": 5}, "test_images": {"base": 9, "novel": 9}}},
             "5 base classes, not 19; 5 novel classes, not 18; 18 test images, not 3,669",
@@ -57,13 +76,80 @@ def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
             "the number of test images was not recorded",
         ),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
 def test_every_difference_is_said(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
     other = cell(tmp_path, **change)
     assert "; ".join(other.differences) == reason
     assert not other.comparable
     assert other.paper is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "on_hub", "place"),
+    [
+        ("models/CLIP-ViT-base-patch16/", None, "the folder models/CLIP-ViT-base-patch16/"),
+        ("models/clip-vit-base-patch16", False, "the folder models/clip-vit-base-patch16"),
+        ("mine/clip-vit-base-patch16", True, "mine/clip-vit-base-patch16"),
+    ],
+)
+def test_weights_under_another_name_are_not_taken_for_the_published_ones(
+    name: str, on_hub: bool | None, place: str, tmp_path: Path
+) -> None:
+    other = cell(tmp_path, backbone=name, of_backbone={"on_hub": on_hub})
+    assert other.differences == (
+        f"the weights are those of {place}, and whether they are the published ones was not "
+        "checked",
+    )
+
+
+def test_runs_with_different_weights_are_different_rows(tmp_path: Path) -> None:
+    runs = [record(seed=seed) for seed in (1, 2, 3)]
+    runs[2]["backbone"]["weights_sha256"] = "cd" * 32
+    table = result_table(tmp_path, *runs)
+    assert [len(method.runs) for method in table.methods] == [2, 1]
+    assert not any(cell.comparable for cell in table.cells)
+
+
+def test_a_setting_that_is_added_later_is_checked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if `strict` were a setting that 0.1.0 did not have.
+    for module in (ipl.bench.records, paper_comparison):
+        monkeypatch.setattr(module, "added_settings", lambda: {"strict": False})
+    monkeypatch.setattr(type(ipl.config.settings()[0]), "changes_result", True)
+    for words in (0, 3):
+        assert setting_differences(RunRecord.from_dict(record(words=words))) == []
+        other = RunRecord.from_dict(record(words=words, strict=True))
+        assert setting_differences(other) == ["strict is True, not False"]
+
+
+def test_zero_shot_has_a_precision_too(tmp_path: Path) -> None:
+    hand_made = {"learner": "zero-shot", "words": 0}
+    assert cell(tmp_path / "a", **hand_made).differences == ()
+    half = cell(tmp_path / "b", **hand_made, of_backbone={"precision": "bf16"})
+    assert half.differences == ("precision is bf16, not fp16 or fp32",)
+
+
+def test_targets_are_the_papers_only_with_its_source(tmp_path: Path) -> None:
+    def cells(source: str, targets: tuple[str, ...], classes: int | None = None) -> list[Cell]:
+        accuracy = dict.fromkeys((source, *targets), 0.5)
+        runs = [
+            record(source, "maple", 2, seed, accuracy, "cross-dataset", lambda_=0.1)
+            for seed in (1, 2, 3)
+        ]
+        for run in runs:
+            run["data"]["classes"][source] = classes or run["data"]["classes"][source]
+        return list(result_table(tmp_path / f"{source}{classes}", *runs).cells)
+
+    whole = cells("imagenet", TARGETS)
+    assert all(cell.comparable for cell in whole)
+    assert [cell.paper for cell in whole if cell.dataset == "dtd"] == [{"accuracy": 45.73}]
+    part = cells("imagenet", ("dtd",), 100)[1]
+    assert part.dataset == "dtd"
+    assert part.differences == ("100 classes of imagenet, not 1,000",)
+    source = "the paper's source is imagenet, not eurosat"
+    for other in cells("eurosat", ("dtd", "food101")):
+        assert other.differences[0] == source
+        assert other.differences.count(source) == 1
 
 
 def test_without_words_their_settings_are_no_difference(tmp_path: Path) -> None:

@@ -53,14 +53,12 @@ class BaseToNovel(Protocol):
         return {self.measures[name]: value for name, value in _with_hm(accuracy).items()}
 
     def paper_average(self, learner: str, with_words: bool) -> Values | None:
-        """Returns the paper's averages over the eleven datasets."""
-        numbers = paper.BASE_TO_NOVEL.get((learner, with_words))
-        return dict(zip(self.measures, numbers, strict=True)) if numbers else None
+        """Returns the averages over the eleven datasets; those of zero-shot are CoCoOp's."""
+        return self.paper_results(learner, with_words, paper.AVERAGE)
 
     def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
-        """Returns the paper's numbers on one dataset; only those of CoOp are kept."""
-        numbers = paper.PER_SET.get((learner, with_words), {}).get(dataset)
-        return _with_hm(dict(zip((BASE, NOVEL), numbers, strict=True))) if numbers else None
+        """Returns the paper's numbers on one dataset."""
+        return paper.base_to_novel().get((learner, with_words), {}).get(dataset)
 
     def paper_datasets(self, source: str | None) -> tuple[str, ...]:
         """Returns the eleven datasets."""

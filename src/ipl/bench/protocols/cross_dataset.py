@@ -20,7 +20,6 @@ class CrossDataset(Protocol):
     title = "Cross-dataset, trained on {}"
     default_source = "imagenet"
     recipe_protocol = "cross-dataset"
-    averages: ClassVar[Mapping[tuple[str, bool], float]] = paper.CROSS_DATASET
     targets: ClassVar[tuple[str, ...]] = paper.TARGETS  # that the paper averages over
 
     def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
@@ -42,8 +41,16 @@ class CrossDataset(Protocol):
 
     def paper_average(self, learner: str, with_words: bool) -> Values | None:
         """Returns the paper's average over its targets."""
-        average = self.averages.get((learner, with_words))
-        return None if average is None else {"accuracy": average}
+        return self.paper_results(learner, with_words, paper.AVERAGE)
+
+    def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
+        """Returns the paper's accuracy on the source or a target, with prompts of its source."""
+        accuracy = self.paper_table().get((learner, with_words), {}).get(dataset)
+        return None if accuracy is None else {"accuracy": accuracy}
+
+    def paper_table(self) -> Mapping[paper.Row, Values]:
+        """Returns the paper's accuracies and their average, by row and dataset."""
+        return paper.cross_dataset()
 
     def paper_datasets(self, source: str | None) -> tuple[str, ...]:
         """Returns the paper's targets, if the source is the paper's."""

@@ -10,7 +10,6 @@ from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.protocols.protocol import Protocol, Values, mean_values
 from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.tables.methods import Method
-from ipl.bench.tables.paper import SOURCE
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
     data_differences,
@@ -168,7 +167,6 @@ def _average_differences(
     absent = set(wanted) - {cell.dataset for cell in filled}
     if filled and not wanted and source is not None:
         differences = [text for text in differences if not text.startswith(NOT_TESTED)]
-        differences.insert(0, f"the paper's source is {SOURCE}, not {source}")
     elif filled and absent:
         present = len(wanted) - len(absent)
         differences.insert(0, f"{present} of the paper's {len(wanted)} datasets")

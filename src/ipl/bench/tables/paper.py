@@ -1,6 +1,18 @@
-"""The paper's numbers, as printed: CLIP ViT-B/16, 16 shots, seeds 1 to 3, in %."""
+"""The paper's numbers, in %: CLIP ViT-B/16, 16 shots, seeds 1 to 3.
+
+The cells of its tables are in `ipl/bench/paper`; the README there names the sources. A number is
+as printed where it follows from the cells that it is computed from, and recomputed where it does
+not. That concerns some HMs, the cross-dataset averages of the rows with words (the printed ones mix
+ten and eleven columns) and one average over domains.
+"""
 
 from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from statistics import mean
 
 from ipl.datasets.benchmarks import BENCHMARKS
 
@@ -29,96 +41,95 @@ WORDS = {
 }
 LAMBDA = {name: 0.2 if name in ("oxford_pets", "oxford_flowers") else 0.1 for name in ELEVEN}
 
-# (learner, with words): base, novel, HM, averaged over the eleven sets.
-BASE_TO_NOVEL = {
-    ("zero-shot", False): (69.34, 74.22, 71.70),
-    ("coop", False): (82.69, 63.22, 71.66),
-    ("coop", True): (82.49, 70.00, 75.73),
-    ("cocoop", False): (80.47, 71.69, 75.83),
-    ("cocoop", True): (81.52, 73.00, 77.02),
-    ("kgcoop", False): (80.73, 73.60, 77.00),
-    ("kgcoop", True): (80.37, 74.43, 77.29),
-    ("maple", False): (82.28, 75.14, 78.55),
-    ("maple", True): (83.51, 74.85, 78.94),
-    ("promptsrc", False): (84.26, 76.10, 79.97),
-    ("promptsrc", True): (84.46, 76.58, 80.33),
-}
+# The average over the eleven sets. It is not in the paper, but in CoCoOp's (Zhou et al., 2022).
+ZERO_SHOT = {"base": 69.34, "novel": 74.22, "hm": 71.70}
+ZERO_SHOT_SOURCE = "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
 
-# (learner, with words): base and novel of each set.
-PER_SET = {
-    ("coop", True): {
-        "imagenet": (76.38, 66.07),
-        "caltech101": (98.00, 92.53),
-        "oxford_pets": (95.48, 96.50),
-        "stanford_cars": (77.38, 68.61),
-        "oxford_flowers": (97.18, 70.47),
-        "food101": (89.68, 88.93),
-        "fgvc_aircraft": (39.10, 30.43),
-        "sun397": (81.16, 70.40),
-        "dtd": (80.17, 52.30),
-        "eurosat": (89.22, 67.73),
-        "ucf101": (83.68, 66.03),
-    },
-    ("coop", False): {
-        "imagenet": (76.47, 67.88),
-        "caltech101": (98.00, 89.81),
-        "oxford_pets": (93.67, 95.29),
-        "stanford_cars": (78.12, 60.40),
-        "oxford_flowers": (97.60, 59.67),
-        "food101": (88.33, 82.26),
-        "fgvc_aircraft": (40.44, 22.30),
-        "sun397": (80.60, 65.89),
-        "dtd": (79.44, 41.18),
-        "eurosat": (92.19, 54.74),
-        "ucf101": (84.69, 56.05),
-    },
-}
+INTERVALS = (5, 7, 10, 13, 15, 17, 20)  # a figure, for CoOp and KgCoOp; the best is 10
+PEAK_MEMORY = {False: 3.69, True: 4.66}  # of training in GB, without and with words
 
-# (learner, with words): average over the ten targets, recomputed from the paper's columns
-# because its printed averages mix ten and eleven of them.
-CROSS_DATASET = {
-    ("coop", False): 63.88,
-    ("coop", True): 65.36,
-    ("cocoop", False): 65.74,
-    ("cocoop", True): 66.25,
-    ("maple", False): 66.30,
-    ("maple", True): 66.83,
-}
+AVERAGE = "average"  # in place of a dataset
+ROUNDING = 0.011  # two numbers that were rounded to 0.01 may differ by that
+Row = tuple[str, bool]  # a learner, and whether it has words
+Values = dict[str, float]  # by measure, or by dataset
 
-# (learner, with words): average over the four variants of ImageNet.
-DOMAIN = {
-    ("coop", False): 59.28,
-    ("coop", True): 59.94,
-    ("cocoop", False): 59.91,
-    ("cocoop", True): 60.29,
-    ("maple", False): 60.27,
-    ("maple", True): 60.52,
-}
 
-# CoOp with words, averages of the ablation: with the penalty on redundancy, and without.
-# Its HM with the penalty, 75.62, is not the 75.73 of the table of averages.
-PENALTY = {True: {"novel": 70.00, "hm": 75.62}, False: {"novel": 66.85, "hm": 73.45}}
-INTERVALS = (5, 7, 10, 13, 15, 17, 20)
-TEMPLATES = (
-    "a photo of a {cls}, with emphasis on: {words}",
-    "a photo of a {cls}, focusing on: {words}",
-    "a photo of a {cls}, showcasing: {words}",
-    "a photo of a {cls}, with following aspects: {words}",
-)
+@cache
+def rows(name: str) -> tuple[Mapping[str, str], ...]:
+    """Returns the lines of a file in `ipl/bench/paper`, by column."""
+    path = resources.files("ipl.bench") / "paper" / f"{name}.csv"
+    return tuple(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
-# Peak memory of training in GB, without and with words.
-PEAK_MEMORY = {False: 3.69, True: 4.66}
 
-CHOSEN = {
-    "imagenet": ("visit", "social"),
-    "caltech101": ("fascism", "social", "pile"),
-    "oxford_pets": ("furry", "veterinary", "adopt"),
-    "stanford_cars": ("departure",),
-    "oxford_flowers": ("flowering", "tilted", "stunning"),
-    "food101": ("sweating", "social"),
-    "fgvc_aircraft": ("comfortable", "touchdown"),
-    "sun397": ("excluding",),
-    "dtd": ("heather", "title", "phone"),
-    "eurosat": ("blue",),
-    "ucf101": ("simulation", "reaction", "turning"),
-}
+@cache
+def base_to_novel() -> dict[Row, dict[str, Values]]:
+    """Returns base, novel and hm of each row on each dataset, and their average."""
+    table: dict[Row, dict[str, Values]] = {("zero-shot", False): {AVERAGE: ZERO_SHOT}}
+    for line in rows("base_to_novel"):
+        values = _with_hm(line["base"], line["novel"], line["hm_printed"])
+        table.setdefault(_row(line), {})[line["dataset"]] = values
+    return table
+
+
+@cache
+def cross_dataset() -> dict[Row, Values]:
+    """Returns the accuracy of each row on the source and the targets, and the targets' average."""
+    return {_row(line): _with_average(line, SOURCE, TARGETS) for line in rows("cross_dataset")}
+
+
+@cache
+def domain() -> dict[Row, Values]:
+    """Returns the accuracy of each row on the source and its variants, and their average."""
+    columns = dict(zip(("v2", "sketch", "a", "r"), VARIANTS, strict=True))
+    lines = [{columns.get(key, key): cell for key, cell in x.items()} for x in rows("domain")]
+    return {_row(line): _with_average(line, SOURCE, VARIANTS) for line in lines}
+
+
+@cache
+def penalty() -> dict[str, dict[bool, Values]]:
+    """Returns base, novel and hm of CoOp + IPL by dataset, with (True) and without the penalty."""
+    return {
+        line["dataset"]: {
+            kept: _with_hm(line[f"base_{end}"], line[f"novel_{end}"], line[f"hm_{end}"])
+            for kept, end in ((False, "without"), (True, "with"))
+        }
+        for line in rows("penalty")
+    }
+
+
+@cache
+def templates() -> dict[str, Values]:
+    """Returns the HM of CoOp + IPL by sentence that scores words, and by dataset."""
+    return {
+        f"a photo of a {{cls}}, {line['template']} {{words}}": {
+            name: float(cell) for name, cell in line.items() if name != "template"
+        }
+        for line in rows("template")
+    }
+
+
+@cache
+def chosen_words() -> dict[str, tuple[str, ...]]:
+    """Returns the words that the paper's search chose for each dataset."""
+    return {line["dataset"]: tuple(line["ipl_words"].split()) for line in rows("words")}
+
+
+def _row(line: Mapping[str, str]) -> Row:
+    learner = line["method"].removesuffix(" + IPL")
+    return learner.lower(), learner != line["method"]
+
+
+def _with_hm(base: str, novel: str, printed: str) -> Values:
+    b, n = float(base), float(novel)
+    return {"base": b, "novel": n, "hm": _printed_or(2 * b * n / (b + n), printed)}
+
+
+def _with_average(line: Mapping[str, str], source: str, targets: tuple[str, ...]) -> Values:
+    values = {name: float(line[name]) for name in (source, *targets)}
+    average = mean(values[name] for name in targets)
+    return {**values, AVERAGE: _printed_or(average, line["average_printed"])}
+
+
+def _printed_or(recomputed: float, printed: str) -> float:
+    """Returns the printed number if it is the recomputed one up to rounding, else the latter."""
+    return float(printed) if abs(float(printed) - recomputed) < ROUNDING else round(recomputed, 2)

@@ -1,4 +1,4 @@
-"""The paper's numbers for a row of a table, and how our setting differs from the paper's."""
+"""How our setting differs from the paper's; where it does not, its numbers stand beside ours."""
 
 from __future__ import annotations
 
@@ -6,65 +6,93 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipl.bench.arms import ZERO_SHOT
+from ipl.bench.protocols.protocol import recorded_count
 from ipl.bench.records import BUNDLED, RunRecord
-from ipl.bench.run import PUBLISHED_EPOCHS
+from ipl.bench.run import (
+    POOL,
+    PUBLISHED_EPOCHS,
+    RECORDED_IN_0_1_0,
+    added_settings,
+    settings_about_words,
+)
 from ipl.bench.tables import paper
-from ipl.config import hyperparameter_names
+from ipl.config import AUTO, FRESH, settings
+from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 from ipl.support.errors import IplError
 
-SEARCHES = ("exact", "exhaustive")  # the same words
 NOT_TESTED = "the paper does not test on"
+# As good as the paper's own value: k found as the paper finds it, the precision that CLIP's frozen
+# towers had in the published runs, and the search that finds the same words.
+ALSO_PUBLISHED = {"words": AUTO, "precision": "fp16", "search": "exhaustive"}
 
 
 def published_settings(run: RunRecord) -> dict[str, Any]:
-    """Returns the paper's value of each setting that a run's record may hold; {} if not known."""
+    """Returns the paper's value of each setting that a run's record holds; {} if not known.
+
+    A setting whose published value is not named here has its default, also one added later.
+    """
+    values: dict[str, Any] = {"precision": _defaults()["precision"]}
     if run.learner == ZERO_SHOT:
-        return {}
+        return values
     try:
         kind = learner_class(run.learner)
     except IplError:
         return {}
-    recipe = vars(kind.hyperparameters(1 if run.with_words else 0, run.rules.recipe_protocol))
-    published = {key: recipe[key] for key in hyperparameter_names()}
-    settings = {"shots": paper.SHOTS} | published | {"views": "fresh"}
-    if not run.with_words:
-        epochs = PUBLISHED_EPOCHS.get((run.dataset, run.learner))
-        settings["epochs"] = epochs or settings["epochs"]
+    recipe = kind.hyperparameters(1 if run.with_words else 0, run.rules.recipe_protocol)
+    values |= {name: _defaults().get(name) for name in (*RECORDED_IN_0_1_0, *added_settings())}
+    values |= {"shots": paper.SHOTS, **vars(recipe), "views": FRESH}
+    values["class_template"] = teacher_template_of(run.dataset)
     if run.with_words:
-        settings |= {"lambda_": paper.LAMBDA.get(run.dataset, 0.1), "preset": "paper"}
-        settings["template"] = paper.TEMPLATES[0]
-    return settings
+        values["words"] = paper.WORDS.get(run.dataset, AUTO)
+        values["lambda_"] = paper.LAMBDA.get(run.dataset, 0.1)
+        return {**values, POOL: BUNDLED}
+    values["words"] = 0
+    values["epochs"] = PUBLISHED_EPOCHS.get((run.dataset, run.learner), recipe.epochs)
+    return {name: value for name, value in values.items() if name not in settings_about_words()}
 
 
 def setting_differences(run: RunRecord) -> list[str]:
     """Returns how a run's settings differ from the paper's, a few words each."""
-    config = run.config()
-    name = str(config.get("backbone"))
     differences = []
-    if not name.rstrip("/").lower().endswith(paper.BACKBONE.rpartition("/")[2]):
-        differences.append(f"the backbone is {name}, not CLIP ViT-B/16")
+    if run.rules.has_source and run.dataset != paper.SOURCE:
+        differences.append(f"the paper's source is {paper.SOURCE}, not {run.dataset}")
+    differences += _backbone_differences(run.backbone)
     published = published_settings(run)
-    if not published and run.learner != ZERO_SHOT:
+    if not published:
         return [*differences, f"the paper has no learner {run.learner}"]
-    for key, value in published.items():
-        if key in config and config[key] != value:
-            differences.append(f"{key.rstrip('_')} is {config[key]}, not {value}")
-    return differences + (_word_differences(run, config) if run.with_words else [])
-
-
-def _word_differences(run: RunRecord, config: dict[str, Any]) -> list[str]:
-    differences = []
-    k = paper.WORDS.get(run.dataset)
-    if run.words not in ("auto", k):
-        differences.append(f"words is {run.words}, not auto" + (f" or {k}" if k else ""))
-    search = config.get("search", SEARCHES[0])
-    if search not in SEARCHES:
-        differences.append(f"search is {search}, which is approximate")
-    pool = config.get("pool", BUNDLED)
-    if pool != BUNDLED:
-        differences.append(f"the pool of words is {pool}, not the bundled one")
+    config = run.config()
+    for name in dict.fromkeys([*published, *config]):
+        if name not in ("backbone", "weights"):
+            expected = published.get(name, _defaults().get(name))
+            differences += _setting_difference(name, config.get(name), expected)
     return differences
+
+
+def _setting_difference(name: str, value: Any, expected: Any) -> list[str]:
+    if value == expected or (value is not None and value == ALSO_PUBLISHED.get(name)):
+        return []
+    title = name.rstrip("_")
+    if value is None:
+        return [f"{title} was not recorded"]
+    if expected is None:
+        return [f"{title} is {value}, which the paper does not have"]
+    allowed = dict.fromkeys([ALSO_PUBLISHED.get(name, expected), expected])
+    return [f"{title} is {value}, not {' or '.join(map(str, allowed))}"]
+
+
+def _backbone_differences(backbone: dict[str, Any]) -> list[str]:
+    """Returns whether the weights may be others; the hash of the published ones is not known."""
+    name, on_hub = str(backbone.get("name")), backbone.get("on_hub")
+    if not name.rstrip("/").lower().endswith(paper.BACKBONE.rpartition("/")[2]):
+        return [f"the backbone is {name}, not CLIP ViT-B/16"]
+    if name != paper.BACKBONE or on_hub is False:  # None: a record that does not say it
+        place = name if on_hub else f"the folder {name}"
+        return [
+            f"the weights are those of {place}, and whether they are the published ones was not "
+            "checked"
+        ]
+    return [] if backbone.get("weights_sha256") else ["the hash of the weights was not recorded"]
 
 
 def data_differences(run: RunRecord, dataset: str) -> list[str]:
@@ -72,6 +100,9 @@ def data_differences(run: RunRecord, dataset: str) -> list[str]:
     if dataset not in paper.SIZES:
         return [f"{NOT_TESTED} {dataset}"]
     sizes = run.rules.sizes(run.data, dataset)
+    if run.rules.has_source and dataset != run.dataset == paper.SOURCE:
+        trained = recorded_count(run.data, "classes", paper.SOURCE)
+        sizes.append((f"classes of {paper.SOURCE}", trained, paper.SIZES[paper.SOURCE][0]))
     return [text for size in sizes for text in _count_difference(*size)]
 
 
@@ -89,3 +120,7 @@ def _count_difference(noun: str, count: Any, published: int) -> list[str]:
     if count is None:
         return [f"the number of {noun} was not recorded"]
     return [f"{count:,} {noun}, not {published:,}"]
+
+
+def _defaults() -> dict[str, Any]:
+    return {setting.name: setting.default for setting in settings()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ipl.bench.arms import UNTRAINED
+from ipl.bench.arms import UNTRAINED, ZERO_SHOT
 from ipl.bench.protocols.registry import PROTOCOLS, all_measures, find_protocol
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.cells import (
@@ -19,7 +19,7 @@ from ipl.bench.tables.cells import (
 )
 from ipl.bench.tables.gains import Gain, find_gains, gain_values, gains_table, verdicts
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
-from ipl.bench.tables.paper import WORDS
+from ipl.bench.tables.paper import WORDS, ZERO_SHOT_SOURCE
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.display.table import DIFFERS, Table
 
@@ -248,9 +248,15 @@ def _paper_text(table: Table, result: ResultTable, cell: Cell) -> str:
 
 def _paper_notes(result: ResultTable) -> list[str]:
     notes = [f"paper: its number where our setting is the paper's; {DIFFERS} where it is not."]
-    learners = {cell.method.learner for cell in result.cells if cell.paper}
-    if result.source is None and learners - {"coop"}:
-        notes.append("For single datasets only the paper's numbers of CoOp are included here.")
+    compared = [cell.method for cell in result.cells if cell.comparable]
+    runs = [run for method in compared for run in method.runs if run.done]
+    if hashes := sorted({str(run.config()["weights"])[:12] for run in runs}):
+        notes.append(
+            f"The backbone is the paper's by name; its weights (SHA-256 {', '.join(hashes)}) were "
+            "not compared with the published ones, whose hash ipl does not know."
+        )
+    if any(method.learner == ZERO_SHOT for method in compared):
+        notes.append(ZERO_SHOT_SOURCE)
     return notes
 
 
