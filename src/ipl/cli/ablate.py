@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @config_options(plan_options(), unset=True, show_defaults=False)
 def ablate(
     name: str = Argument(metavar="NAME", help="penalty, k, interval, template or pool."),
-    data: Path = common.ROOT,
+    data: Path | None = common.ROOT,
     values: list[str] = Option(
         [], "--value", help="A level of the setting, or several with commas; may be repeated."
     ),
@@ -73,7 +73,7 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    environment = RunEnvironment(str(data), device, memory, not no_cache)
+    environment = RunEnvironment(str(data or ""), device, memory, not no_cache, paths=planned.paths)
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )
