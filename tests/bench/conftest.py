@@ -16,6 +16,7 @@ from ipl.bench.plan import Plan
 from ipl.bench.run import Run, expand
 from ipl.bench.runner import RunEnvironment
 from ipl_scenes import draw
+from tests.helpers.class_folders import write_class_folders
 
 EUROSAT = ("beach", "castle", "desert", "forest", "lake")
 DTD = ("bridge", "canyon", "island", "volcano")
@@ -34,21 +35,13 @@ def write_split(folder: Path, images: str, file: str, names: tuple[str, ...]) ->
     (folder / file).write_text(json.dumps(parts))
 
 
-def write_domain(folder: Path, style: str, names: tuple[str, ...]) -> None:
-    """Writes a domain of three images a class, with no split of its own."""
-    for name in names:
-        (folder / name).mkdir(parents=True)
-        for index in range(3):
-            draw(name, index, style).save(folder / name / f"{index}.png")
-
-
 def make_root(root: Path) -> Path:
     """Returns a folder with two published sets and one of domains, all of drawn scenes."""
     write_split(root / "eurosat", "2750", "split_zhou_EuroSAT.json", EUROSAT)
     write_split(root / "dtd", "images", "split_zhou_DescribableTextures.json", DTD)
-    write_domain(root / "pacs" / "photo", "painted", EUROSAT)
-    write_domain(root / "pacs" / "sketch", "sketch", EUROSAT)
-    write_domain(root / "pacs" / "night", "night", EUROSAT[:3])
+    write_class_folders(root / "pacs" / "photo", "painted", EUROSAT)
+    write_class_folders(root / "pacs" / "sketch", "sketch", EUROSAT)
+    write_class_folders(root / "pacs" / "night", "night", EUROSAT[:3])
     (root / "words.txt").write_text("\n".join(WORDS) + "\n")
     return root
 

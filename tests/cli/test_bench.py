@@ -121,6 +121,24 @@ def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], mess
     assert not (home / "out").exists()
 
 
+def test_own_data_needs_no_root(ipl: Callable[..., Any], root: Path, home: Path) -> None:
+    mine = root / "eurosat" / "2750"
+    options = ["--learners", "zero-shot", "--shots", "1", "--seeds", "1", "--device", "cpu"]
+    options += ["--out", home / "out", "--quiet", "--json"]
+    done = ipl("bench", "base-to-novel", "--datasets", mine, *options)
+    assert done.code == 0
+    (name,) = done.json["done"]
+    assert name.startswith("2750-zero-shot")
+    (record,) = (json.loads(path.read_text()) for path in (home / "out/records").iterdir())
+    assert record["data"]["test_images"] == {"base": 2 * 2, "novel": 2 * 3}
+    refused = ipl("bench", "base-to-novel", "--datasets", "mine", *options)
+    assert "no dataset 'mine', nor a folder or CSV file" in refused.error
+    (home / "2750").mkdir()
+    (home / "2750" / "eurosat.csv").write_text("path,label\n")
+    taken = ipl("bench", "base-to-novel", "--datasets", home / "2750" / "eurosat.csv", *options)
+    assert "which is a published dataset; rename it" in taken.error
+
+
 def test_a_protocol_that_is_none(bench: Bench) -> None:
     assert "protocol is 'novel'; it must be one of base-to-novel" in bench(protocol="novel").error
 

@@ -1,54 +1,84 @@
-"""The datasets of a bench: what `all` stands for, and each dataset as runs use it."""
+"""The datasets of a bench: what names, paths and `all` stand for, and each as runs use it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ipl.bench.plan import Plan
-from ipl.datasets.benchmark_readers import check_benchmark_name, read_benchmark
+from ipl.bench.protocols.registry import find_protocol
+from ipl.bench.records import read_records
+from ipl.bench.run import Run
+from ipl.bench.tables.cells import AVERAGE
+from ipl.datasets.benchmark_readers import is_domain_name, read_benchmark
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.check import check_files, missing_files
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
+from ipl.datasets.readers import read_dataset
 from ipl.support.cache import cache_folder
-from ipl.support.errors import ConfigError, DataError
-from ipl.support.files import is_folder
+from ipl.support.errors import ConfigError, DataError, did_you_mean
+from ipl.support.files import is_folder, path_exists
 
-ALL = "all"
+ALL, SCENES = "all", "scenes"
+NAME_LENGTH = 60  # of a dataset of the user's own: names of files begin with it
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """A plan for datasets that exist, and a sentence on each that was left out."""
+    """A plan with the names of datasets, a sentence on each that was left out, and own data."""
 
     plan: Plan
     notes: tuple[str, ...] = ()
+    paths: Mapping[str, str] = field(default_factory=dict)  # of the user's own datasets, by name
 
 
-def find_datasets(plan: Plan, root: Path) -> Discovery:
-    """Returns the plan with `all` replaced by every dataset that is complete below `root`.
+def find_datasets(plan: Plan, root: Path | None) -> Discovery:
+    """Returns the plan with names of datasets in place of paths and of `all`.
+
+    A folder or file that is named is a dataset of the user's own and is called like it; `all`
+    stands for every published dataset that is complete below `root`.
+
+    Parameters
+    ----------
+    plan : Plan
+        Names and paths.
+    root : Path or None
+        The folder that contains the published datasets; own data and `scenes` need none.
 
     Raises
     ------
     ConfigError
-        If `root` is not a folder, or a name is not that of a dataset.
+        If `root` is not a folder, an entry is neither a dataset nor a path, or its name is taken.
     DataError
         If none of the datasets is complete.
     """
-    if not is_folder(root):
+    if root is not None and not is_folder(root):
         raise ConfigError(f"data is {str(root)!r}; there is no such folder.")
+    paths: dict[str, str] = {}
+    plan = replace(
+        plan,
+        source=None if plan.source is None else _find(plan.source, root, paths),
+        datasets=tuple(dict.fromkeys(_find(entry, root, paths) for entry in plan.datasets)),
+    )
+    if root is None:
+        for name in filter(None, [*plan.datasets, plan.source]):
+            if name not in (*paths, SCENES):
+                what = "the published datasets" if name == ALL else name
+                raise ConfigError(f"data is missing; it must be the folder that contains {what}.")
+        return Discovery(plan, (), paths)
     names = [name for name in plan.datasets if name != ALL]
-    for name in (*names, *filter(None, [plan.source])):
-        check_benchmark_name(name)
     notes = []
     if plan.source in BENCHMARKS and not is_folder(root / BENCHMARKS[plan.source].folder):
         folder = BENCHMARKS[plan.source].folder
         notes.append(f"The source {plan.source} is missing: {root} has no folder {folder!r}.")
     if ALL not in plan.datasets:
-        return Discovery(plan, tuple(notes))
+        return Discovery(plan, tuple(notes), paths)
     for name in plan.rules.candidates(plan.source, root):
         if name in names:
             continue
@@ -60,7 +90,102 @@ def find_datasets(plan: Plan, root: Path) -> Discovery:
     if not names:
         first = f": {notes[0]}" if notes else ", nor a folder of one."
         raise DataError(f"None of the datasets is complete in {root}{first}")
-    return Discovery(replace(plan, datasets=tuple(names)), tuple(notes))
+    return Discovery(replace(plan, datasets=tuple(names)), tuple(notes), paths)
+
+
+def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
+    """Returns the name of a plan's entry; if it is a path, that is added to the paths."""
+    if entry in (*BENCHMARKS, SCENES, ALL):
+        return entry
+    path = Path(os.path.abspath(os.path.expanduser(entry)))
+    is_domain = root is not None and is_domain_name(entry)
+    if not entry or not path_exists(path):
+        if is_domain:
+            return entry  # a run will say what is missing
+        hint = "" if "/" in entry else did_you_mean(entry, [*BENCHMARKS, SCENES])
+        raise ConfigError(
+            f"There is no dataset {entry!r}, nor a folder or CSV file of that name; a domain below "
+            f"the folder of the datasets is named pacs/photo.{hint}"
+        )
+    if root is not None and is_domain and is_folder(root / entry):
+        return entry
+    name = _name_of(path)
+    if name in BENCHMARKS:
+        raise ConfigError(
+            f"{path} would be called {name!r}, which is a published dataset; rename it, or name it "
+            f"{name} and give the folder that contains it as data."
+        )
+    if name in (SCENES, ALL, AVERAGE):
+        raise ConfigError(
+            f"{path} would be called {name!r}, which has another meaning here; rename it."
+        )
+    if paths.setdefault(name, str(path)) != str(path):
+        raise ConfigError(f"{paths[name]} and {path} are both called {name!r}; rename one of them.")
+    return name
+
+
+def _name_of(path: Path) -> str:
+    """Returns what the data at a path is called, which files can begin with."""
+    name = path.name if is_folder(path) else path.stem
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:NAME_LENGTH] or "data"
+
+
+def check_own_data(runs: Iterable[Run], paths: Mapping[str, str], out: Path) -> None:
+    """Reads the user's own datasets and raises what is wrong with them; no image is opened.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        The runs that are planned.
+    paths : mapping
+        The paths of the user's own datasets, by name.
+    out : Path
+        The folder of the records.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a run cannot be done with its data, or `out` has records of other data of that name.
+    """
+    own = {name: BenchData.read(name, "", path) for name, path in paths.items()}
+    for name, data in own.items():
+        check_files(f"{name} (training)", data.dataset.train)
+    tasks = {(r.dataset, r.targets, r.shots): r for r in runs if r.dataset in own}
+    for run in tasks.values():
+        targets = {name: own[name].dataset for name in run.targets if name in own}
+        trained = own[run.dataset].dataset
+        task = find_protocol(run.protocol).task(trained, targets, run.shots, run.seed)
+        for test in task.tests.values():
+            _check_classes(test, run.shots)
+    if own:
+        _check_unchanged(own, out)
+
+
+def _check_classes(test: Dataset, shots: int) -> None:
+    """Raises DataError unless every class has an image to test on."""
+    tested = {item.label for item in test.test}
+    for label, class_name in enumerate(test.class_names):
+        if label not in tested:
+            raise DataError(
+                f"{test.name}: with {shots} shots, no image of the class {class_name!r} is left to "
+                "test on; use fewer shots, or add images."
+            )
+
+
+def _check_unchanged(own: Mapping[str, BenchData], out: Path) -> None:
+    """Raises DataError if there are records of other data with the name of one of these."""
+    records = []
+    with suppress(DataError):  # there are none yet
+        records = read_records([out])[0]
+    for record in records:
+        hashes = {**record.data.get("target_sha256", {})}
+        hashes[record.dataset] = record.data.get("split_sha256")
+        for name, data in own.items():
+            if hashes.get(name) not in (None, data.sha256):
+                raise DataError(
+                    f"The records in {out} are of other images that were called {name!r}, or it "
+                    "has changed since; use another folder for the records (--out)."
+                )
 
 
 def _check_complete(plan: Plan, dataset: Dataset) -> None:
@@ -82,29 +207,38 @@ class BenchData:
     listed: int  # test images, missing or not
     missing: tuple[Item, ...]  # of the test part
     sha256: str  # of the published list, whatever of it is missing
+    root: str  # what hashes leave out of paths
 
     @classmethod
-    def read(cls, name: str, root: str) -> BenchData:
-        """Returns the dataset of that name below a folder."""
-        return cls.of(read_benchmark(name, root), root)
+    def read(cls, name: str, root: str, path: str | None = None) -> BenchData:
+        """Returns the dataset of that name below a folder, or the user's own at a path."""
+        if path is None:
+            return cls.of(read_benchmark(name, root), root)
+        folder = path if is_folder(Path(path)) else str(Path(path).parent)
+        return cls.of(replace(read_dataset(path), name=name), folder)
 
     @classmethod
     def of(cls, dataset: Dataset, root: str) -> BenchData:
         """Returns a dataset that has been read."""
         missing = set(missing_files(dataset.test))
+        if dataset.test and len(missing) == len({item.path for item in dataset.test}):
+            first = dataset.test[0].path  # without a test part, training images would be tested
+            raise DataError(f"{dataset.name}: all its test images are missing, first: {first}.")
         return cls(
             replace(dataset, test=tuple(item for item in dataset.test if item.path not in missing)),
             len(dataset.test),
             tuple(item for item in dataset.test if item.path in missing),
             items_sha256((*dataset.train, *dataset.test), root),
+            root,
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Returns a sentence on the test images that are missing, if any."""
+        """Returns what its reader skipped, and a sentence on the test images that are missing."""
         if not self.missing:
-            return ()
+            return self.dataset.notes
         return (
+            *self.dataset.notes,
             f"{self.dataset.name}: {len(self.missing):,} of {self.listed:,} test images are "
             f"missing, first: {self.missing[0].path}; accuracies are over the rest.",
         )

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.data import find_datasets
+from ipl.bench.data import check_own_data, find_datasets
 from ipl.bench.plan import Plan, setting_names
 from ipl.bench.run import Run, expand
 from ipl.config import GIVEN
@@ -114,6 +114,7 @@ class Planned:
 
     levels: tuple[tuple[Level, tuple[Run, ...]], ...]
     notes: tuple[str, ...] = ()
+    paths: Mapping[str, str] = field(default_factory=dict)  # of the user's own datasets, by name
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -121,15 +122,15 @@ class Planned:
         return tuple({run.id: run for _, runs in self.levels for run in runs}.values())
 
 
-def plan_runs(recipe: BenchRecipe, data: Path, out: Path) -> Planned:
-    """Returns the runs of a recipe with the data below a folder.
+def plan_runs(recipe: BenchRecipe, data: Path | None, out: Path) -> Planned:
+    """Returns the runs of a recipe with the data below a folder, and the user's own.
 
     Parameters
     ----------
     recipe : BenchRecipe
         What to run.
-    data : Path
-        The folder that contains the datasets.
+    data : Path or None
+        The folder that contains the published datasets; own data and `scenes` need none.
     out : Path
         The folder of the records; pools that a level draws are written there.
 
@@ -151,7 +152,9 @@ def plan_runs(recipe: BenchRecipe, data: Path, out: Path) -> Planned:
             settings |= {**recipe.per_dataset.get(str(name), {}), **level.settings}
             runs += expand(Plan.from_values(settings))
         levels.append((level, tuple(runs)))
-    return Planned(tuple(levels), discovery.notes)
+    planned = Planned(tuple(levels), discovery.notes, discovery.paths)
+    check_own_data(planned.runs, planned.paths, out)
+    return planned
 
 
 def levels_of(vary: tuple[str, Sequence[Any]] | None, out: Path) -> tuple[Level, ...]:

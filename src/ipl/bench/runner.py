@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -50,6 +50,8 @@ class RunEnvironment:
         Whether features, words and unfinished trainings are kept in the cache.
     profile : bool
         Whether the utilisation of the device is sampled.
+    paths : mapping
+        The absolute paths of the user's own datasets, by name.
     """
 
     root: str
@@ -57,6 +59,7 @@ class RunEnvironment:
     memory: float = MEMORY
     cache: bool = True
     profile: bool = False
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns everything as plain values for JSON."""
@@ -163,7 +166,7 @@ class Runner:
             "unreadable_images": {name: test.unreadable for name, test in tests.items()},
             "train_images": 0 if run.arm == ZERO_SHOT else len(task.training.train),
             "split_sha256": datasets[0].sha256,
-            "shots_sha256": items_sha256(task.training.train, self.environment.root),
+            "shots_sha256": items_sha256(task.training.train, datasets[0].root),
             "target_sha256": {data.dataset.name: data.sha256 for data in datasets[1:]},
         }
         result["notes"] = list(dict.fromkeys([*result["notes"], *notes]))
@@ -178,12 +181,14 @@ class Runner:
         return self._store[1]
 
     def _task(self, run: Run) -> Task:
-        root = self.environment.root
+        root, paths = self.environment.root, self.environment.paths
         for name in (run.dataset, *run.targets):
             if name not in self._data:
                 dataset = self._datasets.get(name)
                 self._data[name] = (
-                    BenchData.of(dataset, root) if dataset else BenchData.read(name, root)
+                    BenchData.of(dataset, root)
+                    if dataset
+                    else BenchData.read(name, root, paths.get(name))
                 )
         targets = {name: self._data[name].dataset for name in run.targets}
         dataset = self._data[run.dataset].dataset

@@ -26,7 +26,7 @@ def ablate(
     name: str = Argument(
         metavar="NAME", help="One of penalty, k, interval, template, pool, init, shots, arms."
     ),
-    data: Path = common.ROOT,
+    data: Path | None = common.ROOT,
     values: list[str] = Option(
         [], "--value", help="A level of the setting, or several with commas; may be repeated."
     ),
@@ -79,7 +79,7 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    environment = RunEnvironment(str(data), device, memory, not no_cache)
+    environment = RunEnvironment(str(data or ""), device, memory, not no_cache, paths=planned.paths)
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 Text = str | None
 PROTOCOL_HELP = f"One of {', '.join(PROTOCOLS)}."
-SOURCE = Option(None, help="The dataset to train on, for protocols that have a source.")
+SOURCE = Option(
+    None, help="The dataset to train on (a name or a path), for protocols that have a source."
+)
 
 
 @config_options(plan_options(), unset=True)
 def bench(
     protocol: Text = Argument(None, help=PROTOCOL_HELP),
-    data: Path = common.ROOT,
+    data: Path | None = common.ROOT,
     recipe: Text = Option(
         None, help="A recipe's name or file (`ipl recipe list`); other options override it."
     ),
@@ -69,7 +71,9 @@ def bench(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    environment = RunEnvironment(str(data), device, memory, not no_cache, profile)
+    environment = RunEnvironment(
+        str(data or ""), device, memory, not no_cache, profile, planned.paths
+    )
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )

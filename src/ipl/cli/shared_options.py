@@ -35,8 +35,14 @@ DATA = typer.Argument(
 )
 
 # The runs of a grid, for `bench` and `ablate`.
-ROOT = typer.Option(..., "--data", help="The folder that contains the datasets.")
-DATASETS = typer.Option(None, help="Names with commas; all stands for every one that is complete.")
+ROOT = typer.Option(
+    None, "--data", help="The folder that contains the published datasets; not for your own data."
+)
+DATASETS = typer.Option(
+    None,
+    help="Published names, folders or CSV/JSONL files of your own, with commas; all stands for "
+    "every published one that is complete.",
+)
 ARMS = typer.Option(
     None,
     help="What is compared, with commas: zero-shot, linear-probe, words-only (chosen words in a "

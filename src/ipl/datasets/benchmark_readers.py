@@ -72,12 +72,17 @@ def check_benchmark_name(name: str) -> None:
     """Raises ConfigError unless this is the name of a dataset, or of a domain: `pacs/photo`."""
     if name in BENCHMARKS or name == "scenes":
         return
-    group, slash, domain = name.partition("/")
-    if not slash:
+    if "/" not in name:
         hint = did_you_mean(name, [*BENCHMARKS, "scenes"])
         raise ConfigError(f"There is no dataset {name!r}; a domain is named pacs/photo.{hint}")
-    if any(part in ("", ".", "..") or {*part} & {*"/\\"} for part in (group, domain)):
+    if not is_domain_name(name):
         raise ConfigError(f"{name!r} is not a dataset; a domain is named like pacs/photo.")
+
+
+def is_domain_name(name: str) -> bool:
+    """Returns whether a domain may have this name, as in `pacs/photo`."""
+    group, _, domain = name.partition("/")
+    return not any(part in ("", ".", "..") or {*part} & {*"/\\"} for part in (group, domain))
 
 
 # -- FGVCAircraft: variants.txt and images_variant_{train,val,test}.txt ---------------------------

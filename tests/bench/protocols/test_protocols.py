@@ -53,6 +53,18 @@ def test_base_shots_are_those_of_all_classes_without_the_novel_ones() -> None:
     assert (task.tests["base"], task.tests["novel"]) == split_base_novel(LETTERS)
 
 
+def test_without_a_test_part_the_rest_of_base_and_all_of_novel_are_tested() -> None:
+    bare = replace(LETTERS, test=())
+    task = BaseToNovel().task(bare, {}, 4, seed=2)
+    assert task.training == BaseToNovel().task(LETTERS, {}, 4, seed=2).training
+    drawn = {item.path for item in sample_shots(bare.train, 4, 2)}
+    rest = [item for item in bare.train if item.label < 3 and item.path not in drawn]
+    assert len(rest) == 3 * 2
+    assert task.tests["base"].test == tuple(rest)
+    novel = [Item(item.path, item.label - 3) for item in bare.train if item.label >= 3]
+    assert task.tests["novel"].test == tuple(novel)
+
+
 def test_three_classes_have_no_halves() -> None:
     with pytest.raises(ConfigError, match="at least 4"):
         BaseToNovel().task(LETTERS.only([0, 1, 2], "three"), {}, 1, 1)
@@ -97,7 +109,10 @@ def test_two_variants_are_tested_over_their_own_classes() -> None:
 
 def test_nothing_to_test_or_train_on() -> None:
     with pytest.raises(DataError, match="no test images"):
-        BaseToNovel().task(replace(LETTERS, test=()), {}, 1, 1)
+        BaseToNovel().task(replace(LETTERS, train=(), test=()), {}, 1, 1)
+    for protocol in (BaseToNovel(), FewShot(), CrossDataset()):
+        with pytest.raises(DataError, match="images are drawn to train on and none is left"):
+            protocol.task(replace(LETTERS, test=()), {}, 6, 1)
     with pytest.raises(DataError, match="no training images"):
         BaseToNovel().task(replace(LETTERS, train=()), {}, 1, 1)
 

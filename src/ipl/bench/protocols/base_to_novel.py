@@ -8,7 +8,14 @@ from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ipl.bench.protocols.protocol import Protocol, Task, Values, check_task, recorded_count
+from ipl.bench.protocols.protocol import (
+    Protocol,
+    Task,
+    Values,
+    check_task,
+    hold_out_rest,
+    recorded_count,
+)
 from ipl.bench.tables import paper
 
 if TYPE_CHECKING:
@@ -28,12 +35,18 @@ class BaseToNovel(Protocol):
     )
 
     def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
-        """Returns the shots of the base classes, and both halves to test on."""
+        """Returns the shots of the base classes, and both halves to test on.
+
+        Without a test part, the base images that were not drawn are tested, and all novel images:
+        nothing is trained on those.
+        """
         from ipl.datasets.fewshot import split_base_novel
 
         del targets
         base, novel = split_base_novel(dataset)
         training = replace(base_shots(dataset, shots, seed), test=())
+        if not dataset.test:
+            base, novel = hold_out_rest(base, training.train), hold_out_rest(novel, ())
         return check_task(Task(training, {BASE: base, NOVEL: novel}))
 
     def results(

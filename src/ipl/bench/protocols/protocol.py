@@ -18,7 +18,7 @@ from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.support.errors import DataError
 
 if TYPE_CHECKING:
-    from ipl.datasets.dataset import Dataset
+    from ipl.datasets.dataset import Dataset, Item
 
 Values = dict[str, float]  # by measure, in %
 
@@ -183,10 +183,20 @@ def train_on_all_classes(dataset: Dataset, shots: int, seed: int) -> tuple[Datas
 
     drawn = sample_shots(dataset.train, shots, seed)
     if not dataset.test:
-        taken = set(drawn)
-        rest = tuple(item for item in dataset.train if item not in taken)
-        dataset = replace(dataset, test=rest)
+        dataset = hold_out_rest(dataset, drawn)
     return replace(dataset, train=drawn, test=()), dataset
+
+
+def hold_out_rest(dataset: Dataset, drawn: Sequence[Item]) -> Dataset:
+    """Returns the dataset with the training images that were not drawn as its test part."""
+    taken = set(drawn)
+    rest = tuple(item for item in dataset.train if item not in taken)
+    if dataset.train and not rest:
+        raise DataError(
+            f"{dataset.name}: all {len(dataset.train):,} images are drawn to train on and none is "
+            "left to test on; use fewer shots, or add images."
+        )
+    return replace(dataset, test=rest)
 
 
 def check_task(task: Task) -> Task:

@@ -1,0 +1,281 @@
+"""Data of the user's own in the bench: names for paths, what is refused, and whole runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipl.bench.data import BenchData, find_datasets
+from ipl.bench.engines.local import LocalEngine
+from ipl.bench.grid import run_grid
+from ipl.bench.plan import Plan
+from ipl.bench.recipe import BenchRecipe, Planned, plan_runs
+from ipl.bench.runner import RunEnvironment, Runner
+from ipl.datasets.fewshot import sample_shots
+from ipl.datasets.readers import read_dataset
+from ipl.support.errors import ConfigError, DataError, IplError
+from tests.helpers.class_folders import write_class_folders
+
+NAMES = ("beach", "castle", "desert", "forest", "lake")
+WITHOUT_WORDS = {"learners": "zero-shot,coop", "words": 0, "seeds": 1, "epochs": 1, "views": 0}
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """Returns a folder of three images for each of five classes."""
+    write_class_folders(tmp_path / "here" / "mine", "painted", NAMES)
+    return tmp_path / "here" / "mine"
+
+
+def write_table(path: Path, folder: Path, tested: int) -> Path:
+    """Writes a CSV file of a folder's images, the last ones of each class as test images."""
+    lines = ["path,label,split"]
+    for name in NAMES:
+        for index in range(3):
+            part = "test" if index >= 3 - tested else "train"
+            lines.append(f"{(folder / name).relative_to(path.parent)}/{index}.png,{name},{part}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def plan(**values: Any) -> Plan:
+    return Plan.from_values({"protocol": "base-to-novel", "shots": 1, "seeds": 1, **values})
+
+
+def planned(out: Path, data: Path | None = None, **values: Any) -> Planned:
+    small = {"protocol": "base-to-novel", "shots": 1, **WITHOUT_WORDS}
+    return plan_runs(BenchRecipe().override({**small, **values}), data, out)
+
+
+def recorded(plan: Planned, out: Path, root: str = "") -> list[dict[str, Any]]:
+    """Returns the records of the runs, in their order."""
+    environment = RunEnvironment(root, device="cpu", paths=plan.paths)
+    result = run_grid(plan.runs, out, LocalEngine(environment))
+    assert not result.failed
+    return [json.loads((out / "records" / f"{run.id}.json").read_bytes()) for run in plan.runs]
+
+
+# -- names for paths ------------------------------------------------------------------------------
+
+
+def test_a_path_gets_a_name_and_published_names_stay(
+    root: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write_table(tmp_path / "my table.csv", mine, 1)
+    entries = ["eurosat", f"{mine}/", str(table), "pacs/photo", "scenes", str(mine)]
+    discovery = find_datasets(plan(datasets=entries), root)
+    assert discovery.plan.datasets == ("eurosat", "mine", "my-table", "pacs/photo", "scenes")
+    assert discovery.paths == {"mine": str(mine), "my-table": str(table)}
+    monkeypatch.chdir(tmp_path)
+    crossed = plan(protocol="cross-dataset", source="here/mine", datasets="my table.csv")
+    here = find_datasets(crossed, None)
+    assert (here.plan.source, here.plan.datasets) == ("mine", ("my-table",))
+    assert here.paths == discovery.paths
+
+
+def test_a_domain_below_the_root_is_no_path_of_its_own(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    for data in (root, Path()):
+        discovery = find_datasets(plan(datasets="pacs/photo"), data)
+        assert (discovery.plan.datasets, discovery.paths) == (("pacs/photo",), {})
+    alone = find_datasets(plan(datasets="pacs/photo"), None)
+    assert (alone.plan.datasets, list(alone.paths)) == (("photo",), ["photo"])
+
+
+def test_names_can_begin_the_name_of_a_file(mine: Path) -> None:
+    for name, expected in (
+        ("..a b", "a-b"),
+        ("---", "data"),
+        ("é_x", "é_x"),
+        ("x" * 90, "x" * 60),
+    ):
+        folder = mine.with_name(name)
+        folder.mkdir()
+        assert find_datasets(plan(datasets=[str(folder)]), None).plan.datasets == (expected,)
+
+
+def test_names_that_are_taken(mine: Path, tmp_path: Path) -> None:
+    for name, message in (
+        ("dtd", "would be called 'dtd', which is a published dataset; rename it"),
+        ("scenes", "would be called 'scenes', which has another meaning"),
+        ("average", "would be called 'average', which has another meaning"),
+    ):
+        (tmp_path / name).mkdir()
+        with pytest.raises(ConfigError, match=message):
+            find_datasets(plan(datasets=[str(tmp_path / name)]), None)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ConfigError, match=r"here/mine and .*mine are both called 'mine'"):
+        find_datasets(plan(datasets=[str(mine), str(tmp_path / "mine")]), None)
+    across = {"protocol": "cross-dataset", "source": str(mine)}
+    with pytest.raises(ConfigError, match="both called 'mine'"):
+        find_datasets(plan(**across, datasets=[str(tmp_path / "mine")]), None)
+    with pytest.raises(ConfigError, match="datasets contains 'mine', which is the source"):
+        find_datasets(plan(**across, datasets=[f"{mine}/"]), None)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ("minee", "no dataset 'minee', nor a folder or CSV file of that name"),
+        ("/no/where", "no dataset '/no/where', nor a folder"),
+        ("no/where", "no dataset 'no/where', nor a folder"),
+        ([""], "no dataset '', nor a folder"),
+        ("dtd", "data is missing; it must be the folder that contains dtd"),
+        ("scenes,all", "data is missing; it must be the folder that contains the published"),
+    ],
+)
+def test_without_a_root_only_paths_and_scenes_are_known(entries: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        find_datasets(plan(datasets=entries), None)
+    assert find_datasets(plan(datasets="scenes"), None).plan.datasets == ("scenes",)
+
+
+# -- what is refused before anything runs ---------------------------------------------------------
+
+
+def test_a_source_that_is_published_needs_a_root(mine: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="data is missing; .* contains imagenet"):
+        planned(tmp_path, protocol="cross-dataset", datasets=str(mine))
+
+
+def test_too_few_classes_or_images(mine: Path, tmp_path: Path) -> None:
+    write_class_folders(tmp_path / "three", "night", NAMES[:3])
+    with pytest.raises(ConfigError, match="three has 3 classes; .* need at least 4"):
+        planned(tmp_path, datasets=str(tmp_path / "three"))
+    with pytest.raises(DataError, match=r"mine \(base\): all 9 images are drawn"):
+        planned(tmp_path, datasets=str(mine), shots="1,3")
+    for index in (1, 2):
+        (mine / "castle" / f"{index}.png").unlink()
+    with pytest.raises(DataError, match="with 1 shots, no image of the class 'castle' is left"):
+        planned(tmp_path, datasets=str(mine))
+    with pytest.raises(DataError, match="three has no class 'forest', which mine has"):
+        planned(tmp_path, protocol="domain", source=str(mine), datasets=str(tmp_path / "three"))
+
+
+def test_per_dataset_settings_go_by_the_name(mine: Path, tmp_path: Path) -> None:
+    settings = {"protocol": "base-to-novel", "datasets": str(mine), **WITHOUT_WORDS}
+    with pytest.raises(DataError, match="all 9 images are drawn"):  # 16 shots of each class
+        plan_runs(BenchRecipe(settings=settings), None, tmp_path)
+    fewer = BenchRecipe(settings=settings, per_dataset={"mine": {"shots": 2}})
+    assert {run.shots for run in plan_runs(fewer, None, tmp_path).runs} == {2}
+
+
+def test_images_that_a_table_lists_and_are_not_there(mine: Path, tmp_path: Path) -> None:
+    table = write_table(tmp_path / "list.csv", mine, 1)
+    (mine / "lake" / "0.png").unlink()
+    with pytest.raises(DataError, match=r"list \(training\): 1 of 10 images are missing.*lake/0"):
+        planned(tmp_path, datasets=str(table))
+
+
+def test_no_training_image_takes_the_place_of_test_images_that_are_missing(
+    mine: Path, tmp_path: Path
+) -> None:
+    table = write_table(tmp_path / "list.csv", mine, 1)
+    for name in NAMES:
+        (mine / name / "2.png").unlink()
+    with pytest.raises(DataError, match=r"list: all its test images are missing, first: .*2\.png"):
+        BenchData.read("list", "", str(table))
+
+
+# -- runs -----------------------------------------------------------------------------------------
+
+
+def hashes(records: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
+    names = ("split_sha256", "shots_sha256", "target_sha256")
+    return [{name: record["data"][name] for name in names} for record in records]
+
+
+def test_base_to_novel_on_a_folder(mine: Path, tmp_path: Path) -> None:
+    (mine / "lake" / "notes.txt").write_text("not an image")
+    wanted = planned(tmp_path / "out", datasets=str(mine))
+    records = recorded(wanted, tmp_path / "out")
+    for run, record in zip(wanted.runs, records, strict=True):
+        assert run.id.startswith("mine-")
+        assert record["dataset"] == "mine"
+        assert record["data"]["test_images"] == {"base": 3 * 2, "novel": 2 * 3}
+        assert "notes.txt" in "".join(record["notes"])
+        assert str(mine.parent) not in json.dumps(record["settings"])
+    assert records[0]["settings"]["templates"] == {"mine": "a photo of a {}."}
+    again = planned(tmp_path / "out", datasets=str(mine))
+    assert again.runs == wanted.runs
+    moved = mine.rename(tmp_path / "mine")  # neither ids nor hashes know where it is
+    there = planned(tmp_path / "out", datasets=str(moved))
+    assert there.runs == wanted.runs
+    assert hashes(recorded(there, tmp_path / "moved")) == hashes(records)
+    (moved / "lake" / "0.png").unlink()
+    with pytest.raises(DataError, match="are of other images that were called 'mine'"):
+        planned(tmp_path / "out", datasets=str(moved))
+    assert planned(tmp_path / "another", datasets=str(moved)).runs == wanted.runs
+
+
+def test_a_target_that_has_changed_is_told(mine: Path, tmp_path: Path) -> None:
+    write_class_folders(tmp_path / "other", "night", NAMES)
+    values = {"protocol": "domain", "source": str(mine), "datasets": str(tmp_path / "other")}
+    values["learners"] = "zero-shot"
+    recorded(planned(tmp_path / "out", **values), tmp_path / "out")
+    (tmp_path / "other" / "lake" / "0.png").unlink()
+    with pytest.raises(DataError, match="other images that were called 'other'"):
+        planned(tmp_path / "out", **values)
+
+
+def test_a_table_with_a_test_part(mine: Path, tmp_path: Path) -> None:
+    table = write_table(tmp_path / "list.csv", mine, 2)
+    wanted = planned(tmp_path / "out", datasets=str(table), learners="zero-shot")
+    (record,) = recorded(wanted, tmp_path / "out")
+    assert record["data"]["test_images"] == {"base": 3 * 2, "novel": 2 * 2}
+
+
+def test_workers_are_told_the_paths() -> None:
+    environment = RunEnvironment("root", paths={"mine": "/here/mine"})
+    sent = json.loads(json.dumps(environment.as_dict()))
+    assert RunEnvironment(**sent) == environment
+    assert sent["paths"] == {"mine": "/here/mine"}
+
+
+@pytest.mark.parametrize("protocol", ["cross-dataset", "domain"])
+def test_own_source_and_targets(protocol: str, mine: Path, tmp_path: Path, root: Path) -> None:
+    write_class_folders(tmp_path / "other", "night", NAMES)
+    names = f"{tmp_path / 'other'},pacs/sketch"
+    wanted = planned(
+        tmp_path / "out", root, protocol=protocol, source=str(mine), datasets=names, shots=2
+    )
+    for record in recorded(wanted, tmp_path / "out", str(root)):
+        assert list(record["accuracy"]) == ["mine", "other", "pacs/sketch"]
+        assert record["data"]["test_images"] == {"mine": 5, "other": 15, "pacs/sketch": 15}
+
+
+def test_own_targets_of_a_published_source_and_few_shots(
+    mine: Path, tmp_path: Path, root: Path
+) -> None:
+    across = {"protocol": "cross-dataset", "source": "dtd", "datasets": str(mine)}
+    wanted = planned(tmp_path / "out", root, **across)
+    for record in recorded(wanted, tmp_path / "out", str(root)):
+        assert record["data"]["test_images"] == {"dtd": 8, "mine": 15}
+    few = planned(tmp_path / "few", protocol="few-shot", datasets=str(mine), shots="1,2")
+    images = [record["data"]["test_images"] for record in recorded(few, tmp_path / "few")]
+    assert images == [{"mine": 10}, {"mine": 10}, {"mine": 5}]
+
+
+def test_a_shot_that_cannot_be_read_is_named(mine: Path, tmp_path: Path) -> None:
+    drawn = sample_shots(read_dataset(mine).train, 1, 1)[0].path
+    assert isinstance(drawn, Path)
+    drawn.write_bytes(b"no image")
+    wanted = planned(tmp_path / "out", datasets=str(mine), learners="coop")
+    record = Runner(RunEnvironment("", "cpu", paths=wanted.paths)).record(wanted.runs[0])
+    assert str(drawn) in record["error"]
+    assert "1 of the 3 training images that were drawn cannot be read" in record["error"]
+
+
+def test_a_path_that_is_gone_when_a_run_starts(mine: Path, tmp_path: Path) -> None:
+    wanted = planned(tmp_path / "out", datasets=str(mine))
+    mine.rename(tmp_path / "elsewhere")
+    record = Runner(RunEnvironment("", "cpu", paths=wanted.paths)).record(wanted.runs[0])
+    assert "No such file or folder" in record["error"]
+    with pytest.raises(IplError, match="no dataset"):
+        planned(tmp_path / "out", datasets=str(mine))
