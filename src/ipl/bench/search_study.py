@@ -380,7 +380,7 @@ class SearchDraw:
         return search[1].words == self.best_pair.words
 
     def share(self, search: Sequence[ScoredWords]) -> float | None:
-        """Returns the share of the best pair's gain that a search reaches, None if it is not > 0."""
+        """Returns a search's share of the best pair's gain, None if that is not above 0."""
         best = self.best_pair.gain
         return search[1].gain / best if best > 0 else None
 
@@ -596,7 +596,7 @@ def _ratio_table(draws: Sequence[SearchDraw]) -> Table:
     table.notes += [
         "A ratio: what the words of a set gain one by one after a sequence, divided by what they "
         "gain together in their best order. Sets have two or three words; those that gain less "
-        f"than {SMALL:.0%} of the best pair are left out. Utility is the gain with lambda 0.",
+        f"than {100 * SMALL:g} % of the best pair are left out. Utility is the gain with lambda 0.",
         "A submodular function has no ratio below 1. The true submodularity ratio is the minimum "
         "over all sets, so it is at most the smallest one measured.",
         "rising: words that gain more after one word more, which submodularity excludes. falling: "
@@ -614,11 +614,10 @@ def verdict(draws: Sequence[SearchDraw]) -> str:
     function = draws[0].submodularity[0].function
     ratios = [r for part in _pooled(draws) if part.function == function for r in part.ratios]
     swapped = statistics.mean(draw.order_effect for draw in draws)
-    best = statistics.mean(draw.best_pair.gain for draw in draws)
     return (
-        f"{name}: greedy search {_reached(draws, 'greedy')}. Beam search {_reached(draws, 'beam')}. "
-        f"Swapping the words of a pair changes its gain by {swapped:.3f} on average; the best pair "
-        f"gains {best:.3f}.{_guarantee(ratios)}"
+        f"{name}: greedy search found the best pair in {_reached(draws, 'greedy')}; beam search in "
+        f"{_reached(draws, 'beam')}. Swapping two words changes their gain by {swapped:.2g} on "
+        f"average.{_guarantee(ratios)}"
     )
 
 
@@ -627,13 +626,11 @@ def _reached(draws: Sequence[SearchDraw], name: str) -> str:
     searches = [(draw, getattr(draw, name)) for draw in draws]
     found = sum(draw.found_pair(search) for draw, search in searches)
     swapped = sum(draw.found_words(search) for draw, search in searches) - found
-    order = f" (and its words in the other order in {swapped})" if swapped else ""
+    order = f" (in {swapped} its words in the other order)" if swapped else ""
     shares = [share for share in (draw.share(s) for draw, s in searches) if share is not None]
     least = math.floor(1000 * min(shares)) / 10  # rounded down, so that "at least" is true
-    return (
-        f"found the best pair in {found} of {len(draws)} {'draw' if len(draws) == 1 else 'draws'}"
-        f"{order}; its gain is at least {least:g} % of the best pair's"
-    )
+    draws_text = "1 draw" if len(draws) == 1 else f"{len(draws)} draws"
+    return f"{found} of {draws_text}{order}, with at least {least:g} % of its gain"
 
 
 def _guarantee(ratios: Sequence[float]) -> str:
