@@ -50,7 +50,7 @@ def test_the_package_has_every_row_of_the_paper() -> None:
         for learner in ("coop", "cocoop", "maple"):
             assert {f"{protocol}/{learner}", f"{protocol}/{learner}-ipl"} <= names
     assert {n for n in names if n.startswith("ablations/")} == {
-        f"ablations/{name}" for name in ("penalty", "k", "interval", "template", "pool")
+        f"ablations/{name}" for name in ("penalty", "k", "interval", "template", "pool", "search")
     }
 
 

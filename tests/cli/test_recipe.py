@@ -117,7 +117,23 @@ def test_ablate_lists(ablate: Call, home: Path) -> None:
     assert not (home / "out" / "records").exists()
 
 
+def test_ablate_search(ablate: Call, words_file: Path, home: Path) -> None:
+    small = ("--words", 2, "--interval", 1, "--value", words_file)
+    done = ablate("search", *small, "--quiet")
+    assert done.code == 0, done.err
+    assert "eurosat: greedy search found the best pair in" in " ".join(done.out.split())
+    written = {path.name for path in (home / "out" / "ablations").iterdir()}
+    assert written == {f"search.{kind}" for kind in ("md", "tex", "csv", "json", "svg", "png")}
+    again = ablate("search", *small, "--quiet", "--json", "--no-plot").json
+    assert [draw["seed"] for draw in again["draws"]] == [1, 2]
+    saved = json.loads((home / "out" / "ablations" / "search.json").read_text())
+    assert [draw["greedy"] for draw in again["draws"]] == [d["greedy"] for d in saved["draws"]]
+    assert not list((home / "out").glob("records/*"))
+    assert "The pool random-3 has 3 words" in ablate("search", "--words", 2, "--value", 3).error
+
+
 def test_refused(ablate: Call) -> None:
+    assert "search trains nothing" in ablate("search", "--jobs", 2).error
     assert "There is no ablation 'penalti'. Did you mean 'penalty'?" in ablate("penalti").error
     assert "words is what k varies" in ablate("k", "--words", 3).error
     assert "--set is 'lr'; it must be NAME=VALUE" in ablate("k", "--set", "lr").error

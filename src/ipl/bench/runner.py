@@ -142,7 +142,7 @@ class Runner:
     def _result(self, run: Run) -> tuple[dict[str, Any], PromptClassifier | None]:
         """Returns the results of a run by the record's names, and the classifier."""
         store = self._features(run)
-        task = self._task(run)
+        task = self.task(run)
         started = time.perf_counter()
         tests = {name: _TestSet(test, store) for name, test in task.tests.items()}
         encoding = time.perf_counter() - started
@@ -180,7 +180,8 @@ class Runner:
             self._store = run.dataset, FeatureStore(self.backbone(run), cache)
         return self._store[1]
 
-    def _task(self, run: Run) -> Task:
+    def task(self, run: Run) -> Task:
+        """Returns what a run trains on and is tested on; datasets are read once."""
         root, paths = self.environment.root, self.environment.paths
         for name in (run.dataset, *run.targets):
             if name not in self._data:

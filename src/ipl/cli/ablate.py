@@ -17,14 +17,18 @@ from ipl.cli.output import console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from ipl.bench.ablation import Ablation
     from ipl.bench.recipe import BenchRecipe
+    from ipl.display.table import Table
+
+SEARCH = "search"  # a study that trains nothing; its levels are pools
 
 
 @config_options(plan_options(), unset=True, show_defaults=False)
 def ablate(
     name: str = Argument(
-        metavar="NAME", help="One of penalty, k, interval, template, pool, init, shots, arms."
+        metavar="NAME",
+        help="penalty, k, interval, template, pool, init, shots or arms; or search, which trains "
+        "nothing and compares greedy search with beam search and every pair of words.",
     ),
     data: Path | None = common.ROOT,
     values: list[str] = Option(
@@ -58,21 +62,35 @@ def ablate(
     """Vary one setting and keep all others; write tables and a plot to OUT/ablations."""
     changes = plan_values(protocol, datasets, source, arms, draws, settings) | _settings(more)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.bench.ablation import ABLATIONS, summarize_ablation
-        from ipl.bench.recipe import plan_runs, read_recipe
+        from ipl.bench.ablation import (
+            ABLATIONS,
+            ablation_table,
+            ablation_to_csv,
+            ablation_to_values,
+            plot_ablation,
+            summarize_ablation,
+        )
+        from ipl.bench.recipe import POOL, plan_runs, read_recipe
         from ipl.bench.records import read_records
         from ipl.bench.runner import RunEnvironment
         from ipl.support.progress import Reporter
 
-        if name not in ABLATIONS:
-            raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
+        varied = {**ABLATIONS, SEARCH: POOL}
+        if name not in varied:
+            raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, varied)}")
+        if name == SEARCH and (jobs != 1 or engine != "local" or retry_failed or dry_run):
+            raise ConfigError(
+                "search trains nothing and has no runs; leave out --jobs, --engine, "
+                "--retry-failed and --dry-run."
+            )
         reporter = Reporter(quiet=quiet)
         if not no_plot:
             from ipl.display.plots import check_matplotlib
 
             check_matplotlib()  # before hours of training
         wanted = read_recipe(recipe or f"ablations/{name}")
-        wanted = _varied(wanted, name, changes, values)
+        levels = _levels(wanted, name, varied[name], changes, values)
+        wanted = wanted.override(changes).varying(varied[name], levels)
         planned = plan_runs(wanted.with_given(given) if given else wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)
@@ -80,6 +98,17 @@ def ablate(
         list_runs(planned.runs, save_to, as_json)
         return
     environment = RunEnvironment(str(data or ""), device, memory, not no_cache, paths=planned.paths)
+    target = save_to / "ablations"
+    if name == SEARCH:
+        from ipl.bench import search_study as study
+
+        with on_interrupt(lambda: f"nothing was written to {target}."):
+            studies = study.study_searches(planned, environment, reporter)
+        tables, values_to_save = study.search_tables(studies), study.search_to_values(studies)
+        images = {} if no_plot else study.plot_searches(studies)
+        _write(target / name, tables, study.search_to_csv(studies), values_to_save, images)
+        _show(tables, values_to_save, f"Saved:  {target}", as_json)
+        return
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )
@@ -87,31 +116,33 @@ def ablate(
     for warning in warnings:
         reporter.warn(warning)
     ablation = summarize_ablation(name, planned, records)
-    target = save_to / "ablations"
-    _write(ablation, target, not no_plot)
-    _show(ablation, target, result.summary, as_json)
+    tables, values_to_save = [ablation_table(ablation)], ablation_to_values(ablation)
+    images = {} if no_plot else plot_ablation(ablation)
+    _write(target / name, tables, ablation_to_csv(ablation), values_to_save, images)
+    _show(tables, values_to_save, f"{result.summary}\nSaved:  {target}", as_json)
     if result.failed:
         raise typer.Exit(1)
 
 
-def _varied(
-    recipe: BenchRecipe, name: str, settings: dict[str, Any], values: list[str]
-) -> BenchRecipe:
-    """Returns the recipe with these settings and the levels of the ablation."""
-    from ipl.bench.ablation import ABLATIONS
+def _levels(
+    recipe: BenchRecipe, name: str, varied: str, settings: dict[str, Any], values: list[str]
+) -> tuple[Any, ...]:
+    """Returns the levels of what an ablation varies, those given or else the recipe's."""
+    from ipl.bench.recipe import RANDOM
 
-    varied = ABLATIONS[name]
     if varied in {key.rstrip("_") for key in settings}:
         raise ConfigError(f"{varied} is what {name} varies; give its levels with --value.")
     levels: tuple[Any, ...] = ()
     if values:
         parts = values if name == "template" else ",".join(values).split(",")
         levels = tuple(_value(part.strip()) for part in parts)
+        if name == SEARCH:  # a number of words is a pool of as many
+            levels = tuple(f"{RANDOM}{n}" if isinstance(n, int) else n for n in levels)
     elif recipe.vary is not None and recipe.vary[0] == varied:
         levels = recipe.vary[1]
     if not levels:
         raise ConfigError(f"{recipe.name} has no levels of {varied}; give them with --value.")
-    return recipe.override(settings).varying(varied, levels)
+    return levels
 
 
 def _settings(more: list[str]) -> dict[str, Any]:
@@ -134,31 +165,26 @@ def _value(text: str) -> Any:
     return text
 
 
-def _write(ablation: Ablation, target: Path, plot: bool) -> None:
-    from ipl.bench.ablation import (
-        ablation_table,
-        ablation_to_csv,
-        ablation_to_values,
-        plot_ablation,
-    )
-    from ipl.display.table import tables_to_latex
+def _write(
+    path: Path, tables: list[Table], csv: str, values: dict[str, Any], images: dict[str, bytes]
+) -> None:
+    """Writes the files of an ablation; `path` is what they are called without their endings."""
+    from ipl.display.table import tables_to_latex, tables_to_markdown
     from ipl.support.files import write_bytes, write_json, write_text
 
-    table = ablation_table(ablation)
-    write_text(target / f"{ablation.name}.md", table.to_markdown())
-    write_text(target / f"{ablation.name}.tex", tables_to_latex([table]))
-    write_text(target / f"{ablation.name}.csv", ablation_to_csv(ablation))
-    write_json(target / f"{ablation.name}.json", ablation_to_values(ablation))
-    if plot:
-        for kind, image in plot_ablation(ablation).items():
-            write_bytes(target / f"{ablation.name}.{kind}", image)
+    write_text(path.with_suffix(".md"), tables_to_markdown(tables))
+    write_text(path.with_suffix(".tex"), tables_to_latex(tables))
+    write_text(path.with_suffix(".csv"), csv)
+    write_json(path.with_suffix(".json"), values)
+    for kind, image in images.items():
+        write_bytes(path.with_suffix(f".{kind}"), image)
 
 
-def _show(ablation: Ablation, target: Path, summary: str, as_json: bool) -> None:
-    from ipl.bench.ablation import ablation_table, ablation_to_values
+def _show(tables: list[Table], values: dict[str, Any], closing: str, as_json: bool) -> None:
+    from ipl.display.table import tables_to_terminal
 
     if as_json:
-        print_json(ablation_to_values(ablation))
+        print_json(values)
         return
-    console().print(ablation_table(ablation).to_terminal())
-    console().print(f"{summary}\nSaved:  {target}", markup=False, soft_wrap=True)
+    console().print(tables_to_terminal(tables))
+    console().print(closing, markup=False, soft_wrap=True)
