@@ -108,6 +108,7 @@ TEMPLATES = (
 
 # Peak memory of training in GB, without and with words.
 PEAK_MEMORY = {False: 3.69, True: 4.66}
+TRAVERSAL_SECONDS = 252  # on average, to score every word of the pool once
 
 CHOSEN = {
     "imagenet": ("visit", "social"),
