@@ -10,7 +10,7 @@ import pytest
 
 from ipl.bench.records import pool_name, read_records
 from ipl.support.errors import DataError
-from tests.helpers.records import record, write_records
+from tests.helpers.records import record, search, write_records
 
 
 def test_a_record_comes_back(tmp_path: Path) -> None:
@@ -27,6 +27,29 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert result.done
     assert result.config()["lr"] == 0.01
     assert result.config()["backbone"] == "openai/clip-vit-base-patch16"
+
+
+def test_what_a_run_cost_comes_back(tmp_path: Path) -> None:
+    costs = {
+        "device": "cpu",
+        "seconds": {"fit": 2.5, "test": 1},
+        "peak_memory": 1000,
+        "profile": {"source": "process", "utilisation": None},
+        "selection": search((0.5, 0.25)),
+        "history": {"epochs": [], "seconds": 1.5},
+    }
+    bare, full = sorted(
+        read_records([write_records(tmp_path, record(seed=1), record(seed=2) | costs)])[0],
+        key=lambda run: run.seed,
+    )
+    assert (bare.device, bare.seconds, bare.peak_memory, bare.profile) == (None, {}, None, None)
+    assert bare.selection is bare.history is None
+    assert (full.device, full.peak_memory, full.profile) == ("cpu", 1000, costs["profile"])
+    assert full.seconds == {"fit": 2.5, "test": 1}
+    assert full.selection is not None
+    assert [step.seconds for step in full.selection.steps] == [0.5, 0.25]
+    assert full.history is not None
+    assert full.history.seconds == 1.5
 
 
 def test_without_words_their_settings_do_not_matter(tmp_path: Path) -> None:
@@ -57,6 +80,13 @@ def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
         ({"accuracy": {"base": float("nan"), "novel": 0.5}}, "accuracy of base is nan"),
         ({"accuracy": {"base": "high", "novel": 0.5}}, "accuracy of base is 'high'"),
         ({"accuracy": None}, "accuracy is None; it must be an object"),
+        ({"peak_memory": "much"}, "peak_memory is 'much'; it must be a whole number"),
+        ({"seconds": {"fit": "long"}}, "seconds of fit is 'long'; it must be a number"),
+        ({"seconds": {"fit": float("inf")}}, "seconds of fit is inf; it must be finite"),
+        ({"profile": [1]}, "profile is \\[1\\]; it must be an object"),
+        ({"profile": {"utilisation": {"mean": 1}}}, "'p95' is missing"),
+        ({"selection": {"words": []}}, "'steps' is missing"),
+        ({"history": {"epochs": [], "second": 1}}, "'seconds' is missing"),
         ({"settings": [1]}, "settings is \\[1\\]; it must be an object"),
         ({"targets": "dtd"}, "targets is 'dtd'; it must be a list of texts"),
         ({"dataset": 3}, "dataset is 3; it must be text"),

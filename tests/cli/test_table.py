@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.page_check import check_page
 from tests.helpers.records import record, write_records
 
 Call = Callable[..., Any]
@@ -26,8 +27,43 @@ def test_it_prints_and_writes_all_formats(ipl: Call, bench: Path) -> None:
     assert "Base-to-novel" in shown.out
     assert f"Saved:  {bench / 'tables'}" in shown.err
     names = {path.name for path in (bench / "tables").iterdir()}
-    assert names == {"table.md", "table.csv", "table.tex", "table.json", "gains.csv"}
+    files = {"table.md", "table.csv", "table.tex", "table.json", "gains.csv"}
+    assert names == files | {"index.html"}
+    page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
+    assert "Gain of words, base-to-novel" in "".join(page.text)
     assert json.loads((bench / "tables" / "table.json").read_text())["unit"] == "%"
+
+
+def test_figures_are_files_and_on_the_page(
+    ipl: Call, bench: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_records(bench, *(record(words=5, seed=seed) for seed in (1, 2, 3)))
+    assert ipl("table", bench, "--no-figures").code == 0
+    assert not (bench / "tables" / "figures").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("ipl.display.plots.find_spec", lambda name: None)
+        shown = ipl("table", bench)
+    assert (shown.code, shown.err.count("pip install 'ipl[plots]'")) == (0, 1)
+    assert not (bench / "tables" / "figures").exists()
+    assert ipl("table", bench).code == 0
+    figures = {path.name for path in (bench / "tables" / "figures").iterdir()}
+    assert figures == {"words-base-to-novel.svg", "words-base-to-novel.png"}
+    page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
+    assert len(page.of("img")) == 1
+
+
+def test_cost_is_shown_on_request_or_if_it_was_profiled(ipl: Call, bench: Path) -> None:
+    assert "cost" not in ipl("table", bench, "--json").json
+    assert len(ipl("table", bench, "--json", "--cost").json["cost"]["rows"]) == 2
+    assert "### Cost" in ipl("table", bench, "--format", "md", "--cost").out
+    usage = {"source": "nvml", "utilisation": {"mean": 50.0, "p95": 90.0, "above_50": 0.5}}
+    write_records(bench, record(words=3, seed=4) | {"profile": usage, "peak_memory": 10**9})
+    shown = ipl("table", bench)
+    assert "utilisation, %" in shown.out
+    assert "4.66" in shown.out
+    names = {path.name for path in (bench / "tables").iterdir()}
+    assert {"cost.csv", "figures"} <= names
+    assert (bench / "tables" / "figures" / "cost.svg").is_file()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from ipl.display.document import (
     Gallery,
     Heading,
     Paragraph,
+    Picture,
     Piece,
     Prompts,
     Section,
@@ -85,6 +86,7 @@ def test_every_kind_of_block_is_written() -> None:
         Table: (table, "The caption"),
         Figure: (figure, "The figure"),
         Figures: (Figures((figure,), table), "The caption"),
+        Picture: (Picture("The picture", "data:image/svg+xml,", 400, "a", table), "The caption"),
         Gallery: (gallery, "The gallery"),
         Heading: (Heading("The heading"), "The heading"),
         Prompts: (Prompts((("seed 1", (Piece("word", "furry"),)),)), "furry"),
@@ -95,6 +97,17 @@ def test_every_kind_of_block_is_written() -> None:
         assert text in "".join(Page(as_html(document)).text), kind
         if kind is not Figure:  # Markdown has no drawings
             assert text in as_markdown(document), kind
+
+
+def test_a_wide_picture_scrolls_and_a_narrow_one_shrinks() -> None:
+    pictures = tuple(Picture(NASTY, "data:image/svg+xml,", width, NASTY) for width in (400, 900))
+    document = Document("t", "s", (), (), (), (Section("one", "One", pictures),), "f")
+    images = check_page(as_html(document)).of("img")
+    assert [(image["width"], image.get("class")) for image in images] == [
+        ("400", None),
+        ("900", "scrolls"),
+    ]
+    assert {image["alt"] for image in images} == {NASTY}
 
 
 def test_markdown_has_the_same_cells() -> None:

@@ -11,13 +11,17 @@ from PIL import Image
 from ipl.display import plots
 from ipl.display.plots import (
     Bar,
+    BarPanel,
     ErrorBarLine,
+    Interval,
     Panel,
     Series,
     Strip,
     bars,
     heat,
     lines,
+    plot_bars,
+    plot_intervals,
     plot_panels,
     strips,
     ticks,
@@ -107,6 +111,35 @@ def test_a_single_line_needs_no_legend_and_an_empty_one_is_left_out() -> None:
     texts = _svg_texts(plot_panels([empty], "t", "x", "y")["svg"])
     assert "alone" not in texts
     assert "gone" not in texts
+
+
+def test_many_panels_stand_in_rows_with_one_legend() -> None:
+    def size(count: int) -> tuple[int, int]:
+        panels = [_panel(f"panel {n}", ("plain",)) for n in range(count - 1)]
+        panels.append(_panel("last", ("plain", "late")))  # a line that no other panel has
+        files = plot_panels(panels, "t", "the x", "the y")
+        texts = _svg_texts(files["svg"])
+        assert (texts.count("plain"), texts.count("late"), texts.count("the x")) == (1, 1, 1)
+        assert sum(text.startswith("panel ") for text in texts) == count - 1
+        return Image.open(BytesIO(files["png"])).size
+
+    (width, height), (wider, higher) = size(3), size(7)
+    assert width == wider
+    assert higher > 2 * height
+    assert size(4)[0] < width  # two and two
+
+
+def test_bars_and_intervals_as_files() -> None:
+    panel = BarPanel("memory", (1.0, None), ("one", "none"), (2.0, None), ((3.0, "theirs"),))
+    other = BarPanel("time", (1.0, 2.0), ("", ""), references=((4.0, "theirs too"),), end=10.0)
+    texts = _svg_texts(plot_bars(("a", "b"), (panel, other), "Bars")["svg"])
+    for text in ("Bars", "memory", "time", "a", "b", "one", "none", "theirs", "theirs too"):
+        assert texts.count(text) == 1, text
+    groups = [("CoOp", [Interval("x", 1.0, 0.5, 2.0), Interval("y", -1.0)])]
+    files = plot_intervals(groups, "Intervals", "points")
+    texts = _svg_texts(files["svg"])
+    assert {"CoOp", "x", "y", "Intervals", "points"} <= set(texts)
+    assert Image.open(BytesIO(files["png"])).format == "PNG"
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

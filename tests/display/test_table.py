@@ -258,6 +258,8 @@ def test_html_classes_for_short_names_pairs_and_hidden_captions() -> None:
     assert short.of("caption")[0]["class"] == "hidden"
     assert [cell.get("class") for cell in short.of("th")] == [None, "n", "short"]
     assert short.of("td")[0]["class"] == "n"
+    wide = Page(Table(["a", "b", "c"], [["x", "y", "z" * 29]]).to_html())
+    assert [cell.get("class") for cell in wide.of("td")] == ["short", None]
     long = Page(Table(["name", "b", "c"], [["a" * 40, "x", ""]], caption="c").to_html())
     assert "class" not in long.of("table")[0]
     assert "class" not in long.of("caption")[0]

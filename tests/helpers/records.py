@@ -66,6 +66,40 @@ def record(
     }
 
 
+def search(
+    seconds: tuple[float, ...], gains: tuple[float, ...] = (), scored: int = 100
+) -> dict[str, Any]:
+    """Returns the search of a record: a step for each time, in a pool of 100 words.
+
+    The redundancy of each word to the ones before it is 1, with a weight of 0.1.
+    """
+    gains = gains or tuple(1.0 for _ in seconds)
+    steps = [
+        {
+            "word": f"word{index}",
+            "utility": gain + (0.1 if index else 0.0),
+            "redundancy": 1.0 if index else 0.0,
+            "gain": gain,
+            "loss": 1.0,
+            "runners_up": [["other", 0.0]],
+            "scored": scored,
+            "seconds": time,
+        }
+        for index, (time, gain) in enumerate(zip(seconds, gains, strict=True))
+    ]
+    return {
+        "steps": steps,
+        "loss_without_words": 2.0,
+        "template": SENTENCE,
+        "lambda_": 0.1,
+        "preset": "paper",
+        "word_embedding": "text",
+        "pool_size": 100,
+        "pool_sha256": "e6" * 32,
+        "search": "exact",
+    }
+
+
 def record_of(run: Run, accuracy: dict[str, float]) -> dict[str, Any]:
     """Returns the record of a planned run that came to these accuracies."""
     made = record(run.dataset, run.learner, run.words, run.seed, accuracy, run.protocol)

@@ -30,6 +30,8 @@ from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
 from ipl.support.errors import DataError, IplError
 from ipl.support.files import is_folder, write_json
 from ipl.support.hub import is_on_hub
+from ipl.training.result import TrainingHistory
+from ipl.words.selection import Selection
 
 FORMAT = 1
 FOLDER = "records"
@@ -65,6 +67,18 @@ class RunRecord:
         The datasets that were to be tested beside the one that was trained on.
     time : str
         When the run ended.
+    device : str or None
+        The name of the GPU, or the kind of device.
+    seconds : dict
+        How long `fit` and `test` took; empty if the run failed.
+    peak_memory : int or None
+        Bytes: of the GPU where there is one, else resident.
+    profile : dict or None
+        What `--profile` measured, `UsageMonitor.profile`.
+    selection : Selection or None
+        The search for the words; its times are those of when it was done, which may be earlier.
+    history : TrainingHistory or None
+        The epochs of the training.
     """
 
     id: str
@@ -82,6 +96,12 @@ class RunRecord:
     chosen: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     time: str = ""
+    device: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict, repr=False)
+    peak_memory: int | None = None
+    profile: dict[str, Any] | None = field(default=None, repr=False)
+    selection: Selection | None = field(default=None, repr=False)
+    history: TrainingHistory | None = field(default=None, repr=False)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
@@ -106,7 +126,9 @@ class RunRecord:
         _check("words", values["words"], int, str)
         done = values["status"] == DONE
         accuracy = _accuracy(values) if done else {}
-        objects = {name: values.get(name) or {} for name in ("settings", "backbone", "data")}
+        objects: dict[str, Any] = {
+            name: values.get(name) or {} for name in ("settings", "backbone", "data")
+        }
         for name, value in objects.items():
             _check(name, value, dict)
         lists = {name: values.get(name) or [] for name in ("chosen", "targets")}
@@ -127,6 +149,7 @@ class RunRecord:
             targets=tuple(lists["targets"]),
             time=str(values.get("time", "")),
             **objects,
+            **_costs(values),
         )
 
     @property
@@ -281,10 +304,7 @@ def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
     accuracy = values["accuracy"]
     _check("accuracy", accuracy, dict)
     for name, number in accuracy.items():
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise ValueError(f"accuracy of {name} is {number!r}; it must be a number")
-        if not (math.isfinite(number) and 0 <= number <= 1):
-            raise ValueError(f"accuracy of {name} is {number!r}; it must be from 0 to 1")
+        _check_number(f"accuracy of {name}", number, 0, 1)
     expected = PROTOCOLS[values["protocol"]].test_names(values["dataset"])
     if values["learner"] == LINEAR_PROBE:  # knows only the classes that it was trained on
         expected = expected[:1]
@@ -292,6 +312,42 @@ def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
         if name not in accuracy:
             raise ValueError(f"accuracy of {name} is missing")
     return {name: float(number) for name, number in accuracy.items()}
+
+
+def _costs(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a record says of time and memory, all of it optional."""
+    kinds = {"device": str, "seconds": dict, "peak_memory": int}
+    kinds |= dict.fromkeys(("profile", "selection", "history"), dict)
+    costs: dict[str, Any] = {name: values.get(name) for name in kinds}
+    for name, value in costs.items():
+        if value is not None:
+            _check(name, value, kinds[name])
+    costs["seconds"] = costs["seconds"] or {}
+    for name, number in costs["seconds"].items():
+        _check_number(f"seconds of {name}", number)
+    usage = (costs["profile"] or {}).get("utilisation")
+    if usage is not None:
+        for name in ("mean", "p95", "above_50"):
+            _check_number(f"utilisation {name}", usage[name])
+    if costs["selection"] is not None:
+        costs["selection"] = selection = Selection.from_dict(costs["selection"])
+        for step in selection.steps:
+            for name in ("utility", "gain", "seconds", "scored"):
+                _check_number(f"{name} of {step.word}", getattr(step, name))
+    if costs["history"] is not None:
+        costs["history"] = TrainingHistory.from_dict(costs["history"])
+    return costs
+
+
+def _check_number(
+    name: str, number: Any, lowest: float = -math.inf, highest: float = math.inf
+) -> None:
+    """Raises ValueError unless a value is a finite number in the range."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise ValueError(f"{name} is {number!r}; it must be a number")
+    if not (math.isfinite(number) and lowest <= number <= highest):
+        allowed = f"from {lowest:g} to {highest:g}" if math.isfinite(highest) else "finite"
+        raise ValueError(f"{name} is {number!r}; it must be {allowed}")
 
 
 def _check(name: str, value: Any, *kinds: type) -> None:

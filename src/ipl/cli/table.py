@@ -13,7 +13,11 @@ from ipl.cli.shared_options import JSON, QUIET
 from ipl.support.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ipl.bench.tables.cost_table import CostRow
+    from ipl.bench.tables.figures import Drawing
     from ipl.bench.tables.result_table import ResultTable
+    from ipl.display.table import Table
+    from ipl.support.progress import Reporter
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json", ".txt": "text"}
 FORMATS = tuple(SUFFIXES.values())
@@ -29,14 +33,21 @@ def table(
     save_to: Path | None = typer.Option(
         None, "--out", help="Write one file; --format or its ending says how."
     ),
+    cost: bool = typer.Option(
+        False, "--cost", help="Add a table of time and memory (profiled runs always have it)."
+    ),
+    no_figures: bool = typer.Option(False, "--no-figures", help="Draw no figures."),
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Show the results of a bench; write Markdown, CSV, LaTeX and JSON to DIR/tables."""
+    """Show the results of a bench; write a page, figures and tables as files to DIR/tables."""
     from ipl.bench.records import read_records
-    from ipl.bench.tables.result_table import build_tables, display_tables, gains_to_csv
+    from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
+    from ipl.bench.tables.result_table import build_tables, gains_to_csv
+    from ipl.bench.tables.results_page import results_document
+    from ipl.display.page import as_html
     from ipl.display.table import tables_to_terminal
-    from ipl.support.files import write_text
+    from ipl.support.files import write_bytes, write_text
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
@@ -45,22 +56,35 @@ def table(
     for warning in warnings:
         reporter.warn(warning)
     results = build_tables(runs)
+    costs = cost_rows(results)
+    if not (cost or is_profiled(costs)):
+        costs = []
     if save_to is not None:
         assert style is not None
-        write_text(save_to, _text(style, results, warnings))
+        write_text(save_to, _text(style, results, costs, warnings))
         reporter.say(f"Saved:  {save_to}")
         return
     if style not in (None, "text"):
-        print(_text(str(style), results, warnings), end="")
+        print(_text(str(style), results, costs, warnings), end="")
         return
-    console().print(tables_to_terminal(display_tables(results)))
+    sections = _sections(results, costs)
+    console().print(tables_to_terminal(shown for tables in sections.values() for shown in tables))
     if style is None:
         target = folders[0] / "tables"
         for suffix, name in SUFFIXES.items():
             if name != "text":
-                write_text(target / f"table{suffix}", _text(name, results, warnings))
+                write_text(target / f"table{suffix}", _text(name, results, costs, warnings))
         write_text(target / "gains.csv", gains_to_csv(results))
-        reporter.say(f"Saved:  {target}")
+        if costs:
+            write_text(target / "cost.csv", cost_to_csv(costs))
+        drawings = [] if no_figures else _figures(results, costs, reporter)
+        for drawing in drawings:
+            for kind, image in drawing.files.items():
+                write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
+        name = ", ".join(folder.resolve().name for folder in folders)
+        page = as_html(results_document(name, runs, sections, drawings, warnings))
+        write_text(target / "index.html", page)
+        reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
 
 
 def _style(style: str | None, save_to: Path | None) -> str | None:
@@ -76,16 +100,38 @@ def _style(style: str | None, save_to: Path | None) -> str | None:
     return style
 
 
-def _text(style: str, results: list[ResultTable], warnings: list[str]) -> str:
-    from ipl.bench.tables.result_table import display_tables, results_to_csv, results_to_values
+def _sections(results: list[ResultTable], costs: list[CostRow]) -> dict[str, list[Table]]:
+    """Returns the tables by the title of their section."""
+    from ipl.bench.tables.cost_table import COST, cost_table
+    from ipl.bench.tables.result_table import display_tables
+
+    sections = {result.title: display_tables([result]) for result in results}
+    return sections | ({COST: [cost_table(costs)]} if costs else {})
+
+
+def _figures(results: list[ResultTable], costs: list[CostRow], reporter: Reporter) -> list[Drawing]:
+    """Returns the figures; without matplotlib none, and a line that says so."""
+    from ipl.bench.tables.figures import draw_figures
+    from ipl.display.plots import has_matplotlib
+
+    if not has_matplotlib():
+        reporter.say("Figures need matplotlib, which is not installed: pip install 'ipl[plots]'.")
+        return []
+    return draw_figures(results, costs)
+
+
+def _text(style: str, results: list[ResultTable], costs: list[CostRow], warnings: list[str]) -> str:
+    from ipl.bench.tables.cost_table import cost_to_values
+    from ipl.bench.tables.result_table import results_to_csv, results_to_values
     from ipl.display.table import tables_to_latex, tables_to_markdown, tables_to_terminal
 
     if style == "csv":
         return results_to_csv(results)
     if style == "json":
         values = results_to_values(results, warnings)
+        values |= {"cost": cost_to_values(costs)} if costs else {}
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-    tables = display_tables(results)
+    tables = [shown for tables in _sections(results, costs).values() for shown in tables]
     if style == "latex":
         return tables_to_latex(tables)
     if style == "md":

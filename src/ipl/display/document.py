@@ -40,6 +40,17 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A drawing as a data URI, its width in pixels, its description in words, and its numbers."""
+
+    title: str
+    uri: str
+    width: int
+    alt: str
+    table: Table | None = None
+
+
+@dataclass(frozen=True)
 class Thumb:
     """A small image as a data URI, with its description."""
 
@@ -78,7 +89,7 @@ class Prompts:
     prompts: tuple[tuple[str, tuple[Piece, ...]], ...]
 
 
-Block = Paragraph | Code | Table | Figure | Figures | Gallery | Heading | Prompts
+Block = Paragraph | Code | Table | Figure | Figures | Picture | Gallery | Heading | Prompts
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from ipl.display.document import (
     Gallery,
     Heading,
     Paragraph,
+    Picture,
     Piece,
     Prompts,
 )
@@ -41,7 +42,7 @@ def _block(block: Block) -> list[str]:
         return ["\n".join(f"    {line}" for line in block.text.splitlines())]
     if isinstance(block, Table):
         return [block.to_markdown().rstrip("\n")]
-    if isinstance(block, Figure):
+    if isinstance(block, Figure | Picture):
         return _block(block.table) if block.table else []  # a title may describe the drawing
     if isinstance(block, Figures):
         shared = _block(block.table) if block.table else []

@@ -219,10 +219,12 @@ class Table:
         A hidden caption is read aloud, but not displayed. The classes are those of `style.css`:
         `n` for numbers, `short` for names on one line, `pairs` for a table of two columns.
         """
-        numeric = self.numeric
-        short = all(len(row[0]) <= ONE_LINE for row in self.rows)
-        kinds = ["n" if number else "" for number in numeric]
-        first = kinds[0] or ("short" if short else "")
+        kinds = ["n" if number else "" for number in self.numeric]
+        pairs = len(self.columns) == 2
+        body = [
+            kind or ("short" if self._is_short(index) and not (pairs and index) else "")
+            for index, kind in enumerate(kinds)
+        ]
         head = "".join(
             f'<th scope="col"{_class(kind)}>{escape(name)}</th>'
             for name, kind in zip(self.columns, kinds, strict=True)
@@ -237,9 +239,9 @@ class Table:
             for row in section:
                 cells = "".join(
                     f"<td{_class(kind)}>{content(cell)}</td>"
-                    for cell, kind in zip(row[1:], kinds[1:], strict=True)
+                    for cell, kind in zip(row[1:], body[1:], strict=True)
                 )
-                name = f'<th scope="row"{_class(first)}>{content(row[0])}</th>'
+                name = f'<th scope="row"{_class(body[0])}>{content(row[0])}</th>'
                 rows += f"\n<tr>{name}{cells}</tr>"
             bodies.append(f"<tbody>{rows}\n</tbody>")
         heading = escape(self.heading)
@@ -248,9 +250,13 @@ class Table:
         below = "".join(f"\n<p>{escape(line)}</p>" for line in self._below())
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{heading or "Table"}">\n'
-            f"<table{_class('pairs' if len(self.columns) == 2 else '')}>\n{caption}"
+            f"<table{_class('pairs' if pairs else '')}>\n{caption}"
             f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}\n</table>\n</div>{below}"
         )
+
+    def _is_short(self, index: int) -> bool:
+        """Returns whether every cell of a column fits on one line."""
+        return all(len(row[index]) <= ONE_LINE for row in self.rows)
 
     def _escaped(self, cell: str, escape_text: Callable[[str], str], mark: str) -> str:
         """Returns a cell escaped, with the footnote mark at its end as the format writes it."""

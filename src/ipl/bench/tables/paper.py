@@ -47,6 +47,7 @@ ZERO_SHOT_SOURCE = "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this 
 
 INTERVALS = (5, 7, 10, 13, 15, 17, 20)  # a figure, for CoOp and KgCoOp; the best is 10
 PEAK_MEMORY = {False: 3.69, True: 4.66}  # of training in GB, without and with words
+TRAVERSAL_SECONDS = 252  # on average, to score every word of the pool once
 
 AVERAGE = "average"  # in place of a dataset
 ROUNDING = 0.011  # two numbers that were rounded to 0.01 may differ by that
