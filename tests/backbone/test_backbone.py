@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from importlib import resources
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from ipl.backbone import backbone as backbone_module
@@ -115,7 +117,9 @@ def test_logits_are_scaled_cosines(pocket: Backbone) -> None:
     images, texts = torch.tensor([[3.0, 4.0]]), torch.tensor([[2.0, 0.0], [0.0, 0.5]])
     expected = pocket.logit_scale * torch.tensor([[0.6, 0.8]])
     torch.testing.assert_close(pocket.logits(images, texts), expected)
-    assert pocket.logit_scale == pytest.approx(100, abs=0.1)
+    with resources.as_file(resources.files("ipl.backbone") / "pocket") as folder:
+        stored = load_file(folder / "model.safetensors")["logit_scale"]  # the logarithm
+    assert pocket.logit_scale == pytest.approx(stored.double().exp().item())
 
 
 def test_the_weight_hash_sees_one_changed_value(pocket: Backbone) -> None:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 pytestmark = pytest.mark.faults
 
 Call = Callable[..., Any]
+VERSION_1 = Path(__file__).parents[1] / "saving" / "version-1"
 
 
 @pytest.fixture
@@ -58,6 +59,14 @@ def test_a_run_for_another_backbone(copy: Path, predict_error: Call) -> None:
     assert str(copy) in message
     assert "0" * 12 in message
     assert "'pocket'" in message
+
+
+def test_a_run_of_version_0_1_0_on_its_pocketclip(copy: Path, predict_error: Call) -> None:
+    shutil.rmtree(copy)
+    shutil.copytree(VERSION_1, copy)
+    message = predict_error()
+    assert f"{copy} was trained on the backbone 'pocket' with weights e664e312523f" in message
+    assert "--any-backbone" in message
 
 
 def test_a_run_whose_backbone_is_gone(copy: Path, predict_error: Call) -> None:

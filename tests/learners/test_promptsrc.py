@@ -159,11 +159,12 @@ def test_the_loss_by_hand(pocket: Backbone, batch: Batch, words: int) -> None:
     with torch.no_grad():  # away from the frozen towers
         for vectors in learner.parameters():
             vectors += 0.5 * torch.randn(vectors.shape, generator=generator)
-    term = terms_by_hand(learner, batch)
-    assert min(term.values()) > 0.001  # none of them vanishes
-    assert abs(term["kl"] - term["reversed kl"]) > 0.01  # so that the direction can be told
+    term, tolerance = terms_by_hand(learner, batch), 5e-4
+    assert min(term.values()) > 2 * tolerance  # none of them vanishes
+    # So that the direction can be told.
+    assert abs(term["kl"] - term["reversed kl"]) > 10 * tolerance
     expected = term["entropy"] + 25 * term["text"] + 10 * term["image"] + term["kl"]
-    assert learner.loss(batch).item() == pytest.approx(expected, abs=5e-4)
+    assert learner.loss(batch).item() == pytest.approx(expected, abs=tolerance)
 
 
 def test_gradients_of_each_term(pocket: Backbone, batch: Batch) -> None:
