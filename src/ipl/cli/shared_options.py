@@ -36,7 +36,7 @@ DATA = typer.Argument(
 
 # The runs of a grid, for `bench` and `ablate`.
 ROOT = typer.Option(
-    None, "--data", help="The folder that contains the published datasets; not for your own data."
+    None, "--data", help="The folder that contains the published datasets; your own need none."
 )
 DATASETS = typer.Option(
     None,
