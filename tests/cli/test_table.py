@@ -30,7 +30,7 @@ def test_it_prints_and_writes_all_formats(ipl: Call, bench: Path) -> None:
     files = {"table.md", "table.csv", "table.tex", "table.json", "gains.csv"}
     assert names - {"figures"} == files | {"index.html"}
     page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
-    assert "Gain of words, base-to-novel" in "".join(page.text)
+    assert "Base-to-novel. Accuracy in %" in "".join(page.text)
     assert json.loads((bench / "tables" / "table.json").read_text())["unit"] == "%"
 
 
