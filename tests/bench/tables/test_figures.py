@@ -61,7 +61,7 @@ def test_a_learning_curve_for_each_method_and_dataset(tmp_path: Path, panels: li
 
 
 def test_no_curve_over_one_value(tmp_path: Path) -> None:
-    table = result_table(tmp_path, record(words=0), record(words=3))
+    table = result_table(tmp_path, record(words=3))
     assert [plot_setting(table, name) for name in figures.SETTINGS] == [None, None, None]
     assert plot_returns(table) is None
     assert draw_figures([table]) == []
