@@ -212,10 +212,12 @@ def verdicts(gains: Sequence[Gain]) -> list[str]:
     """Returns a sentence for each learner: what layout, choice and words are worth."""
     sentences = []
     for learner in dict.fromkeys(gain.learner for gain in gains):
-        clauses = [
-            clause for gain in gains if gain.learner == learner for clause in [_clause(gain)]
-        ]
-        sentences.append(f"{learner}: {'; '.join(clause for clause in clauses if clause)}.")
+        own = [gain for gain in gains if gain.learner == learner]
+        clauses = [_clause(gain) for gain in own]
+        reasons = [list(gain.effects.values())[-1].reason for gain in own]
+        if all(reasons):  # an interval from a few runs is not the last word
+            clauses.append(reasons[0].rpartition("; ")[2])
+        sentences.append(f"{learner}: {'; '.join(clauses)}.")
     return sentences
 
 
