@@ -36,7 +36,8 @@ def test_answers_are_those_of_the_classifier(
     own, new = classifier.predict_proba(IMAGES), other.predict_proba(IMAGES)
     for i, answer in enumerate(answers):
         names, expected = (other.classes_, new) if i % 2 else (classifier.classes_, own)
-        np.testing.assert_allclose(in_order(answer, names), expected[i], atol=1e-6)
+        # In fp32 one rounding of a cosine moves a logit by 70 * 1e-7.
+        np.testing.assert_allclose(in_order(answer, names), expected[i], atol=1e-5)
 
 
 def test_a_bad_class_list_is_not_the_others_problem(classifier: PromptClassifier) -> None:

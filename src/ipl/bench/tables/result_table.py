@@ -25,6 +25,7 @@ from ipl.display.table import DIFFERS, Table
 
 POCKET = "pocket"
 # By its card; the labels of the last four only of up to 20 validation images a class, all classes.
+# The drawn scenes are not among them: it saw 800 others, without the names of their classes.
 SEEN_BY_POCKET = (
     *("imagenet", "food101", "stanford_cars"),
     *("caltech101", "oxford_pets", "oxford_flowers", "eurosat"),
