@@ -452,7 +452,7 @@ def _save(figure: Figure, title: str) -> dict[str, bytes]:
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
-    """Draws each line's means with bars of one deviation."""
+    """Draws the means of each line with bars, or a band, of one deviation."""
     for line in panel.lines:
         if not line.points:
             continue
@@ -472,6 +472,12 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         if not line.dotted:
             style |= {"marker": "none", "capsize": 0, "elinewidth": 0}
         x, means, deviations = zip(*line.points, strict=True)
+        if line.joined and line.dotted and len(x) > 1:  # a band reads better than many bars
+            low, high = (
+                [m + sign * d for m, d in zip(means, deviations, strict=True)] for sign in (-1, 1)
+            )
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            style |= {"capsize": 0, "elinewidth": 0}
         axes.errorbar(x, means, yerr=deviations, **style)
     if panel.zero:
         axes.axhline(0, color=INK, linewidth=0.8)

@@ -259,6 +259,8 @@ def _clause(gain: Gain) -> str:
     better, worse, neither = CLAUSES[gain.comparison]
     clause = better if effect.low > 0 else worse if effect.high < 0 else neither
     interval = f"{effect.low:+.1f} to {effect.high:+.1f}"
+    if effect.p is None:  # so few that the number belongs beside the claim
+        interval += f", {effect.pairs} pairs of runs"
     if clause is neither:
         text = f"{clause} ({effect.difference:+.1f}, {interval})"
     else:

@@ -154,13 +154,20 @@ def _left_out(runs: Sequence[RunRecord]) -> list[str]:
 
 def _seen_before(runs: Sequence[RunRecord], datasets: Sequence[str]) -> list[str]:
     """Returns a note on datasets that the bundled backbone was itself trained with."""
-    known = [name for name in datasets if name in SEEN_BY_POCKET]
-    if not known or not any(run.backbone.get("name") == POCKET for run in runs):
+    if not any(run.backbone.get("name") == POCKET for run in runs):
         return []
-    return [
-        f"PocketCLIP ({POCKET}) was itself trained with images and class names of "
-        f"{', '.join(known)}: there no class is new to it, and high numbers say little."
-    ]
+    notes, known = [], [name for name in datasets if name in SEEN_BY_POCKET]
+    if known:
+        notes.append(
+            f"PocketCLIP ({POCKET}) was itself trained with images and class names of "
+            f"{', '.join(known)}: there no class is new to it, and high numbers say little."
+        )
+    if "scenes" in datasets:
+        notes.append(
+            f"PocketCLIP ({POCKET}) was trained with 800 other drawn scenes, without the names of "
+            "their classes."
+        )
+    return notes
 
 
 def _mixed(method: Method) -> list[str]:
@@ -220,6 +227,11 @@ def results_table(result: ResultTable) -> Table:
             rows.append(row)
         table.add_section(rows)
     table.notes += result.notes
+    if "hm" in result.measures and average:
+        table.notes.append(
+            "HM: the mean of the HM of each run; in the average, as in the paper, the HM of the "
+            "averaged base and novel accuracy."
+        )
     if compared:
         table.notes += _paper_notes(result)
     return table
