@@ -81,7 +81,13 @@ def test_ticks_are_round_and_inside() -> None:
 
 def _panel(title: str, labels: tuple[str, ...], joined: bool = True) -> Panel:
     error_bars = tuple(
-        ErrorBarLine(label, ((0.0, 1.0 + index, 0.1), (1.0, 2.0, 0.0)), index, index > 0, joined)
+        ErrorBarLine(
+            label,
+            ((0.0, 1.0 + index, 0.1), (1.0, 2.0, 0.0)),
+            index,
+            "dashed" if index else "solid",
+            joined,
+        )
         for index, label in enumerate(labels)
     )
     return Panel(title, error_bars, ((0.0, "zero"), (1.0, "one")))

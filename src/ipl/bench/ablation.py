@@ -390,13 +390,13 @@ def plot_ablation(ablation: Ablation) -> dict[str, bytes]:
 def _lines(
     rows: Sequence[AblationRow], measure: str, positions: Mapping[str, float], numeric: bool
 ) -> tuple[ErrorBarLine, ...]:
-    """Returns a line for each method: a colour for each learner, dashed without words."""
-    kinds = {row.method: (row.cell.method.learner, row.cell.method.arm) for row in rows}
+    """Returns a line for each method: a colour for each learner, a pattern for each arm."""
+    kinds = {row.method: (row.cell.method.learner, row.cell.method.pattern) for row in rows}
     methods = list(kinds)
     learners = list(dict.fromkeys(learner for learner, _ in kinds.values()))
     distinct = len(set(kinds.values())) == len(kinds)
     lines = []
-    for index, (method, (learner, arm)) in enumerate(kinds.items()):
+    for index, (method, (learner, pattern)) in enumerate(kinds.items()):
         # Side by side where levels have no order and no line joins them.
         shift = 0.0 if numeric else 0.12 * (index - (len(methods) - 1) / 2)
         points = []
@@ -407,7 +407,7 @@ def _lines(
                 points.append((position, number.mean, number.std or 0.0))
         # A learner with several rows of the same kind needs a colour for each of them.
         colour = learners.index(learner) if distinct else index
-        lines.append(ErrorBarLine(method, tuple(points), colour, arm != CHOSEN, numeric))
+        lines.append(ErrorBarLine(method, tuple(points), colour, pattern, numeric))
     return tuple(lines)
 
 

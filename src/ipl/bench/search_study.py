@@ -686,8 +686,8 @@ def plot_searches(draws: Sequence[SearchDraw]) -> dict[str, bytes]:
                 values = [_step_value(draw.greedy, step, title) for draw in group]
                 deviation = statistics.stdev(values) if len(values) > 1 else 0.0
                 points.append((step + 1.0, statistics.mean(values), deviation))
-            dashed = index // len(FILE_COLOURS) % 2 == 1
-            lines.append(ErrorBarLine(name, tuple(points), index, dashed))
+            pattern = "dashed" if index // len(FILE_COLOURS) % 2 else "solid"
+            lines.append(ErrorBarLine(name, tuple(points), index, pattern))
         ticks = tuple((float(k), str(k)) for k in range(1, CURVE + 1))
         panels.append(Panel(f"{title} of each word", tuple(lines), ticks))
     seeds = max(len(group) for group in _groups(draws).values())

@@ -43,7 +43,7 @@ def table(
     """Show the results of a bench; write a page, figures and tables as files to DIR/tables."""
     from ipl.bench.records import read_records
     from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
-    from ipl.bench.tables.result_table import build_tables, gains_to_csv
+    from ipl.bench.tables.result_table import build_tables, gains_to_csv, table_verdicts
     from ipl.bench.tables.results_page import results_document
     from ipl.display.page import as_html
     from ipl.display.table import tables_to_terminal
@@ -82,7 +82,8 @@ def table(
             for kind, image in drawing.files.items():
                 write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
         name = ", ".join(folder.resolve().name for folder in folders)
-        page = as_html(results_document(name, runs, sections, drawings, warnings))
+        verdicts = table_verdicts(results)
+        page = as_html(results_document(name, runs, sections, drawings, warnings, verdicts))
         write_text(target / "index.html", page)
         reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
 

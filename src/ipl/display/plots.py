@@ -79,7 +79,7 @@ class ErrorBarLine:
     label: str
     points: tuple[tuple[float, float, float], ...]
     colour: int = 0
-    dashed: bool = False  # with hollow dots
+    pattern: str = "solid"  # or dashed, dotted, dashdot: with hollow dots
     joined: bool = True  # by a line between the dots
     dotted: bool = True  # False: a level without dots
 
@@ -465,8 +465,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             "capsize": 3,
             "elinewidth": 1,
         }
-        if line.dashed:
-            style |= {"linestyle": "--", "markerfacecolor": "white"}
+        if line.pattern != "solid":
+            style |= {"linestyle": line.pattern, "markerfacecolor": "white"}
         if not line.joined:
             style["linestyle"] = "none"
         if not line.dotted:

@@ -54,7 +54,7 @@ def test_a_learning_curve_for_each_method_and_dataset(tmp_path: Path, panels: li
     zero_shot, plain, words = panels[0].lines
     assert (zero_shot.label, zero_shot.dotted) == ("zero-shot CLIP", False)
     assert [(x, round(y, 6)) for x, y, _ in zero_shot.points] == [(0.0, 40.0), (2.0, 40.0)]
-    assert (plain.label, plain.dashed) == ("CoOp", True)
+    assert (plain.label, plain.pattern) == ("CoOp", "dashed")
     assert [(x, round(y, 6)) for x, y, _ in plain.points] == [(0.0, 51.0), (2.0, 71.0)]
     assert plain.points[0][2] == pytest.approx(2**0.5)
     assert (words.label, words.points) == ("CoOp + IPL", ((2.0, 75.0, 0.0),))

@@ -130,7 +130,7 @@ def plot_returns(result: ResultTable) -> Files | None:
             f"{dataset}, {several(shots, 'shot')}" if several_shots else dataset,
             (
                 ErrorBarLine("gain", _points(found, "gain"), 0),
-                ErrorBarLine("utility", _points(found, "utility"), 1, True),
+                ErrorBarLine("utility", _points(found, "utility"), 1, "dashed"),
             ),
             tuple((float(n), str(n)) for n in range(1, 1 + max(len(s.steps) for s in found))),
             zero=True,
@@ -271,7 +271,7 @@ def _lines(
     measure: str,
     positions: Mapping[float, float],
 ) -> tuple[ErrorBarLine, ...]:
-    """Returns a line for each curve: a colour for each learner, dashed without words."""
+    """Returns a line for each curve: a colour for each learner, a pattern for each arm."""
     methods = {label: cells[curve[0]].method for label, curve in curves.items()}
     learners = list(dict.fromkeys(method.learner for method in methods.values()))
     kinds = {(method.learner, method.arm) for method in methods.values()}
@@ -284,8 +284,8 @@ def _lines(
             points += [(x, mean.mean, mean.std or 0.0) for x in at if mean is not None]
         # A learner with several rows of the same kind needs a colour for each of them.
         colour = learners.index(methods[label].learner) if len(kinds) == len(curves) else number
-        dashed, level = not methods[label].with_words, values[curve[0]] is None
-        lines.append(ErrorBarLine(label, tuple(sorted(points)), colour, dashed, dotted=not level))
+        pattern, level = methods[label].pattern, values[curve[0]] is None
+        lines.append(ErrorBarLine(label, tuple(sorted(points)), colour, pattern, dotted=not level))
     return tuple(lines)
 
 

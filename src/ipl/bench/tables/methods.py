@@ -28,6 +28,7 @@ ARM_NAMES = {
     GIVEN: " + given words",
     CHOSEN: " + IPL",
 }
+PATTERNS = {CHOSEN: "solid", EMPTY: "dotted", RANDOM: "dashdot", GIVEN: "dashdot"}  # of lines
 # May differ from dataset to dataset within a row, as they do in the paper.
 PER_DATASET = ("words", "lambda_", "epochs", "class_template", "words_given")
 SLOT_SETTINGS = frozenset({"words_given", "empty_slots", "random_words"})  # they say the arm
@@ -47,6 +48,11 @@ class Method:
     def is_published(self) -> bool:
         """Returns whether the arm is one of the paper's rows: with words, without, zero-shot."""
         return self.arm in (PLAIN, CHOSEN, ZERO_SHOT)
+
+    @property
+    def pattern(self) -> str:
+        """Returns how its line is drawn in a plot; dashed stands for the plain learner."""
+        return PATTERNS.get(self.arm, "dashed")
 
     @property
     def with_words(self) -> bool:

@@ -305,6 +305,15 @@ def gains_to_csv(results: Sequence[ResultTable]) -> str:
     return _csv(rows)
 
 
+def table_verdicts(results: Sequence[ResultTable]) -> list[str]:
+    """Returns what the arms of each learner say, a sentence each, with the protocol if several."""
+    return [
+        f"{result.title}: {sentence}" if len(results) > 1 else sentence
+        for result in results
+        for sentence in verdicts(result.gains)
+    ]
+
+
 def results_to_values(
     results: Sequence[ResultTable], warnings: Sequence[str] = ()
 ) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def results_document(
     tables: Mapping[str, Sequence[Table]],
     drawings: Sequence[Drawing] = (),
     warnings: Sequence[str] = (),
+    verdicts: Sequence[str] = (),
 ) -> Document:
     """Returns the page of a bench.
 
@@ -35,6 +36,8 @@ def results_document(
         The figures; each stands in its section, below the tables.
     warnings : sequence of str
         What a reader must know first, such as records that were left out.
+    verdicts : sequence of str
+        What the results say, a sentence each, to begin with.
     """
     failed = sum(not run.done for run in runs)
     lead = f"{several(len(runs), 'run')}" + (f", {failed} of them failed." if failed else ".")
@@ -47,7 +50,7 @@ def results_document(
         title=f"Results of {name}",
         subtitle="A bench of prompt learners",
         prompt=(),
-        lead=(lead,),
+        lead=(lead, *verdicts),
         warnings=tuple(warnings),
         sections=tuple(sections),
         foot=f"Written by ipl {__version__} with `ipl table`.",
