@@ -16,7 +16,7 @@ from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE, Cell, number_text
-from ipl.bench.tables.methods import setting_text
+from ipl.bench.tables.methods import learner_name, setting_text
 from ipl.bench.tables.result_table import build_tables, protocol_title
 from ipl.config import CHOSEN
 from ipl.display.plots import ErrorBarLine, Panel, plot_panels
@@ -60,8 +60,9 @@ class AblationRow:
 
     @property
     def method(self) -> str:
-        """Returns the method's name."""
-        return self.cell.method.label
+        """Returns the method's name; where arms vary, the level is the arm."""
+        method = self.cell.method
+        return method.label if "arms" not in self.level.settings else learner_name(method.learner)
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,8 @@ def recipe_text(name: str, what: str = "recipe") -> str:
     if name in recipe_names():
         return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     path = Path(name)
+    if not path_exists(path) and what != "recipe":
+        raise ConfigError(f"There is no {what} {name}.")
     if not path_exists(path):
         raise ConfigError(
             f"There is no {what} {name!r}, and no such file."

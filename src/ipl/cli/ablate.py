@@ -13,7 +13,7 @@ from ipl.bench.plan import plan_options
 from ipl.cli import shared_options as common
 from ipl.cli.bench import PROTOCOL_HELP, SOURCE, Text, carry_out, list_runs, plan_values
 from ipl.cli.config_options import config_options
-from ipl.cli.output import console, on_interrupt, print_json
+from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ def ablate(
     tables, values_to_save = [ablation_table(ablation)], ablation_to_values(ablation)
     images = {} if no_plot else plot_ablation(ablation)
     _write(target / name, tables, ablation_to_csv(ablation), values_to_save, images)
-    _show(tables, values_to_save, f"{result.summary}\nSaved:  {target}", as_json)
+    summary = f"{result.summary}\nSaved:  {target}"
+    if varied[name] == "arms":
+        summary += f"\nNext:   {command_line('table', save_to)}  (what the words are worth)"
+    _show(tables, values_to_save, summary, as_json)
     if result.failed:
         raise typer.Exit(1)
 

@@ -10,11 +10,11 @@ from ipl.bench.protocols.registry import all_measures
 from ipl.bench.statistics import Effect, holm, measure_effect
 from ipl.bench.tables.cells import finished_runs
 from ipl.bench.tables.methods import (
-    LEARNER_NAMES,
     SETTING_NAMES,
     SLOT_SETTINGS,
     Method,
     canonical,
+    learner_name,
     setting_text,
 )
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
@@ -60,7 +60,7 @@ class Gain:
     @property
     def learner(self) -> str:
         """Returns the learner, with the settings that tell its rows from others."""
-        name = LEARNER_NAMES.get(self.method.learner, self.method.learner)
+        name = learner_name(self.method.learner)
         _, _, varied = self.method.label.partition(" (")
         return f"{name} ({varied}" if varied else name
 

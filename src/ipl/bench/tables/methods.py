@@ -62,12 +62,17 @@ class Method:
     @property
     def label(self) -> str:
         """Returns what the row is called, with the settings that tell it from others."""
-        name = LEARNER_NAMES.get(self.learner, self.learner) + ARM_NAMES.get(self.arm, "")
+        name = learner_name(self.learner) + ARM_NAMES.get(self.arm, "")
         varied = ", ".join(
             f"{SETTING_NAMES.get(key, key)} {setting_text(value)}"
             for key, value in self.varied.items()
         )
         return f"{name} ({varied})" if varied else name
+
+
+def learner_name(learner: str) -> str:
+    """Returns what a learner is called, such as CoOp."""
+    return LEARNER_NAMES.get(learner, learner)
 
 
 def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
