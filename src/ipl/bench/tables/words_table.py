@@ -278,8 +278,8 @@ def _counts_table(searches: Sequence[WordSearch]) -> Table:
         rows.append(names | {"searches": str(number), "words": words})
     table = _table(rows, "In how many searches each word was chosen", ("searches",))
     table.notes.append(
-        "Learners with the same words share a search, and fewer words are the beginning of the "
-        "same search: each counts once."
+        "A search that several learners share counts once, and so does one that was cut short "
+        "for a smaller k."
     )
     return table
 
