@@ -109,6 +109,34 @@ def test_a_damaged_record_is_warned_of(ipl: Call, bench: Path) -> None:
     assert shown.json["tables"]
 
 
+def test_words_in_place_of_the_results(ipl: Call, bench: Path) -> None:
+    chosen = {"chosen": ["furry", "pet", "dog"]}
+    write_records(bench, *(record(words=3, seed=seed) | chosen for seed in (1, 2)))
+    shown = ipl("table", bench, "--words")
+    assert shown.code == 0
+    assert "furry, veterinary, adopt" in shown.out
+    assert "Base-to-novel" not in shown.out
+    names = {path.name for path in (bench / "tables").iterdir()}
+    assert names == {"words.md", "words.csv", "words.tex", "words.json"}
+    values = ipl("table", bench, "--words", "--json").json
+    assert [one["seed"] for one in values["searches"]] == [1, 2]
+    assert ipl("table", bench, "--words", "--format", "csv").out.startswith("table,dataset,")
+    assert ipl("table", bench, "--words", "--out", bench / "w.tex").code == 0
+    assert "furry, pet, dog" in (bench / "w.tex").read_text(encoding="utf-8")
+    assert "contradict each other" in ipl("table", bench, "--words", "--cost").error
+
+
+def test_the_page_has_a_section_of_words_if_there_are_any(ipl: Call, bench: Path) -> None:
+    assert "--words needs runs with the arm words" in ipl("table", bench, "--words").error
+    page = bench / "tables" / "index.html"
+    assert ipl("table", bench, "--no-figures").code == 0
+    assert 'id="words"' not in page.read_text(encoding="utf-8")
+    write_records(bench, record(words=3, seed=1) | {"chosen": ["furry", "pet", "dog"]})
+    assert ipl("table", bench, "--no-figures").code == 0
+    assert 'id="words"' in page.read_text(encoding="utf-8")
+    check_page(page.read_text(encoding="utf-8"))
+
+
 def test_refused(ipl: Call, bench: Path, home: Path) -> None:
     assert "There is no folder" in ipl("table", home / "nowhere").error
     (home / "empty").mkdir()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ipl.cli.output import console
 from ipl.cli.shared_options import JSON, QUIET
-from ipl.support.errors import ConfigError
+from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from ipl.bench.tables.cost_table import CostRow
     from ipl.bench.tables.figures import Drawing
     from ipl.bench.tables.result_table import ResultTable
+    from ipl.bench.tables.words_table import WordSearch
     from ipl.display.table import Table
     from ipl.support.progress import Reporter
 
@@ -36,6 +38,12 @@ def table(
     cost: bool = typer.Option(
         False, "--cost", help="Add a table of time and memory (profiled runs always have it)."
     ),
+    words: bool = typer.Option(
+        False,
+        "--words",
+        help="In place of the results, show the chosen words, how often each came back, and their "
+        "overlap.",
+    ),
     no_figures: bool = typer.Option(False, "--no-figures", help="Draw no figures."),
     quiet: bool = QUIET,
     as_json: bool = JSON,
@@ -45,11 +53,14 @@ def table(
     from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
     from ipl.bench.tables.result_table import build_tables, gains_to_csv, table_verdicts
     from ipl.bench.tables.results_page import results_document
+    from ipl.bench.tables.words_table import find_word_searches, words_tables
     from ipl.display.page import as_html
     from ipl.display.table import tables_to_terminal
     from ipl.support.files import write_bytes, write_text
     from ipl.support.progress import Reporter
 
+    if words and cost:
+        raise ConfigError("--words and --cost contradict each other; use one of them.")
     reporter = Reporter(quiet=quiet)
     style = _style("json" if as_json else style, save_to)
     runs, warnings = read_records(folders)
@@ -59,33 +70,99 @@ def table(
     costs = cost_rows(results)
     if not (cost or is_profiled(costs)):
         costs = []
+    searches = find_word_searches(runs)
+    sections = _sections(results, costs)
+    if words:
+        content = _words_content(searches, warnings)
+    else:
+        content = _results_content(results, costs, sections, warnings)
     if save_to is not None:
         assert style is not None
-        write_text(save_to, _text(style, results, costs, warnings))
+        write_text(save_to, content.text(style))
         reporter.say(f"Saved:  {save_to}")
         return
     if style not in (None, "text"):
-        print(_text(str(style), results, costs, warnings), end="")
+        print(content.text(str(style)), end="")
         return
-    sections = _sections(results, costs)
-    console().print(tables_to_terminal(shown for tables in sections.values() for shown in tables))
-    if style is None:
-        target = folders[0] / "tables"
-        for suffix, name in SUFFIXES.items():
-            if name != "text":
-                write_text(target / f"table{suffix}", _text(name, results, costs, warnings))
-        write_text(target / "gains.csv", gains_to_csv(results))
-        if costs:
-            write_text(target / "cost.csv", cost_to_csv(costs))
-        drawings = [] if no_figures else _figures(results, costs, reporter)
-        for drawing in drawings:
-            for kind, image in drawing.files.items():
-                write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
-        name = ", ".join(folder.resolve().name for folder in folders)
-        verdicts = table_verdicts(results)
-        page = as_html(results_document(name, runs, sections, drawings, warnings, verdicts))
-        write_text(target / "index.html", page)
-        reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
+    console().print(tables_to_terminal(content.tables))
+    if style is not None:
+        return
+    target = folders[0] / "tables"
+    for suffix, name in SUFFIXES.items():
+        if name != "text":
+            write_text(target / f"{content.name}{suffix}", content.text(name))
+    if words:
+        reporter.say(f"Saved:  {target}")
+        return
+    write_text(target / "gains.csv", gains_to_csv(results))
+    if costs:
+        write_text(target / "cost.csv", cost_to_csv(costs))
+    drawings = [] if no_figures else _figures(results, costs, reporter)
+    for drawing in drawings:
+        for kind, image in drawing.files.items():
+            write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
+    if searches:
+        sections["Words"] = words_tables(searches)
+    name = ", ".join(folder.resolve().name for folder in folders)
+    verdicts = table_verdicts(results)
+    page = as_html(results_document(name, runs, sections, drawings, warnings, verdicts))
+    write_text(target / "index.html", page)
+    reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
+
+
+@dataclass(frozen=True)
+class TableContent:
+    """What is shown or written: tables for people, and the same for programs."""
+
+    name: str  # of its files
+    tables: list[Table]
+    csv: str
+    values: dict[str, Any]
+
+    def text(self, style: str) -> str:
+        """Returns the content in one of `FORMATS`."""
+        from rich.console import Console
+
+        from ipl.display.table import tables_to_latex, tables_to_markdown, tables_to_terminal
+
+        if style == "csv":
+            return self.csv
+        if style == "json":
+            return json.dumps(self.values, indent=2, ensure_ascii=False) + "\n"
+        if style == "latex":
+            return tables_to_latex(self.tables)
+        if style == "md":
+            return tables_to_markdown(self.tables)
+        console = Console(width=240, color_system=None, highlight=False)
+        with console.capture() as captured:
+            console.print(tables_to_terminal(self.tables))
+        return captured.get()
+
+
+def _results_content(
+    results: list[ResultTable],
+    costs: list[CostRow],
+    sections: dict[str, list[Table]],
+    warnings: list[str],
+) -> TableContent:
+    from ipl.bench.tables.cost_table import cost_to_values
+    from ipl.bench.tables.result_table import results_to_csv, results_to_values
+
+    tables = [shown for tables in sections.values() for shown in tables]
+    values = results_to_values(results, warnings)
+    values |= {"cost": cost_to_values(costs)} if costs else {}
+    return TableContent("table", tables, results_to_csv(results), values)
+
+
+def _words_content(searches: list[WordSearch], warnings: list[str]) -> TableContent:
+    from ipl.bench.tables.words_table import words_tables, words_to_csv, words_to_values
+
+    if not searches:
+        raise DataError(
+            "No finished run chose words; --words needs runs with the arm words or words-only."
+        )
+    values = {"warnings": warnings, **words_to_values(searches)}
+    return TableContent("words", words_tables(searches), words_to_csv(searches), values)
 
 
 def _style(style: str | None, save_to: Path | None) -> str | None:
@@ -119,27 +196,3 @@ def _figures(results: list[ResultTable], costs: list[CostRow], reporter: Reporte
         reporter.say("Figures need matplotlib, which is not installed: pip install 'ipl[plots]'.")
         return []
     return draw_figures(results, costs)
-
-
-def _text(style: str, results: list[ResultTable], costs: list[CostRow], warnings: list[str]) -> str:
-    from ipl.bench.tables.cost_table import cost_to_values
-    from ipl.bench.tables.result_table import results_to_csv, results_to_values
-    from ipl.display.table import tables_to_latex, tables_to_markdown, tables_to_terminal
-
-    if style == "csv":
-        return results_to_csv(results)
-    if style == "json":
-        values = results_to_values(results, warnings)
-        values |= {"cost": cost_to_values(costs)} if costs else {}
-        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-    tables = [shown for tables in _sections(results, costs).values() for shown in tables]
-    if style == "latex":
-        return tables_to_latex(tables)
-    if style == "md":
-        return tables_to_markdown(tables)
-    from rich.console import Console
-
-    console = Console(width=240, color_system=None, highlight=False)
-    with console.capture() as captured:
-        console.print(tables_to_terminal(tables))
-    return captured.get()

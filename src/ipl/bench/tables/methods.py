@@ -97,7 +97,7 @@ def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
             ({key: records[0].config().get(key) for key in varied}, records)
             for records in rows.values()
         ]
-        labelled.sort(key=lambda item: [_order(value) for value in item[0].values()])
+        labelled.sort(key=lambda item: [setting_order(value) for value in item[0].values()])
         methods += [Method(learner, arm, values, tuple(records)) for values, records in labelled]
     return methods
 
@@ -155,7 +155,7 @@ def setting_text(value: Any) -> str:
     return repr(text) if " " in text else text
 
 
-def _order(value: Any) -> tuple[int, float, str]:
+def setting_order(value: Any) -> tuple[int, float, str]:
     """Returns a key that sorts numbers by size, before everything else by name."""
     if isinstance(value, int | float):
         return (0, float(value), "")
