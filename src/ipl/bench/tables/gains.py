@@ -214,9 +214,11 @@ def verdicts(gains: Sequence[Gain]) -> list[str]:
     for learner in dict.fromkeys(gain.learner for gain in gains):
         own = [gain for gain in gains if gain.learner == learner]
         clauses = [_clause(gain) for gain in own]
-        reasons = [list(gain.effects.values())[-1].reason for gain in own]
-        if all(reasons):  # an interval from a few runs is not the last word
-            clauses.append(reasons[0].rpartition("; ")[2])
+        effects = [list(gain.effects.values())[-1] for gain in own]
+        if all(effect.p is None for effect in effects):  # a few intervals are not the last word
+            pairs = max(effect.pairs for effect in effects)
+            kind = "one pair" if pairs == 1 else f"{pairs} pairs"
+            clauses.append(f"all this from {kind} of runs, too few for a test")
         sentences.append(f"{learner}: {'; '.join(clauses)}.")
     return sentences
 
@@ -255,12 +257,10 @@ def _clause(gain: Gain) -> str:
     """Returns what a comparison says about the measure that counts, the last one."""
     measure, effect = list(gain.effects.items())[-1]
     if effect.low is None or effect.high is None:
-        return f"{gain.comparison}: {effect.difference:+.1f} points in a single run says nothing"
+        return f"{gain.comparison} {effect.difference:+.1f} points"
     better, worse, neither = CLAUSES[gain.comparison]
     clause = better if effect.low > 0 else worse if effect.high < 0 else neither
     interval = f"{effect.low:+.1f} to {effect.high:+.1f}"
-    if effect.p is None:  # so few that the number belongs beside the claim
-        interval += f", {effect.pairs} pairs of runs"
     if clause is neither:
         text = f"{clause} ({effect.difference:+.1f}, {interval})"
     else:
