@@ -67,6 +67,56 @@ def test_what_is_refused(values: dict[str, Any], message: str) -> None:
     assert str(error.value).startswith(message)
 
 
+# -- what stands in the slots ---------------------------------------------------------------------
+
+
+def test_given_words_set_the_number_of_words() -> None:
+    config = FitConfig(words_given="Sand,  playfulness")
+    assert (config.words_given, config.words, config.arm) == ("sand, playfulness", 2, "given")
+    assert not config.searches
+    assert FitConfig(words_given="sand, playfulness", words=2) == config
+    assert FitConfig.from_dict(config.as_dict()) == config
+    assert config.command("x") == "ipl fit x --words 2 --words-given 'sand, playfulness'"
+
+
+def test_arms_of_a_config() -> None:
+    assert (FitConfig().arm, FitConfig(words="auto").arm) == ("words", "words")
+    assert (FitConfig(words=0).arm, FitConfig(words=0).searches) == ("plain", False)
+    empty = FitConfig(words=2, empty_slots=True)
+    assert (empty.arm, empty.searches) == ("empty", False)
+    assert empty.command("x") == "ipl fit x --words 2 --empty-slots"
+    drawn = FitConfig(random_words=2)
+    assert (drawn.arm, drawn.searches) == ("random", True)
+    assert drawn.command("x") == "ipl fit x --random-words 2"
+    for config in (empty, drawn, FitConfig(words_given="sand")):
+        assert config.without_words() == FitConfig(words=0)
+        assert config.about_words not in (FitConfig().about_words, FitConfig(words=0).about_words)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"words_given": "sand", "words": 2}, "words is 2, but words_given has 1; leave words out"),
+        ({"words_given": "sand", "words": 0}, "words is 0, but words_given has 1; leave words out"),
+        ({"words_given": ""}, "words_given is ''; it must be single words with commas between"),
+        ({"words_given": "sand,"}, "words_given is 'sand,'; it must be single words"),
+        ({"words_given": "red sand"}, "words_given is 'red sand'; it must be single words"),
+        ({"words_given": "*sand*"}, "words_given is '*sand*'; it must be single words"),
+        ({"words_given": "{cls}"}, "words_given is '{cls}'; it must be single words"),
+        ({"empty_slots": True, "words": 0}, "words is 0; empty_slots needs a number of words"),
+        ({"random_words": 1, "words": "auto"}, "words is auto; random_words needs a number of"),
+        ({"random_words": 0}, "random_words is 0; it must be a whole number, 1 or more"),
+        ({"empty_slots": True, "random_words": 1}, "empty_slots and random_words contradict each"),
+        ({"empty_slots": True, "words_given": "a"}, "words_given and empty_slots contradict each"),
+        ({"random_words": 1, "words_given": "a"}, "words_given and random_words contradict each"),
+    ],
+)
+def test_slots_that_contradict_themselves(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        FitConfig(**values)
+    assert str(error.value).startswith(message)
+
+
 def test_a_long_value_is_not_repeated_whole() -> None:
     with pytest.raises(ConfigError) as error:
         FitConfig(preset="x" * 100_000)

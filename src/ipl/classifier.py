@@ -78,7 +78,7 @@ class PromptClassifier:
     prompt_ : str
         The prompt as a line of text.
     selection_ : Selection or None
-        How the words were chosen; None without words.
+        How the words were chosen; None if no search chose them.
     learner_ : Learner
         The trained learner on its backbone.
     notes_ : list of str
@@ -408,7 +408,7 @@ class PromptClassifier:
 
     @property
     def selection_(self) -> Selection | None:
-        """Returns how the words were chosen; None without words."""
+        """Returns how the words were chosen; None if no search chose them."""
         return self.result_.selection
 
     @property

@@ -42,6 +42,13 @@ FRESH = "fresh"
 # What stands in the slots of the words: there are none, they stay empty, words drawn at random,
 # words that the search chose, words that a person gave.
 PLAIN, EMPTY, RANDOM, CHOSEN, GIVEN = "plain", "empty", "random", "words", "given"
+ABOUT_WORDS = {
+    PLAIN: "This prompt has no words: it is the plain learner.",
+    EMPTY: "This prompt has no words: it was trained with empty slots in their places.",
+    RANDOM: "The words were drawn at random, each about as frequent as one that the search chose.",
+    CHOSEN: "The words were chosen by a search.",
+    GIVEN: "The words were given by a person; no search chose them.",
+}
 
 
 def _option(default: Any, help: str, part: str, flag: str | None, **more: Any) -> Any:
@@ -284,6 +291,11 @@ class FitConfig:
         if self.words_given is not None:
             return GIVEN
         return EMPTY if self.empty_slots else CHOSEN if self.random_words is None else RANDOM
+
+    @property
+    def about_words(self) -> str:
+        """Returns a sentence on where the words of the prompt come from."""
+        return ABOUT_WORDS[self.arm]
 
     @property
     def searches(self) -> bool:

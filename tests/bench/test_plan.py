@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ipl.bench.arms import ZERO_SHOT
+from ipl.bench.arms import DEFAULT_ARMS, ZERO_SHOT
 from ipl.bench.plan import Plan, plan_options, setting_names
 from ipl.bench.run import Run, expand, titles_of
 from ipl.config import settings
-from ipl.support.errors import IplError
+from ipl.learners.coop import CoOp
+from ipl.support.errors import ConfigError, IplError
 
 SMALL = {"protocol": "base-to-novel", "datasets": "dtd"}
 
@@ -177,6 +179,136 @@ def test_transfer_trains_with_the_numbers_of_transfer() -> None:
 def test_the_order_of_targets_is_no_other_run() -> None:
     both = [only(protocol="domain", words=0, datasets=d).id for d in ("dtd,sun397", "sun397,dtd")]
     assert both[0] == both[1]
+
+
+# -- arms -----------------------------------------------------------------------------------------
+
+
+def test_the_arms_of_a_plan_that_names_none() -> None:
+    assert plan().arms == DEFAULT_ARMS == ("zero-shot", "plain", "empty", "random", "words")
+    assert (plan().words, plan().draws, plan().learners) == ((3,), 3, ("coop",))
+    runs = expand(plan(seeds="1,2"))
+    counts = Counter((run.arm, run.seed) for run in runs)
+    assert counts == {
+        ("zero-shot", 1): 1,
+        **{(arm, seed): 1 for arm in ("plain", "empty", "words") for seed in (1, 2)},
+        **{("random", seed): 3 for seed in (1, 2)},
+    }
+    assert [run.config.random_words for run in runs if run.arm == "random"] == [1, 2, 3] * 2
+    assert {run.words for run in runs if run.arm in ("empty", "random", "words")} == {3}
+
+
+def test_plans_of_0_1_keep_their_meaning() -> None:
+    assert plan(learners="zero-shot,coop", words="0,2").arms == ("zero-shot", "words")
+    assert plan(learners="zero-shot").arms == ("zero-shot",)
+    runs = expand(plan(words="0,2", seeds=1))
+    assert [(run.arm, run.words) for run in runs] == [("plain", 0), ("words", 2)]
+    # named arms are not read as those of 0.1
+    with pytest.raises(ConfigError, match="learners contains 'zero-shot', which is an arm"):
+        plan(learners="zero-shot,coop", arms="plain")
+
+
+def test_arms_without_a_learner_are_run_once_for_all_learners() -> None:
+    made = plan(
+        datasets="dtd,eurosat",
+        arms="zero-shot,linear-probe,words-only,plain",
+        learners="coop,kgcoop",
+        seeds="1,2",
+        words="1,2",
+    )
+    counts = Counter((run.dataset, run.learner, run.words) for run in expand(made))
+    for dataset in ("dtd", "eurosat"):
+        assert counts[dataset, "zero-shot", 0] == 1
+        assert counts[dataset, "linear-probe", 0] == 2  # seeds
+        assert [counts[dataset, "words-only", words] for words in (1, 2)] == [2, 2]
+        assert counts[dataset, "coop", 0] == counts[dataset, "kgcoop", 0] == 2
+    assert sum(counts.values()) == 2 * (1 + 2 + 4 + 4)
+
+
+def test_given_words_are_those_of_the_plan() -> None:
+    run = only(arms="given", given=["Sand", "playfulness"])
+    assert (run.words, run.config.words_given) == (2, "sand, playfulness")
+    assert plan(arms="given", given="sand,stone").words == (0,)  # the number makes no difference
+
+
+def test_no_slots_make_the_arms_the_same() -> None:
+    assert [run.arm for run in expand(plan(arms="plain,empty,words", words=0, seeds=1))] == [
+        "plain"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"arms": "wrods"}, "arms contains 'wrods'; allowed are zero-shot, linear-probe"),
+        ({"arms": []}, "arms is empty; give at least one."),
+        ({"arms": "empty", "words": "auto"}, "words is auto for dtd; the arm empty needs a number"),
+        ({"arms": "random", "words": "auto"}, "the arm random needs a number"),
+        ({"arms": "words-only", "words": "auto"}, "the arm words-only needs a number"),
+        ({"arms": "given"}, "The arm given has no words for dtd; give them with --given FILE"),
+        ({"given": "two words"}, "words_given is 'two words'; it must be single words"),
+        ({"given": 3}, "given is 3; it must be words with commas between them."),
+        ({"draws": 0}, "draws is 0; it must be a whole number, 1 or more."),
+        ({"draws": "few"}, "draws is 'few'"),
+        ({"draws": True}, "draws is True"),
+    ],
+)
+def test_arms_that_cannot_be_run(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        expand(plan(**values))
+    assert message in str(caught.value)
+
+
+def test_random_words_need_a_pool_of_twice_as_many(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("sand\nstone\nwall\n")
+    values = {"arms": "random", "words_file": str(path), "seeds": 1}
+    message = "has 3 words, and the chosen words and as many random ones are 4"
+    with pytest.raises(ConfigError, match=message):
+        expand(plan(words=2, **values))
+    assert len(expand(plan(words=1, **values))) == 3
+
+
+def test_a_learner_without_slots_has_no_arms_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = CoOp.layout_for(0, 4)
+    monkeypatch.setattr(CoOp, "layout_for", classmethod(lambda cls, words, m: layout))
+    for arm in ("empty", "random", "words"):
+        with pytest.raises(ConfigError, match=f"coop has no slots .* cannot have the arm {arm}"):
+            expand(plan(arms=arm))
+    assert len(expand(plan(arms="plain", seeds=1))) == 1
+
+
+def test_arms_have_ids_and_titles_of_their_own() -> None:
+    arms = "linear-probe,words-only,plain,empty,random,given,words"
+    runs = expand(plan(arms=arms, words=2, seeds=1, draws=2, given="sand"))
+    assert len({run.id for run in runs}) == len(runs) == 8
+    assert [run.title.removeprefix("dtd, ") for run in runs] == [
+        "linear-probe, seed 1",
+        "words-only, 2 words, seed 1",
+        "coop, no words, seed 1",
+        "coop, 2 empty slots, seed 1",
+        "coop, 2 random words (draw 1), seed 1",
+        "coop, 2 random words (draw 2), seed 1",
+        "coop, given words (sand), seed 1",
+        "coop, 2 words, seed 1",
+    ]
+    assert [run.id.rpartition("-seed")[0].removeprefix("dtd-") for run in runs] == [
+        "linear-probe-0w",
+        "words-only-2w",
+        "coop-0w",
+        "coop-2w-empty",
+        "coop-2w-random1",
+        "coop-2w-random2",
+        "coop-1w-given",
+        "coop-2w",
+    ]
+    for run in runs:
+        assert Run.from_dict(run.as_dict()) == run
+        assert bool(run.pool_sha256) == (run.arm in ("words-only", "random", "words"))
+    # settings that an arm does not depend on make no other run
+    searched = expand(plan(arms=arms, words=2, seeds=1, draws=2, given="sand", search="lazy"))
+    same = [run.arm for run, other in zip(runs, searched, strict=True) if run.id == other.id]
+    assert same == ["linear-probe", "plain", "empty", "given"]
 
 
 def test_titles(runs: Callable[..., tuple[Run, ...]]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ipl.bench.arms import ARMS
 from ipl.bench.recipe import (
     BenchRecipe,
     parse_recipe,
@@ -50,7 +51,14 @@ def test_the_package_has_every_row_of_the_paper() -> None:
         for learner in ("coop", "cocoop", "maple"):
             assert {f"{protocol}/{learner}", f"{protocol}/{learner}-ipl"} <= names
     assert {n for n in names if n.startswith("ablations/")} == {
-        f"ablations/{name}" for name in ("penalty", "k", "interval", "template", "pool", "search")
+        f"ablations/{name}"
+        for name in (
+            *("penalty", "k", "interval", "template", "pool", "search"),
+            *("arms", "init", "shots"),
+        )
+    }
+    assert {n for n in names if n.endswith("-atprompt")} == {
+        f"base-to-novel/{learner}-atprompt" for learner in ("coop", "cocoop", "maple")
     }
 
 
@@ -59,8 +67,10 @@ def test_a_row_has_the_papers_settings(name: str, tmp_path: Path) -> None:
     runs = planned(name, tmp_path)
     protocol, _, learner = name.partition("/")
     assert {run.protocol for run in runs} == {protocol}
-    assert {run.learner for run in runs} == {learner.removesuffix("-ipl")}
-    assert {run.words != 0 for run in runs} == {name.endswith("-ipl")}
+    assert {run.learner for run in runs} == {learner.partition("-")[0]} or learner == "zero-shot"
+    arm = {"-ipl": "words", "-atprompt": "given"}.get(learner[learner.rfind("-") :], "plain")
+    assert {run.arm for run in runs} == {"zero-shot" if learner == "zero-shot" else arm}
+    assert {run.words != 0 for run in runs} == {arm != "plain" and learner != "zero-shot"}
     if learner != "zero-shot":
         assert {run.seed for run in runs} == set(paper.SEEDS)
     if protocol == "base-to-novel":
@@ -72,7 +82,8 @@ def test_a_row_has_the_papers_settings(name: str, tmp_path: Path) -> None:
     accuracy = {"base": 0.5, "novel": 0.5, "imagenet": 0.5}
     folder = write_records(tmp_path, *(record_of(run, accuracy) for run in runs))
     for result in read_records([folder])[0]:
-        assert setting_differences(result) == [], result.id
+        if arm != "given":  # the paper has no such row
+            assert setting_differences(result) == [], result.id
 
 
 def test_the_number_of_words_is_the_papers(tmp_path: Path) -> None:
@@ -107,6 +118,30 @@ def test_the_interval_is_varied_for_the_papers_two_learners(tmp_path: Path) -> N
     assert {run.learner for run in planned("ablations/penalty", tmp_path)} == {"coop"}
 
 
+def test_the_ablation_of_arms_has_each_arm_on_its_own(tmp_path: Path) -> None:
+    found = plan_runs(read_recipe("ablations/arms"), tmp_path, tmp_path)
+    once, each = 33, 33 * len(FIVE)  # datasets and seeds, times learners
+    counts = {"zero-shot": 11, "linear-probe": once, "words-only": once, "random": 3 * each}
+    for level, runs in found.levels:
+        assert {run.arm for run in runs} == {level.value}
+        assert len(runs) == counts.get(level.value, each)
+        if level.value in ("words-only", "empty", "random", "words"):
+            assert {run.dataset: run.words for run in runs} == paper.WORDS
+    assert [level.value for level, _ in found.levels] == [arm for arm in ARMS if arm != "given"]
+
+
+@pytest.mark.parametrize(("name", "arms"), [("init", 3), ("shots", 5)])
+def test_ablations_of_the_start_and_of_shots_compare_arms(
+    name: str, arms: int, tmp_path: Path
+) -> None:
+    found = plan_runs(read_recipe(f"ablations/{name}"), tmp_path, tmp_path)
+    for level, runs in found.levels:
+        assert len({run.arm for run in runs}) == arms
+        assert {getattr(run.config, name) for run in runs} == {level.value}
+    # without words the start is among the settings that tell runs apart
+    assert len(found.runs) == sum(len(runs) for _, runs in found.levels)
+
+
 def test_levels_of_k_and_of_the_pool(tmp_path: Path) -> None:
     found = plan_runs(read_recipe("ablations/k"), tmp_path, tmp_path)
     assert [{run.words for run in runs} for _, runs in found.levels] == [{k} for k in range(1, 7)]
@@ -131,10 +166,12 @@ def test_a_data_set_has_its_own_settings(tmp_path: Path) -> None:
 
 
 def test_the_command_line_wins_over_all_of_a_recipe(tmp_path: Path) -> None:
-    recipe = parse_recipe(OWN, "Mine").override({"words": "1", "lambda_": 0.5, "datasets": "dtd"})
+    recipe = parse_recipe(OWN, "Mine").override(
+        {"arms": "words", "words": "1", "lambda_": 0.5, "datasets": "dtd"}
+    )
     (run,) = plan_runs(recipe, tmp_path, tmp_path).runs
     assert (run.dataset, run.words, run.settings["lambda_"]) == ("dtd", 1, 0.5)
-    mine = parse_recipe(OWN, "Mine").override({"words": "1"})
+    mine = parse_recipe(OWN, "Mine").override({"arms": "words", "words": "1"})
     assert [run.words for run in plan_runs(mine, tmp_path, tmp_path).runs] == [1, 1]
 
 
@@ -142,6 +179,38 @@ def test_giving_what_varies_ends_its_varying() -> None:
     recipe = read_recipe("ablations/interval").override({"interval": 5})
     assert recipe.vary is None
     assert recipe.settings["interval"] == 5
+
+
+def test_words_for_arms_that_have_none_are_refused() -> None:
+    settings = {"protocol": "base-to-novel", "datasets": "eurosat", "words": "2"}
+    for arms in ("plain", "zero-shot,linear-probe", "given"):
+        recipe = BenchRecipe("Mine", settings={**settings, "arms": arms})
+        with pytest.raises(ConfigError, match=f"Mine: words is 2, but of the arms {arms[:5]}"):
+            recipe.plan()
+    assert BenchRecipe(settings={**settings, "arms": "plain,empty"}).plan().words == (2,)
+    assert BenchRecipe(settings={**settings, "arms": "plain", "words": 0}).plan().words == (0,)
+
+
+def test_a_list_of_given_words_names_each_dataset(tmp_path: Path) -> None:
+    settings = {"protocol": "base-to-novel", "datasets": "dtd,eurosat", "seeds": "1"}
+    recipe = BenchRecipe(settings={**settings, "arms": "given"})
+    path = tmp_path / "given.yaml"
+    path.write_text("dtd: Color, playfulness\neurosat: [habitat]\n")
+    runs = plan_runs(recipe.with_given(path), tmp_path, tmp_path / "out").runs
+    assert [(run.dataset, run.words, run.config.words_given) for run in runs] == [
+        ("dtd", 2, "color, playfulness"),
+        ("eurosat", 1, "habitat"),
+    ]
+    path.write_text("dtd: color\n")
+    with pytest.raises(ConfigError, match="The arm given has no words for eurosat; give them"):
+        plan_runs(recipe.with_given(path), tmp_path, tmp_path / "out")
+    path.write_text("- color\n")
+    with pytest.raises(ConfigError, match="must have a line `dataset: word, word`"):
+        recipe.with_given(path)
+    with pytest.raises(ConfigError, match="There is no list of words '/no/such', and no such file"):
+        recipe.with_given(Path("/no/such"))
+    with pytest.raises(ConfigError, match="the arm given is not run; add it with --arms"):
+        BenchRecipe(settings=settings).with_given(path)
 
 
 def test_without_a_recipe_the_settings_are_the_plan(tmp_path: Path) -> None:

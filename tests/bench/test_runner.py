@@ -12,8 +12,10 @@ import torch
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.protocols.base_to_novel import base_shots
+from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.classifier import PromptClassifier
@@ -115,6 +117,67 @@ def test_zero_shot_has_the_prompt_of_its_data_set(
     assert record["data"]["train_images"] == 0
 
 
+def test_a_linear_probe_is_tested_on_the_classes_it_was_trained_on(
+    environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+) -> None:
+    (record,) = done(environment, *runs(arms="linear-probe"))
+    dataset, store = read_benchmark("eurosat", root), FeatureStore(pocket)
+    training, (base, _) = base_shots(dataset, 2, 1), split_base_novel(dataset)
+    shots = store.encode([item.path for item in training.train])
+    labels = torch.tensor([item.label for item in training.train])
+    probe = fit_linear_probe(shots.features, labels, 3, 1)
+    guesses = probe.logits(store.encode([item.path for item in base.test]).features).argmax(1)
+    right = [guess == item.label for guess, item in zip(guesses.tolist(), base.test, strict=True)]
+    assert record["accuracy"] == {"base": sum(right) / len(right)}
+    assert (record["chosen"], record["selection"], record["settings"]) == ([], None, {})
+    assert record["data"]["train_images"] == 6
+    assert RunRecord.from_dict(record).arm == "linear-probe"
+
+
+def test_words_only_is_the_sentence_of_the_search_as_a_prompt(
+    environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+) -> None:
+    alone, learnt = done(environment, *runs(arms="words-only,words", words=2))
+    base, novel = split_base_novel(read_benchmark("eurosat", root))
+    assert alone["chosen"] == learnt["chosen"]
+    assert len(alone["chosen"]) == 2
+    first, second = alone["chosen"]
+    assert alone["prompt"] == f"a photo of a {{}}, with emphasis on: {first}, {second}"
+    store = FeatureStore(pocket)
+    assert alone["accuracy"] == {
+        "base": zero_shot_accuracy(base, store, alone["prompt"]),
+        "novel": zero_shot_accuracy(novel, store, alone["prompt"]),
+    }
+    assert [step["word"] for step in alone["selection"]["steps"]] == alone["chosen"]
+    assert RunRecord.from_dict(alone).arm == "words-only"
+
+
+def test_records_of_arms_say_what_stood_in_the_slots(
+    environment: RunEnvironment, runs: Runs
+) -> None:
+    arms = runs(arms="empty,random,given,words", words=2, draws=2, given="playfulness, sand")
+    records = {run.id: record for run, record in zip(arms, done(environment, *arms), strict=True)}
+    read = [RunRecord.from_dict(record) for record in records.values()]
+    assert [(one.arm, one.draw) for one in read] == [
+        *[("empty", 0), ("random", 1), ("random", 2), ("given", 0), ("words", 0)]
+    ]
+    empty, first, second, given, words = records.values()
+    assert (empty["chosen"], empty["prompt"]) == ([], "[V V] *_* [V V] *_* [V V] {cls}.")
+    assert given["chosen"] == ["playfulness", "sand"]
+    assert given["prompt"] == "[V V] *playfulness* [V V] *sand* [V V] {cls}."
+    assert empty["settings"]["empty_slots"] is True
+    assert given["settings"]["words_given"] == "playfulness, sand"
+    for drawn in (first, second):
+        assert len(drawn["chosen"]) == 2
+        assert not set(drawn["chosen"]) & set(words["chosen"])
+        assert (
+            "*".join(["", drawn["chosen"][0], " [V V] ", drawn["chosen"][1], ""])
+            in (drawn["prompt"])
+        )
+    assert first["chosen"] != second["chosen"]
+    assert [record["selection"] is None for record in records.values()] == [True] * 4 + [False]
+
+
 def test_transfer_has_an_accuracy_for_the_source_and_each_target(
     environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:
@@ -193,7 +256,7 @@ def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, r
 
 
 def test_words_are_searched_once_for_all_learners(environment: RunEnvironment, runs: Runs) -> None:
-    first, second = done(environment, *runs(words=1, learners="coop,kgcoop"))
+    first, second = done(environment, *runs(arms="words", words=1, learners="coop,kgcoop"))
     assert first["selection"] == second["selection"]  # with its times: it is the very same
 
 

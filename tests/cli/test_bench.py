@@ -114,10 +114,54 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--engine", "cloud"], "engine is 'cloud'; it must be one of local, ray."),
         (["--address", "auto"], "address is 'auto'; it is for the engine ray"),
         (["--views", "some"], "views is 'some'"),
+        (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
+        (["--arms", "plain", "--words", "1"], "words is 1, but of the arms plain none has words."),
+        (["--arms", "given"], "but of the arms given none has words."),
+        (["--arms", "given", "--words", "0"], "The arm given has no words for eurosat; give them"),
+        (["--arms", "empty", "--words", "auto"], "words is auto for eurosat; the arm empty needs"),
+        (["--arms", "random", "--words", "4", "--epochs", "4"], "six words.txt has 6 words, and"),
+        (["--draws", "0"], "draws is 0; it must be a whole number, 1 or more."),
+        (["--given", "nowhere", "--arms", "given", "--words", "0"], "no list of words 'nowhere'"),
     ],
 )
 def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], message: str) -> None:
     assert message in bench(*more).error
+    assert not (home / "out").exists()
+
+
+def test_arms_and_given_words(bench: Bench, home: Path) -> None:
+    given = home / "given.yaml"
+    given.write_text("eurosat: Sand, playfulness\n")
+    options = ("--arms", "linear-probe,words-only,empty,random,given", "--draws", "2")
+    options += ("--words", "1", "--given", given)
+    listed = bench(*options, "--dry-run").out
+    assert "to do   eurosat, coop, given words (sand, playfulness), seed 1" in listed
+    assert "to do   eurosat, coop, 1 random word (draw 2), seed 1" in listed
+    told = bench(*options, "--json").json
+    assert (len(told["done"]), told["failed"]) == (6, {})
+    records = [json.loads(path.read_text()) for path in (home / "out/records").iterdir()]
+    chosen = {record["id"].rpartition("-seed")[0]: record["chosen"] for record in records}
+    assert chosen["eurosat-coop-2w-given"] == ["sand", "playfulness"]
+    assert chosen["eurosat-coop-1w-empty"] == chosen["eurosat-linear-probe-0w"] == []
+    assert len(chosen["eurosat-words-only-1w"]) == len(chosen["eurosat-coop-1w-random2"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("eurosat: sand", ["--arms", "plain,empty"], "but the arm given is not run; add it with"),
+        ("dtd: sand", ["--arms", "given"], "The arm given has no words for eurosat; give them"),
+        ("eurosat: red sand", ["--arms", "given"], "words_given is 'red sand'; it must be single"),
+        ("eurosat: 3", ["--arms", "given"], "given is 3; it must be words with commas"),
+        ("[", ["--arms", "given"], "is not valid YAML in line"),
+        ("", ["--arms", "given"], "must have a line `dataset: word, word` for each dataset."),
+    ],
+)
+def test_given_words_that_cannot_be_used(
+    bench: Bench, home: Path, text: str, more: list[str], message: str
+) -> None:
+    (home / "given.yaml").write_text(text)
+    assert message in bench("--words", "0", "--given", home / "given.yaml", *more).error
     assert not (home / "out").exists()
 
 

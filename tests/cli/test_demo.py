@@ -12,11 +12,20 @@ from typing import Any
 import pytest
 
 from ipl.classifier import PromptClassifier
+from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.words.pool import Pool
 from ipl_scenes import CLASSES
 
 Call = Callable[..., Any]
-METHODS = ["zero-shot CLIP", "CoOp", "CoOp + IPL"]
+METHODS = {
+    "zero-shot": "zero-shot CLIP",
+    "linear-probe": "linear probe",
+    "plain": "CoOp",
+    "empty": "CoOp, empty slots",
+    "words": "CoOp + IPL",
+}
+MEASURES = {"base": "base", "novel": "novel", "hm": "HM"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,7 +36,8 @@ def _short() -> Iterator[None]:
         patch.setattr(Pool, "bundled", staticmethod(lambda: pool))
         patch.setattr("ipl.cli.demo.PER_CLASS", 2)
         patch.setattr("ipl.cli.demo.SEEDS", (1, 2))
-        patch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1, "views": 0})
+        short = Hyperparameters(epochs=3, interval=1, batch=32, lr=0.002, m=2)
+        patch.setattr(CoOp, "hyperparameters", classmethod(lambda cls, *_: short))
         yield
 
 
@@ -49,19 +59,29 @@ def test_json_and_what_is_saved(first: Any, folder: Path) -> None:
     assert all(line.startswith("warning: ") for line in result.err.splitlines())
     told = result.json
     assert told == json.loads((folder / "results.json").read_text())
-    assert [row["method"] for row in told["summary"]] == METHODS
+    assert {row["arm"]: row["method"] for row in told["summary"]} == METHODS
     for row in told["summary"]:
-        outcomes = [o for o in told["outcomes"] if o["method"] == row["method"]]
-        assert [o["seed"] for o in outcomes] == row["seeds"] == [1, 2]
-        for measure in ("base", "novel", "hm"):
-            values = [100 * o[measure] for o in outcomes]
-            assert row[measure]["mean"] == pytest.approx(statistics.mean(values))
-            assert row[measure]["spread"] == pytest.approx(statistics.stdev(values))
-    for outcome in told["outcomes"]:
-        base, novel = outcome["base"], outcome["novel"]
+        runs = [run for run in told["runs"] if run["arm"] == row["arm"]]
+        seeds = [1] if row["arm"] == "zero-shot" else [1, 2]  # nothing is drawn: one is enough
+        assert [run["seed"] for run in runs] == row["seeds"] == seeds
+        for measure, name in MEASURES.items():
+            values = [100 * run[name] for run in runs if name in run]
+            assert bool(values) == (measure in row)
+            assert bool(values) == (row["arm"] != "linear-probe" or measure == "base")
+            if values:
+                assert row[measure]["mean"] == pytest.approx(statistics.mean(values))
+                assert (row[measure]["interval"] is None) == (len(values) == 1)
+                low, high = row[measure]["interval"] or values * 2
+                assert min(values) <= low + 1e-9 <= high + 2e-9 <= max(values) + 3e-9
+    for run in told["runs"]:
+        base, novel = run["base"], run.get("novel")
         assert 0 <= base <= 1
-        assert outcome["hm"] == pytest.approx(2 * base * novel / (base + novel or 1))
-        assert len(outcome["words"]) == (2 if outcome["method"] == "CoOp + IPL" else 0)
+        if novel is not None:
+            assert run["HM"] == pytest.approx(2 * base * novel / (base + novel or 1))
+        assert len(run["words"]) == (3 if run["arm"] == "words" else 0)
+    assert told["verdict"].startswith("What it means for CoOp: ")
+    assert "words" in told["verdict"]
+    assert len(list(Path(told["saved"]["bench"], "records").iterdir())) == len(told["runs"]) == 9
     assert told["words"] == [step["word"] for step in told["selection"]["steps"]]
     run, scenes = (Path(told["saved"][name]) for name in ("run", "scenes"))
     assert sum(1 for _ in scenes.rglob("*.png")) == 2 * 2 * len(CLASSES)
@@ -78,18 +98,19 @@ def test_text_shows_table_words_prompt_and_next_steps_that_work(
     assert result.code == 0
     config = json.loads((folder / "run" / "config.json").read_text())
     lines = result.out.splitlines()
-    for method, row in zip(METHODS, json.loads((folder / "results.json").read_text())["summary"],
-                           strict=True):  # fmt: skip
-        (line,) = [line for line in lines if line.startswith(method + "  ")]
-        assert all(f"{row[m]['mean']:.1f} ± " in line for m in ("base", "novel", "hm"))
+    again = json.loads((folder / "results.json").read_text())
+    for row in again["summary"]:
+        (line,) = [line for line in lines if line.startswith(row["method"] + "  ")]
+        assert all(f"{row[m]['mean']:.1f}" in line for m in MEASURES if m in row)
+    assert again["verdict"].split(":")[0] in result.out
     for step in config["selection"]["steps"]:
         assert any(line.startswith(step["word"]) and f"{step['gain']:+.4f}" in line
                    for line in lines)  # fmt: skip
     assert config["prompt"] in result.out
-    assert "seed 1: CoOp + IPL" in result.err
-    again = json.loads((folder / "results.json").read_text())["outcomes"]
-    assert again == [outcome for outcome in first.json["outcomes"] if outcome["seed"] == 1]
-    assert sorted(path.name for path in folder.iterdir()) == ["results.json", "run", "scenes"]
+    assert f"coop, 3 words, seed 1 ({', '.join(config['words'])}): base " in result.err
+    assert again["runs"] == [run for run in first.json["runs"] if run["seed"] == 1]
+    names = ["bench", "results.json", "run", "scenes"]
+    assert sorted(path.name for path in folder.iterdir()) == names
     # What it says to type next can be typed: a folder with a blank is quoted.
     (advice,) = [line for line in lines if " predict " in line]
     words = shlex.split(advice)

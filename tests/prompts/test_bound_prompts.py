@@ -25,7 +25,7 @@ def test_every_row_is_where_it_should_be(pocket: Backbone) -> None:
     assert bound.embeddings.shape == (3, 9 + max(lengths) + 2, pocket.text_width)
     assert bound.shared == 9
     soft = torch.randn(6, pocket.text_width)
-    bound.place_word(1, pocket.embed(pocket.tokenize("furry"))[0])
+    bound.place_word(layout.slot_slice(1), pocket.embed(pocket.tokenize("furry")))
     rows = bound.assemble(soft)
     zero, furry = (pocket.embed(pocket.tokenize(word)) for word in ("0", "furry"))
     for c, name in enumerate(NAMES):
@@ -43,6 +43,47 @@ def test_every_row_is_where_it_should_be(pocket: Backbone) -> None:
             ]
         )
         assert torch.equal(rows[c, : len(by_hand)], by_hand)
+
+
+def test_words_of_several_tokens_are_where_they_should_be(pocket: Backbone) -> None:
+    words = ("playfulness", "furry")
+    sizes = [len(pocket.tokenize(word)) for word in words]
+    assert sizes == [2, 1]
+    layout = PromptLayout.interleaved(2, 1).with_slot_sizes(sizes)
+    bound = bind(layout, pocket, NAMES)
+    # SOS V w w V w V cls... . EOS
+    assert bound.soft_rows.tolist() == [[1, 4, 6]] * 3
+    assert bound.slot_rows.tolist() == [[2, 3, 5]] * 3
+    assert bound.shared == 7
+    for slot, word in enumerate(words):
+        bound.place_word(layout.slot_slice(slot), pocket.embed(pocket.tokenize(word)))
+    soft = torch.randn(3, pocket.text_width)
+    rows = bound.assemble(soft)
+    playfulness, furry = (pocket.embed(pocket.tokenize(word)) for word in words)
+    for c, name in enumerate(NAMES):
+        by_hand = torch.cat(
+            [
+                pocket.embed([pocket.sos]),
+                soft[:1],
+                playfulness,
+                soft[1:2],
+                furry,
+                soft[2:],
+                pocket.embed(pocket.tokenize(f"{name}.")),
+                pocket.embed([pocket.eos]),
+            ]
+        )
+        assert torch.equal(rows[c, : len(by_hand)], by_hand)
+        assert bound.eos[c] == len(by_hand) - 1
+
+
+def test_every_row_of_an_empty_slot_holds_the_placeholder(pocket: Backbone) -> None:
+    layout = PromptLayout.interleaved(2, 1).with_slot_sizes([2, 1])
+    (zero,) = pocket.embed(pocket.tokenize("0"))
+    for placeholder, expected in (("token", zero), ("zero", torch.zeros_like(zero))):
+        bound = bind(layout, pocket, NAMES, placeholder)
+        held = bound.embeddings[:, [2, 3, 5]]  # (classes, rows of slots, width)
+        assert torch.equal(held, expected.expand_as(held))
 
 
 def test_class_names_may_stand_first(pocket: Backbone) -> None:

@@ -32,6 +32,19 @@ def test_without_a_slot_the_groups_beside_it_meet() -> None:
         layout.without_slot(2)
 
 
+def test_slots_of_several_tokens() -> None:
+    layout = PromptLayout.interleaved(3, 2)
+    assert layout.slot_sizes == (1, 1, 1)
+    wide = layout.with_slot_sizes([2, 1, 3])
+    assert (wide.slots, wide.slot_sizes) == (3, (2, 1, 3))
+    assert [wide.slot_slice(slot) for slot in range(3)] == [slice(0, 2), slice(2, 3), slice(3, 6)]
+    assert wide.groups == layout.groups
+    assert wide.readable(["playfulness"]) == layout.readable(["playfulness"])
+    assert layout.with_slot_sizes([4]).slot_sizes == (4, 1, 1)  # the others stay as they are
+    assert wide.without_slot(1).slot_sizes == (2, 3)
+    assert layout.with_slot_sizes([]) == layout
+
+
 def test_readable() -> None:
     layout = PromptLayout.interleaved(2, 2)
     assert layout.readable() == "[V V] *_* [V V] *_* [V V] {cls}."

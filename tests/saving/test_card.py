@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ipl.config import FitConfig
 from ipl.saving.format import config_of, model_card
 from ipl.training.result import FitResult
 
@@ -43,8 +44,28 @@ def test_it_says_what_the_run_is(card: Call) -> None:
     assert text.endswith("\n")
 
 
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"words": 1, "empty_slots": True}, "it was trained with empty slots in their places."),
+        ({"words_given": "stone"}, "The words were given by a person; no search chose them."),
+        ({"words": 1, "random_words": 2}, "The words were drawn at random, each about as"),
+    ],
+)
+def test_words_that_no_search_chose(settings: dict[str, Any], sentence: str, card: Call) -> None:
+    empty = "empty_slots" in settings
+    changes = {"prompt": "[V V] *_* [V V] {cls}.", "words": ()} if empty else {}
+    text = card(config=FitConfig(**settings), selection=None, **changes)
+    assert sentence in text
+    assert "| word |" not in text
+    assert "lower the loss" not in text
+    assert ("with 1 word, backbone" in text) != empty
+    assert "lower the loss" in card()
+
+
 def test_without_words_and_without_held_out_images(card: Call, make_saved: Make) -> None:
     text = card(
+        config=FitConfig(words=0),
         prompt="[V V V V] {cls}.",
         words=(),
         selection=None,

@@ -189,6 +189,18 @@ def test_values_that_cannot_be(changes: dict[str, Any], said: str, run: Path) ->
         read_run(run)
 
 
+@pytest.mark.parametrize("settings", [{"words_given": "stone"}, {"words": 1, "random_words": 1}])
+def test_words_that_no_search_chose_have_no_steps(
+    settings: dict[str, Any], tmp_path: Path, make_saved: Make
+) -> None:
+    saved = make_saved(config=FitConfig(**settings), selection=None)
+    write_run(tmp_path / "run", saved)
+    assert read_run(tmp_path / "run") == saved
+    _rewrite(tmp_path / "run", config=FitConfig(words=1).as_dict())
+    with pytest.raises(SavedRunError, match="selection has 0 steps for 1 words"):
+        read_run(tmp_path / "run")
+
+
 def test_unknown_fields_are_no_harm(run: Path, make_saved: Make) -> None:
     _rewrite(run, later="x")
     assert read_run(run) == make_saved()

@@ -434,9 +434,9 @@ def study_searches(
 
 
 def _one_each(runs: Sequence[Run]) -> list[Run]:
-    """Returns one run with words for each dataset and seed; which learner it has is no matter."""
+    """Returns one run with a search for each dataset and seed; its learner is no matter."""
     chosen: dict[tuple[str, int], Run] = {}
-    for run in [run for run in runs if run.words] or runs:
+    for run in [run for run in runs if run.searches] or runs:
         other = chosen.setdefault((run.dataset, run.seed), run)
         if (run.words, run.shots) != (other.words, other.shots):
             raise ConfigError(

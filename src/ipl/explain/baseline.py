@@ -43,9 +43,9 @@ def read_baseline(run: LoadedRun, folder: Path) -> Baseline:
     precision = run.learner.backbone.precision
     backbone = find_backbone(folder, result, run.learner.backbone, "auto", precision)
     learner = restore_for_training_classes(result, backbone)
-    return Baseline(
-        learner, result.config, f"{result.config.learner} without words, the run {folder}"
-    )
+    slots = " (its slots for words are empty)" if learner.layout.slots else ""
+    how = f"{result.config.learner} without words{slots}, the run {folder}"
+    return Baseline(learner, result.config, how)
 
 
 def train_baseline(

@@ -71,11 +71,15 @@ def _rank(ranking: tuple[RankedWord, ...], word: str) -> int | None:
 # -- how it is shown ----------------------------------------------------------------------------
 
 
-def words_section(words: tuple[WordFacts, ...], selection: Selection | None) -> Section:
-    """Returns the words in the order they were chosen, with the curve of diminishing returns."""
+def words_section(
+    words: tuple[WordFacts, ...], selection: Selection | None, about_words: str
+) -> Section:
+    """Returns the words in the order they were chosen, with the curve of diminishing returns.
+
+    `about_words` is a sentence on where they come from, for words that no search chose.
+    """
     if selection is None or not words:
-        text = "This prompt has no words: it is the plain learner."
-        return Section("words", "The words", (Paragraph(text),))
+        return Section("words", "The words", (Paragraph(about_words),))
     proved = "no other word of the pool has a higher gain at its step (proved)"
     guess = f"approximate ({selection.search}): another word may be better"
     blocks: list[Block] = [

@@ -245,7 +245,7 @@ def _settings_of(run: ComparedRun) -> dict[str, str]:
     rows |= {"weights": str(result.backbone["weights_sha256"])[:12]}
     rows |= {"classes": str(len(run.classes)), "class names": ", ".join(run.classes)}
     rows |= {k: f"{v:g}" if isinstance(v, float) else str(v) for k, v in training.items()}
-    rows |= {"placeholder": result.config.placeholder}
+    rows |= {"placeholder": result.config.placeholder, "slots": result.config.arm}
     if result.selection:
         keys = ("lambda_", "preset", "word_embedding", "template", "search", "pool_size")
         rows |= {k.strip("_").replace("_", " "): str(getattr(result.selection, k)) for k in keys}

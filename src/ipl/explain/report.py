@@ -180,7 +180,7 @@ def analyse_run(
     if data is not None:
         run_images = read_run_images(run, data, settings.images, settings.strict, reporter)
         run = replace(run, run_images=run_images)
-        if settings.baseline == TRAIN and run.words:
+        if settings.baseline == TRAIN and run.learner.layout.slots:
             baseline = train_baseline(run, run_images.shots, reporter)
     image_parts = _image_parts(run, settings, baseline, reporter)
     baseline_vectors = (
@@ -245,7 +245,13 @@ def _missing_parts(
             )
         )
     if not run.words:
-        missing.append(MissingPart("everything about words", "This prompt has none."))
+        missing.append(MissingPart("everything about words", run.result.config.about_words))
+    elif run.selection is None:
+        missing.append(
+            MissingPart(
+                "gains, the median word, random words, stability", run.result.config.about_words
+            )
+        )
     elif run.pool is None:
         missing.append(
             MissingPart(
@@ -256,7 +262,7 @@ def _missing_parts(
         )
     elif run.run_images is not None and not settings.resamples:
         missing.append(MissingPart("stability", "No resamples were asked for."))
-    if run.words and baseline is None:
+    if run.learner.layout.slots and baseline is None:
         missing.append(
             MissingPart(
                 "the learner without words beside this one",
@@ -285,7 +291,7 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
         The whole report.
     """
     run, result = analysis.run, analysis.run.result
-    sections = [words_section(analysis.words, run.selection)]
+    sections = [words_section(analysis.words, run.selection, result.config.about_words)]
     if analysis.effects and analysis.test is not None and analysis.run_images is not None:
         images = len(analysis.run_images.test.items)
         sections.append(

@@ -210,12 +210,13 @@ def effects_section(
 
     `test` is the score with all words, `images` the number of held-out images.
     """
+    sampled = any(effect.sample is not None for effect in effects)
+    replaced = ", and a middling word put in its place" if sampled else ""
     blocks: list[Block] = [
         Paragraph(
             f"On {several(images, 'held-out image')}, with the trained vectors as they are: each "
-            "word taken out of the sentence, and a middling word put in its place. The vectors "
-            "were trained around these words, so a prompt trained without the word would do better "
-            "than this one without it."
+            f"word taken out of the sentence{replaced}. The vectors were trained around these "
+            "words, so a prompt trained without the word would do better than this one without it."
         ),
         _score_figures(effects, test),
     ]

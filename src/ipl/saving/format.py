@@ -16,6 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from ipl.config import FitConfig
 from ipl.learners.registry import known_learners
 from ipl.prompts.layout import PromptLayout
 from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
@@ -114,7 +115,13 @@ def model_card(config: Mapping[str, Any], location: str = PLACEHOLDER_PATH) -> s
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     name = config["backbone"]["name"]
-    values = {**config, "base_model": name if is_on_hub(name) else None, "location": location}
+    settings = config.get("config", {"words": len(config["words"])})  # 0.1.0 did not write it
+    values = {
+        **config,
+        "base_model": name if is_on_hub(name) else None,
+        "location": location,
+        "about_words": FitConfig.from_dict(settings, strict=False).about_words,
+    }
     return environment.from_string(source).render(values)
 
 
@@ -183,8 +190,10 @@ def _check_config(path: Path, config: Any) -> None:
         raise SavedRunError(f"{path} is damaged: {error}") from None
     if list(words) != config["words"]:
         raise SavedRunError(f"{path} is damaged: the words differ from those in the prompt.")
+    settings = config.get("config", {})
+    unsearched = any(settings.get(name) is not None for name in ("words_given", "random_words"))
     steps = config["selection"]["steps"] if config["selection"] else []
-    if len(steps) != len(words):
+    if len(steps) != len(words) and not (unsearched and not steps):
         raise SavedRunError(
             f"{path} is damaged: selection has {len(steps)} steps for {len(words)} words; each "
             "word has one."

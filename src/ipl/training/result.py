@@ -93,7 +93,7 @@ class FitResult:
     history : TrainingHistory or None
         The epochs; None in a run saved by a version that did not record them.
     selection : Selection or None
-        How the words were chosen; None without words.
+        How the words were chosen; None if no search chose them.
     alike : bool
         Whether two of `classes` have the same name, as in ImageNet's published list.
     notes : tuple of str

@@ -134,8 +134,12 @@ def test_base_to_novel_measures_both_halves_of_its_own_dataset() -> None:
     assert protocol.results("dtd", accuracy, "eurosat") is None
     assert protocol.results("dtd", {}, "dtd") is None
     other = {"base": 50.0, "novel": 20.0, "hm": 0.0}
-    mean = protocol.mean([results, other])
+    mean = protocol.average([results, other])
     assert mean["hm"] == harmonic_mean(mean["base"], mean["novel"])  # not the mean of two HM
+    # a linear probe knows the base classes alone
+    assert protocol.results("dtd", {"base": 0.8}, "dtd") == {"base": 80.0}
+    assert protocol.average([{"base": 80.0}, {"base": 60.0}]) == {"base": 70.0}
+    assert protocol.scores({"base": 0.8}) == {"base": 0.8}
     assert list(protocol.scores(accuracy)) == ["base", "novel", "HM"]
 
 
@@ -143,7 +147,7 @@ def test_across_datasets_the_accuracy_on_each_is_measured() -> None:
     protocol, accuracy = CrossDataset(), {"imagenet": 0.7, "dtd": 0.4}
     assert protocol.results("imagenet", accuracy, "dtd") == {"accuracy": 40.0}
     assert protocol.results("imagenet", accuracy, "eurosat") is None
-    assert protocol.mean([{"accuracy": 1.0}, {"accuracy": 2.0}]) == {"accuracy": 1.5}
+    assert protocol.average([{"accuracy": 1.0}, {"accuracy": 2.0}]) == {"accuracy": 1.5}
     assert protocol.test_names("imagenet") == ("imagenet",)
     assert harmonic_mean(0, 0) == 0
 

@@ -157,8 +157,9 @@ def test_text(tmp_path: Path) -> None:
     assert "openai/clip-vit-base-patch16, 16 shots, words auto" in text
     assert re.search(r"oxford_pets +CoOp +93.67 ± 0.50 .* 3 +93.67 / 95.29 / 94.47\n", text)
     assert re.search(r"average of 11 datasets +CoOp +82.69 .* 82.69 / 63.22 / 71.66\n", text)
-    assert re.search(r"CoOp \+ IPL +CoOp +base +-0.19 +33 +0.4008\n", text)
-    assert "p: exact sign-flip permutation test, two-sided" in text
+    pairs = r"-0.19 +-\d.\d\d to \+\d.\d\d +11 \(33\)"
+    assert re.search(rf"CoOp +everything +plain → words \[1-3\] +base +{pairs} +0.6621 ", text)
+    assert "p: exact two-sided sign-flip over datasets" in text
     assert "≠ [" not in text
 
 
@@ -189,7 +190,7 @@ def test_markdown(results: list[ResultTable]) -> None:
     text = tables_to_markdown(display_tables(results))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
-    assert widths == {8, 7}  # the table of results and the table of gains
+    assert widths == {8, 10}  # the table of results and the table of gains
     assert "| oxford\\_pets | CoOp |" in text
     assert "It burnt \\| down." in text
 

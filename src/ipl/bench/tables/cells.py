@@ -56,7 +56,7 @@ class Cell:
     paper : dict of str to float
         The paper's numbers, whether or not our setting is the paper's; None if it has none.
     differences : tuple of str
-        How our setting differs from the paper's.
+        How our setting differs from the paper's; empty for an arm that the paper does not have.
     """
 
     dataset: str
@@ -109,9 +109,10 @@ def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Seque
     differences = [
         text
         for run in runs
+        if method.is_published
         for text in (*setting_differences(run), *data_differences(run, dataset))
     ]
-    if runs and method.learner != ZERO_SHOT:
+    if runs and method.is_published and method.learner != ZERO_SHOT:
         differences += seed_differences(seeds)
     return Cell(
         dataset,
@@ -155,7 +156,7 @@ def average_cell(
         tuple(sorted(seeds)),
         tuple(gaps),
         protocol.paper_average(method.learner, method.with_words) if method.is_published else None,
-        tuple(_average_differences(protocol, source, filled)),
+        tuple(_average_differences(protocol, source, filled)) if method.is_published else (),
     )
 
 

@@ -56,6 +56,11 @@ def read_runs(folders: Sequence[Path]) -> list[FitResult]:
     for folder, result in zip(folders, runs, strict=True):
         if not result.words:
             raise ConfigError(f"The run {folder} has no words; there is nothing to rate.")
+        if result.selection is None:
+            raise ConfigError(
+                f"The run {folder} cannot be rated, which compares chosen words with others: "
+                f"{result.config.about_words}"
+            )
         key = fingerprint(result)
         if key in folder_of:
             raise ConfigError(

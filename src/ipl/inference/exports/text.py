@@ -44,7 +44,7 @@ def plain_text(classifier: PromptClassifier) -> str:
         sentence = Template(selection.template).full("{cls}", selection.words)
         lines += [f"without the vectors [V], the words alone: {sentence}", ""]
     else:
-        lines += ["no words: the plain learner", ""]
+        lines += [classifier.result_.config.about_words, ""]
     lines.append(f"classes: {', '.join(map(str, classifier.classes_))}")
     backbone = classifier.learner_.backbone
     lines.append(f"backbone: {backbone.name}, weights SHA-256 {backbone.weights_sha256}")
