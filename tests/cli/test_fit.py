@@ -320,7 +320,7 @@ def test_a_link_to_a_folder_stays_a_link(fit: Call, images: Call, home: Path) ->
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
 def test_a_full_disk_leaves_the_earlier_run(
     failing: int,
     fit: Call,
