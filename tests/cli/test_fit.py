@@ -19,6 +19,7 @@ import pytest
 import torch
 
 import ipl.training.fit
+from ipl.support.cache import Cache
 from ipl.support.files import claim_folder
 
 Call = Callable[..., Any]
@@ -423,6 +424,57 @@ def test_a_full_disk_leaves_the_earlier_run(
 
 
 @pytest.mark.faults
+def test_a_full_disk_at_saving_does_not_lose_the_training(
+    fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = images(beach=3, castle=3)
+    assert fit(data, "--out", home / "expected").code == 0
+    assert Cache().usage()["trainings"][0] == 0  # it is saved
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ipl.saving.format.save", full)
+        message = fit(data, "--out", home / "run").error
+    assert "No space left on device. The training is kept in the cache" in message
+    assert not (home / "run").exists()
+    assert Cache().usage()["trainings"][0] == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("ipl.training.loop.make_step", _must_not_train)
+        assert fit(data, "--out", home / "run").code == 0
+    assert _same_run(home / "run", home / "expected")
+    assert Cache().usage()["trainings"][0] == 0
+
+
+KILLED = """
+import os, signal, sys
+import ipl.training.fit
+from ipl.cli.main import main
+
+ipl.training.fit.encode_items = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+
+
+@pytest.mark.faults
+def test_a_kill_after_the_last_epoch_does_not_lose_the_training(
+    fit: Call, images: Call, home: Path, words_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed where the held-out images are scored."""
+    data = images(beach=3, castle=3)
+    assert fit(data, "--out", home / "expected").code == 0
+    arguments = ["fit", data, *QUICK, "--words-file", words_file, "--out", home / "run", "--quiet"]
+    command = [sys.executable, "-c", KILLED, *map(str, arguments)]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert sorted(os.listdir(home)) == [".run.lock", "data", "expected"]
+    monkeypatch.setattr("ipl.training.loop.make_step", _must_not_train)
+    assert fit(data, "--out", home / "run").code == 0
+    assert sorted(os.listdir(home)) == ["data", "expected", "run"]
+    assert _same_run(home / "run", home / "expected")
+
+
+@pytest.mark.faults
 def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
     fit: Call, images: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -462,6 +514,21 @@ def test_ctrl_c_says_the_same_before_training(
     assert result.code == 130
     assert "nothing was saved" in result.err
     assert _tree(home) == before
+
+
+def _same_run(one: Path, other: Path) -> bool:
+    """Returns whether two runs are the same but for the time that they took."""
+    configs = [json.loads((run / "config.json").read_text()) for run in (one, other)]
+    for config in configs:
+        del config["training"]["history"]["seconds"]
+        for step in config["selection"]["steps"]:
+            del step["seconds"]
+    tensors = [(run / "prompt.safetensors").read_bytes() for run in (one, other)]
+    return bool(configs[0] == configs[1] and tensors[0] == tensors[1])
+
+
+def _must_not_train(*_: Any, **__: Any) -> None:
+    raise AssertionError("an epoch was trained again")
 
 
 def _must_not_run(*_: Any, **__: Any) -> None:

@@ -581,6 +581,20 @@ def test_a_folder_cleared_under_the_writer(
     assert reporter.warnings == []
 
 
+def test_entries_expire(cache: Cache) -> None:
+    old, new = key_of(of="old"), key_of(of="new")
+    for kind, key in (("trainings", old), ("trainings", new), ("images", old)):
+        cache.put(kind, key, ARRAYS, {})
+    for kind in ("trainings", "images"):
+        os.utime(entry_path(cache, old, kind), (0, 0))
+    cache.expire("trainings", 3600)
+    assert not cache.has("trainings", old)
+    assert cache.has("trainings", new)
+    assert cache.has("images", old)
+    Cache(cache.folder / "none").expire("trainings", 0)
+    assert not (cache.folder / "none").exists()
+
+
 # -- several processes ----------------------------------------------------------------------------
 
 WRITER = """

@@ -17,6 +17,7 @@ from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import CHOSEN, PLAIN
 from ipl.display.table import Styled, Table
+from ipl.support.errors import FolderInUseError, IplError
 
 if TYPE_CHECKING:
     from ipl.classifier import PromptClassifier
@@ -54,7 +55,14 @@ def fit(
         claims.enter_context(claim_folder(target))
         check_target(target, overwrite)
         classifier.fit(dataset)
-        classifier.save_pretrained(target, overwrite)
+        try:
+            classifier.save_pretrained(target, overwrite)
+        except IplError as error:
+            if not classifier.result_.checkpoints:
+                raise
+            raise IplError(
+                f"{error} The training is kept in the cache: the fit resumes when you run it again."
+            ) from error
     if as_json:
         print_json({"out": str(target), "notes": classifier.notes_, **classifier.as_dict()})
         return
@@ -112,7 +120,6 @@ def _run_name(config: FitConfig) -> str:
 
 def _claim_free_folder(name: str, claims: ExitStack) -> Path:
     """Returns ipl-runs/NAME, with a number appended if it exists or another process claimed it."""
-    from ipl.support.errors import FolderInUseError
     from ipl.support.files import claim_folder
 
     clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:]

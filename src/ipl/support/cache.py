@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -189,9 +190,21 @@ class Cache:
                 "the work continues, but no new results are stored."
             )
 
+    def has(self, kind: str, key: str) -> bool:
+        """Returns whether there is an entry of a key, which may be damaged."""
+        return os.path.isfile(self._path(kind, key))
+
     def drop(self, kind: str, key: str) -> None:
         """Removes the entry of a key, if there is one."""
         _remove(self._path(kind, key))
+
+    def expire(self, kind: str, seconds: float) -> None:
+        """Removes the entries of a kind that were written more than so many seconds ago."""
+        oldest = time.time() - seconds
+        for path, _ in self._files(kind):
+            with suppress(OSError):
+                if os.stat(path).st_mtime < oldest:
+                    os.unlink(path)
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Returns the number of entries and their bytes, by kind."""
