@@ -37,6 +37,7 @@ from ipl.support.errors import (
     did_you_mean,
 )
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.checkpoint import remove_checkpoints
 from ipl.training.fit import accuracy, fit
 from ipl.training.result import FitResult, identity_of
 from ipl.words.pool import Pool
@@ -204,7 +205,8 @@ class PromptClassifier:
         """Learns a prompt from up to `shots` images of each class.
 
         The test images of the data are held out and scored, or, if it has none, the training images
-        that were not drawn.
+        that were not drawn. With `cache`, the training stays in the cache until it is saved, for
+        30 days at most; the same fit again takes it from there.
 
         Parameters
         ----------
@@ -440,6 +442,7 @@ class PromptClassifier:
             If the folder contains other files, or a run that may not be replaced.
         """
         write_run(Path(folder), self._current_result(), overwrite)
+        remove_checkpoints(self.result_.checkpoints)
 
     def push_to_hub(self, name: str, private: bool = False, message: str | None = None) -> str:
         """Uploads the saved form to the Hugging Face hub.
@@ -463,7 +466,9 @@ class PromptClassifier:
         SavedRunError
             If the hub cannot be reached, or refuses the upload.
         """
-        return push_run(self._current_result(), name, private, message)
+        address = push_run(self._current_result(), name, private, message)
+        remove_checkpoints(self.result_.checkpoints)
+        return address
 
     def _current_result(self) -> FitResult:
         """Returns the result of the fit with the classes and backbone of this classifier."""

@@ -276,6 +276,21 @@ def test_a_damaged_entry_is_computed_anew(
     assert count(cache) == 6
 
 
+@pytest.mark.faults
+def test_entries_that_changed_places_change_no_feature(
+    pocket: Backbone, cache: Cache, images: list[Path]
+) -> None:
+    expected = FeatureStore(pocket, cache).encode(images).features
+    files = [listed.path for listed in cache.entries("images")]
+    contents = [path.read_bytes() for path in files]
+    for path, content in zip(files, contents[1:] + contents[:1], strict=True):
+        path.write_bytes(content)
+    assert torch.equal(FeatureStore(pocket, cache).encode(images).features, expected)
+    assert len(cache.reporter.heard) == len(images)  # type: ignore[attr-defined]
+    assert torch.equal(FeatureStore(pocket, cache).encode(images).features, expected)
+    assert len(cache.reporter.heard) == len(images)  # type: ignore[attr-defined]
+
+
 def test_a_cache_that_cannot_be_written_does_not_break_the_work(
     pocket: Backbone, tmp_path: Path, images: list[Path]
 ) -> None:

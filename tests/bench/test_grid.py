@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import ipl.bench.grid
+import ipl.bench.records
 from ipl.bench.claims import Claims
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
@@ -19,6 +20,7 @@ from ipl.bench.grid import GridResult, duration, run_grid
 from ipl.bench.records import blank, failure, read_record, read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
+from ipl.support.cache import Cache
 from ipl.support.errors import IplError
 from ipl.support.progress import Reporter
 
@@ -180,6 +182,26 @@ def test_a_full_disk_loses_nothing_that_was_done(
     assert len(result.done) == len(read_records([tmp_path])[0]) == 2
     monkeypatch.undo()
     assert len(run_grid(grid, tmp_path, StandIn()).done) == 4
+
+
+def test_a_training_is_kept_until_its_record_is_written(
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = runs(words=0)
+
+    def full(*_: object) -> None:
+        raise IplError("No space left on device.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ipl.bench.records, "write_json", full)
+        with pytest.raises(IplError, match="No space left"):
+            run_grid([run], tmp_path, LocalEngine(environment))
+    assert Cache().usage()["trainings"][0] == 1
+    with monkeypatch.context() as patch:  # no epoch is trained again
+        patch.setattr("ipl.training.loop.make_step", full)
+        assert run_grid([run], tmp_path, LocalEngine(environment)).done == [run.id]
+    assert Cache().usage()["trainings"][0] == 0
+    assert "checkpoints" not in json.loads(record_path(tmp_path, run.id).read_text())
 
 
 def test_a_line_for_each_run_and_the_time_left(grid: tuple[Run, ...], tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
     for record, words in ((plain, 0), (worded, 1)):
         pool, _ = Pool.from_file(root / "words.txt", pocket.tokenizer)
         by_hand = PromptClassifier(
-            pocket, words=words, shots=2, epochs=2, interval=1, views=0, pool=pool
+            pocket, words=words, shots=2, epochs=2, interval=1, views=0, pool=pool, cache=False
         )
         by_hand.fit(base_shots(dataset, 2, 1))
         assert set(record) >= set(NAMES.split())

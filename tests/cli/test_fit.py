@@ -8,14 +8,25 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import ipl.training.fit
+from ipl.support.cache import Cache
+from ipl.support.files import claim_folder
+
 Call = Callable[..., Any]
+QUICK = (
+    *("--shots", "2", "--epochs", "3", "--interval", "1", "--words", "1", "--views", "2"),
+    *("--device", "cpu"),
+)
 FILES = {"config.json", "prompt.safetensors", "README.md"}
 
 
@@ -72,6 +83,71 @@ def test_the_default_folder_is_numbered_when_taken(fit: Call, images: Call, home
     outs = [fit(data, "--json", "--epochs", 1).json["out"] for _ in range(2)]
     assert outs == ["ipl-runs/data-coop-1w-seed1", "ipl-runs/data-coop-1w-seed1-2"]
     assert all(set(os.listdir(home / out)) == FILES for out in outs)
+
+
+AT_ONCE = """
+import os, sys
+import ipl.classifier
+from ipl.cli.main import main
+
+for number in range(3):  # after the imports, which take longest
+    if os.fork() == 0:
+        sys.stdout = open(f"{number}.json", "w")
+        main()
+codes = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)]
+sys.exit(max(map(abs, codes)))
+"""
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by forking")
+def test_fits_at_once_are_all_saved(images: Call, home: Path, words_file: Path) -> None:
+    """Three processes that start with the same free name."""
+    arguments = ["fit", images(beach=2, castle=2), *QUICK, "--words-file", words_file]
+    command = [sys.executable, "-c", AT_ONCE, *map(str, arguments), "--json", "--quiet"]
+    subprocess.run(command, check=True, timeout=120)
+    outs = [json.loads((home / f"{number}.json").read_text())["out"] for number in range(3)]
+    name = "data-coop-1w-seed1"
+    assert sorted(outs) == [f"ipl-runs/{name}", f"ipl-runs/{name}-2", f"ipl-runs/{name}-3"]
+    assert sorted(os.listdir(home / "ipl-runs")) == [name, f"{name}-2", f"{name}-3"]
+    for out in outs:
+        assert set(os.listdir(home / out)) == FILES
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
+def test_a_folder_that_another_fit_will_save_to_is_refused_before_training(
+    overwrite: tuple[str, ...],
+    images: Call,
+    refused: Call,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = images(beach=2, castle=2)
+    monkeypatch.setattr("ipl.backbone.loading.load_backbone", _must_not_run)
+    with ThreadPoolExecutor(1) as other:
+        claim = claim_folder(home / "out")
+        other.submit(claim.__enter__).result()
+        assert "out is being written by another process" in refused(data, *overwrite)
+        other.submit(claim.__exit__, None, None, None).result()
+
+
+@pytest.mark.faults
+def test_a_run_that_appeared_during_training_is_not_replaced(
+    fit: Call, images: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a run is copied there; what was trained resumes in another folder."""
+    train = ipl.training.fit.train
+
+    def copy(*arguments: Any, **options: Any) -> Any:
+        shutil.copytree(saved_run, home / "run")
+        return train(*arguments, **options)
+
+    data = images(beach=2, castle=2)
+    monkeypatch.setattr(ipl.training.fit, "train", copy)
+    assert "already contains a saved run" in fit(data, "--out", home / "run").error
+    assert _tree(home / "run") == _tree(saved_run)
+    assert sorted(os.listdir(home)) == ["data", "run"]
 
 
 def test_a_table_gives_the_same_prompt_as_the_folder(fit: Call, images: Call, home: Path) -> None:
@@ -320,7 +396,7 @@ def test_a_link_to_a_folder_stays_a_link(fit: Call, images: Call, home: Path) ->
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
 def test_a_full_disk_leaves_the_earlier_run(
     failing: int,
     fit: Call,
@@ -345,6 +421,57 @@ def test_a_full_disk_leaves_the_earlier_run(
     assert calls[0] >= failing
     assert "No space left on device" in result.error
     assert _tree(home) == before
+
+
+@pytest.mark.faults
+def test_a_full_disk_at_saving_does_not_lose_the_training(
+    fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = images(beach=3, castle=3)
+    assert fit(data, "--out", home / "expected").code == 0
+    assert Cache().usage()["trainings"][0] == 0  # it is saved
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ipl.saving.format.save", full)
+        message = fit(data, "--out", home / "run").error
+    assert "No space left on device. The training is kept in the cache" in message
+    assert not (home / "run").exists()
+    assert Cache().usage()["trainings"][0] == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("ipl.training.loop.make_step", _must_not_train)
+        assert fit(data, "--out", home / "run").code == 0
+    assert _same_run(home / "run", home / "expected")
+    assert Cache().usage()["trainings"][0] == 0
+
+
+KILLED = """
+import os, signal, sys
+import ipl.training.fit
+from ipl.cli.main import main
+
+ipl.training.fit.encode_items = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+
+
+@pytest.mark.faults
+def test_a_kill_after_the_last_epoch_does_not_lose_the_training(
+    fit: Call, images: Call, home: Path, words_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed where the held-out images are scored."""
+    data = images(beach=3, castle=3)
+    assert fit(data, "--out", home / "expected").code == 0
+    arguments = ["fit", data, *QUICK, "--words-file", words_file, "--out", home / "run", "--quiet"]
+    command = [sys.executable, "-c", KILLED, *map(str, arguments)]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert sorted(os.listdir(home)) == [".run.lock", "data", "expected"]
+    monkeypatch.setattr("ipl.training.loop.make_step", _must_not_train)
+    assert fit(data, "--out", home / "run").code == 0
+    assert sorted(os.listdir(home)) == ["data", "expected", "run"]
+    assert _same_run(home / "run", home / "expected")
 
 
 @pytest.mark.faults
@@ -387,6 +514,21 @@ def test_ctrl_c_says_the_same_before_training(
     assert result.code == 130
     assert "nothing was saved" in result.err
     assert _tree(home) == before
+
+
+def _same_run(one: Path, other: Path) -> bool:
+    """Returns whether two runs are the same but for the time that they took."""
+    configs = [json.loads((run / "config.json").read_text()) for run in (one, other)]
+    for config in configs:
+        del config["training"]["history"]["seconds"]
+        for step in config["selection"]["steps"]:
+            del step["seconds"]
+    tensors = [(run / "prompt.safetensors").read_bytes() for run in (one, other)]
+    return bool(configs[0] == configs[1] and tensors[0] == tensors[1])
+
+
+def _must_not_train(*_: Any, **__: Any) -> None:
+    raise AssertionError("an epoch was trained again")
 
 
 def _must_not_run(*_: Any, **__: Any) -> None:

@@ -14,7 +14,9 @@ from safetensors import safe_open
 
 from ipl.config import FitConfig
 from ipl.saving.format import FORMAT_VERSION, check_target, config_of, read_run, write_run
+from ipl.saving.sharing import find_run
 from ipl.support.errors import IplError, SavedRunError
+from ipl.support.files import replace_folder
 from ipl.training.result import FitResult
 
 Make = Callable[..., FitResult]
@@ -86,6 +88,34 @@ def test_a_saved_run_needs_overwrite(run: Path, make_saved: Make) -> None:
     assert read_run(run).config.learner == "coop"
     write_run(run, make_saved(config=FitConfig(learner="kgcoop")), overwrite=True)
     assert read_run(run).config.learner == "kgcoop"
+
+
+def test_a_run_that_appears_while_another_is_written_stays(run: Path, make_saved: Make) -> None:
+    """Whoever put it there: the rename itself refuses to replace it."""
+    target = run.with_name("other")
+
+    def write() -> None:
+        with replace_folder(target) as work:
+            (work / "config.json").write_text("{}")
+            run.rename(target)
+
+    with pytest.raises(IplError, match="not empty"):
+        write()
+    assert read_run(target).config.learner == "coop"
+    with pytest.raises(SavedRunError, match="already contains a saved run"):
+        write_run(target, make_saved(config=FitConfig(learner="kgcoop")))
+    assert [path.name for path in run.parent.iterdir()] == ["other"]
+
+
+@pytest.mark.faults
+def test_a_run_between_two_renames_is_found(run: Path, make_saved: Make) -> None:
+    """As --overwrite leaves it if it is killed there: the run that is read is the new one."""
+    write_run(run.with_name("new"), make_saved(config=FitConfig(learner="kgcoop")))
+    run.rename(run.with_name(".run.abcdefgh.old"))
+    run.with_name("new").rename(run.with_name(".run.abcdefgh.new"))
+    assert find_run(run) == run
+    assert read_run(run).config.learner == "kgcoop"
+    assert [path.name for path in run.parent.iterdir()] == ["run"]
 
 
 @pytest.mark.parametrize("overwrite", [True, False])

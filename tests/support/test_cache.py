@@ -42,9 +42,10 @@ def entry_path(cache: Cache, key: str = KEY, kind: str = "images") -> Path:
     return cache.folder / kind / key[:2] / key
 
 
-def sealed(payload: bytes, version: bytes = b"1") -> bytes:
+def sealed(payload: bytes, version: int = 2, name: str = f"images/{KEY} ") -> bytes:
     """Returns an entry whose checksum is right, whatever it holds."""
-    return b"ipl-cache %b %b\n%b" % (version, hashlib.sha256(payload).hexdigest().encode(), payload)
+    checksum = hashlib.sha256(payload).hexdigest()
+    return f"ipl-cache {version} {name}{checksum}\n".encode() + payload
 
 
 def same(entry: CacheEntry | None, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> bool:
@@ -266,6 +267,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "one bit in the array": lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
     "one bit in the facts": lambda data: data.replace(b"furry", b"funny"),
     "a pickle": lambda data: b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x94.",
+    "no name": lambda data: sealed(data.partition(b"\n")[2], name=""),
     "no safetensors": lambda data: sealed(b"hello"),
     "a header without end": lambda data: sealed(struct.pack("<Q", 1 << 60) + b"{}"),
     "no facts": lambda data: sealed(save(ARRAYS)),
@@ -353,10 +355,30 @@ def test_damage_that_cannot_be_removed(
             cache.clear()
 
 
-def test_another_version_is_silently_replaced(cache: Cache, reporter: Reporter) -> None:
+@pytest.mark.faults
+@pytest.mark.parametrize(("kind", "key"), [("images", key_of(another=1)), ("words", KEY)])
+def test_an_entry_with_the_name_of_another_is_refused(
+    cache: Cache, reporter: Reporter, kind: str, key: str
+) -> None:
+    cache.put("images", KEY, ARRAYS, FACTS)
+    path = entry_path(cache, key, kind)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(entry_path(cache).read_bytes())
+    assert [listed.facts for listed in cache.entries(kind) if listed.key == key] == [{}]
+    assert cache.get(kind, key) is None
+    assert not path.exists()
+    (warning,) = reporter.warnings
+    assert warning.endswith(f"{key}: it is the entry of another key; it is computed again.")
+    assert same(cache.get("images", KEY), ARRAYS, FACTS)
+
+
+@pytest.mark.parametrize(("version", "name"), [(17, f"images/{KEY} "), (17, ""), (1, "")])
+def test_another_version_is_silently_replaced(
+    cache: Cache, reporter: Reporter, version: int, name: str
+) -> None:
     path = entry_path(cache)
     path.parent.mkdir(parents=True)
-    path.write_bytes(sealed(b"of a later version", b"17"))
+    path.write_bytes(sealed(b"of another version", version, name))
     assert cache.get("images", KEY) is None
     assert path.exists()
     assert [listed.facts for listed in cache.entries("images")] == [{}]
@@ -579,6 +601,33 @@ def test_a_folder_cleared_under_the_writer(
     assert len(calls) == 2
     assert same(cache.get("images", KEY), ARRAYS, {})
     assert reporter.warnings == []
+
+
+def test_all_but_image_features_are_put_on_disk_at_once(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, synced = os.fsync, []
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), fsync(file)))
+    counts = {}
+    for kind in KINDS:
+        synced.clear()
+        cache.put(kind, KEY, ARRAYS, FACTS)
+        counts[kind] = len(synced)
+    assert counts == {"images": 0, "words": 2, "selections": 2, "trainings": 2}
+
+
+def test_entries_expire(cache: Cache) -> None:
+    old, new = key_of(of="old"), key_of(of="new")
+    for kind, key in (("trainings", old), ("trainings", new), ("images", old)):
+        cache.put(kind, key, ARRAYS, {})
+    for kind in ("trainings", "images"):
+        os.utime(entry_path(cache, old, kind), (0, 0))
+    cache.expire("trainings", 3600)
+    assert not cache.has("trainings", old)
+    assert cache.has("trainings", new)
+    assert cache.has("images", old)
+    Cache(cache.folder / "none").expire("trainings", 0)
+    assert not (cache.folder / "none").exists()
 
 
 # -- several processes ----------------------------------------------------------------------------

@@ -5,15 +5,26 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import signal
 import stat
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ipl.support.errors import IplError
-from ipl.support.files import replace_folder, sha256_text, write_bytes, write_json, write_text
+from ipl.support.errors import FolderInUseError, IplError
+from ipl.support.files import (
+    claim_folder,
+    recover_folder,
+    replace_folder,
+    sha256_text,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 
 def _contents(root: Path) -> dict[str, bytes | None]:
@@ -37,6 +48,45 @@ def _fail_at(call: int, monkeypatch: pytest.MonkeyPatch, error: BaseException) -
     return count
 
 
+STEPS = ("replace", "fsync", "chmod", "unlink", "rmdir", "open")  # what writing asks of the system
+
+
+def _fork(action: Callable[[], object]) -> int:
+    """Returns the id of a process that does something and ends."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return child
+
+
+def _killed_at(step: int, action: Callable[[], object]) -> bool:
+    """Does something in a process that is killed before its n-th step; False if it has fewer."""
+
+    def count_down() -> None:
+        left = [step]
+
+        def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **options: Any) -> Any:
+                left[0] -= 1
+                if not left[0]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments, **options)
+
+            return call
+
+        for name in STEPS:
+            setattr(os, name, counted(getattr(os, name)))
+        action()
+
+    _, status = os.waitpid(_fork(count_down), 0)
+    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
+    return os.WIFSIGNALED(status)
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by forking")
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -102,8 +152,8 @@ def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
     assert _contents(tmp_path) == {"a": b"mine"}
 
 
-def _make(path: Path, content: bytes) -> None:
-    with replace_folder(path) as work:
+def _make(path: Path, content: bytes, overwrite: bool = True) -> None:
+    with replace_folder(path, overwrite) as work:
         (work / "one").write_bytes(content)
         (work / "two").write_bytes(content)
 
@@ -143,7 +193,7 @@ def test_a_failing_block_changes_nothing(error: BaseException, there: bool, tmp_
 
 @pytest.mark.faults
 @pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["full disk", "Ctrl-C"])
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", [1, 2, 3])
 def test_a_failing_swap_brings_the_old_folder_back(
     step: int, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,3 +227,201 @@ def test_several_writers_leave_one_whole_folder(tmp_path: Path) -> None:
     assert None in said
     assert sorted(os.listdir(tmp_path)) == ["f"]
     assert (tmp_path / "f" / "one").read_bytes() == (tmp_path / "f" / "two").read_bytes()
+
+
+# -- processes that are killed --------------------------------------------------------------------
+
+
+@forks
+@pytest.mark.faults
+def test_a_file_that_is_killed_at_any_step_is_old_or_new(tmp_path: Path) -> None:
+    step, contents = 1, set[bytes]()
+    write_bytes(tmp_path / "a", b"old")
+    while _killed_at(step, lambda: write_bytes(tmp_path / "a", b"new")):
+        contents.add((tmp_path / "a").read_bytes())
+        write_bytes(tmp_path / "a", b"old")
+        step += 1
+    assert step > 5
+    assert contents == {b"old", b"new"}
+
+
+@forks
+@pytest.mark.faults
+def test_a_folder_that_is_killed_at_any_step_is_old_or_new(tmp_path: Path) -> None:
+    """A kill between the two renames leaves it at neither path, until the next one looks."""
+    path, step, outcomes = tmp_path / "f", 1, list[tuple[bool, bytes]]()
+    _make(path, b"old")
+    while _killed_at(step, lambda: _make(path, b"new")):
+        there = path.exists()
+        recover_folder(path)
+        content = (path / "one").read_bytes()
+        assert _contents(path) == {"one": content, "two": content}
+        outcomes.append((there, content))
+        _make(path, b"old")
+        assert sorted(os.listdir(tmp_path)) == ["f"]  # nothing of the killed one is left
+        step += 1
+    assert {*outcomes} == {(True, b"old"), (False, b"new"), (True, b"new")}
+    assert sorted(os.listdir(tmp_path)) == ["f"]
+
+
+@forks
+@pytest.mark.faults
+def test_a_new_folder_that_is_killed_at_any_step_appears_whole_or_not(tmp_path: Path) -> None:
+    path, step, outcomes = tmp_path / "deep" / "f", 1, set[bool]()
+    while _killed_at(step, lambda: _make(path, b"new")):
+        recover_folder(path)
+        outcomes.add(path.exists())
+        assert not path.exists() or _contents(path) == {"one": b"new", "two": b"new"}
+        with claim_folder(path):
+            assert [p for p in path.parent.iterdir() if p.name not in ("f", ".f.lock")] == []
+        shutil.rmtree(tmp_path / "deep", ignore_errors=True)
+        step += 1
+    assert outcomes == {True, False}
+
+
+def test_what_was_replaced_does_not_come_back(tmp_path: Path) -> None:
+    """Only the old folder is left when a process is killed while it removes that."""
+    (tmp_path / ".f.abcdefgh.old").mkdir()
+    recover_folder(tmp_path / "f")
+    assert os.listdir(tmp_path) == []
+
+
+def test_leftovers_of_other_folders_stay(tmp_path: Path) -> None:
+    names = [".f.new", ".f.g.abcdefgh.new", ".g.abcdefgh.old", ".f.abcdefgh", ".f.ABCDEFGH.old"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / ".f.abcdefgh.new").mkdir()
+    with claim_folder(tmp_path / "f"):
+        assert sorted(os.listdir(tmp_path)) == sorted([*names, ".f.lock"])
+    assert sorted(os.listdir(tmp_path)) == sorted(names)
+
+
+def test_names_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    name = "é" * 120
+    for letter in "ab":  # their temporary names differ as well
+        _make(tmp_path / f"{name}{letter}", letter.encode())
+    with claim_folder(tmp_path / f"{name}a"), claim_folder(tmp_path / f"{name}b"):
+        pass
+    assert sorted(os.listdir(tmp_path)) == [f"{name}a", f"{name}b"]
+
+
+# -- on disk --------------------------------------------------------------------------------------
+
+
+def test_everything_is_on_disk_before_it_is_renamed_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[tuple[str, str]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def spy_fsync(handle: int) -> None:
+        events.append(("sync", os.readlink(f"/proc/self/fd/{handle}")))
+        fsync(handle)
+
+    def spy_replace(source: Any, target: Any) -> None:
+        events.append(("rename", str(source)))
+        replace(source, target)
+        events.append(("done", str(target)))
+
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("the names of open files are in /proc on Linux")
+    monkeypatch.setattr(os, "fsync", spy_fsync)
+    monkeypatch.setattr(os, "replace", spy_replace)
+    write_text(tmp_path / "a", "text")
+    kinds = [kind for kind, _ in events]
+    assert kinds == ["sync", "rename", "done", "sync"]
+    assert events[0][1] == events[1][1]
+    assert events[-1] == ("sync", str(tmp_path))
+    events.clear()
+    _make(tmp_path / "f", b"new")
+    renamed = next(i for i, event in enumerate(events) if event[0] == "rename")
+    work = events[renamed][1]
+    assert {path for _, path in events[:renamed]} == {work, f"{work}/one", f"{work}/two"}
+    assert events[-1] == ("sync", str(tmp_path))
+    events.clear()
+    write_bytes(tmp_path / "a", b"", sync=False)
+    assert [kind for kind, _ in events] == ["rename", "done"]
+
+
+# -- claims ---------------------------------------------------------------------------------------
+
+
+def test_a_claimed_folder_cannot_be_written_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "f"
+    with ThreadPoolExecutor(1) as thread:
+        with claim_folder(path):
+            with pytest.raises(FolderInUseError, match="f is being written by another process"):
+                thread.submit(_make, path, b"other").result()
+            _make(path, b"mine")  # the one who claimed it may
+            with pytest.raises(FolderInUseError):
+                thread.submit(_make, path, b"other").result()
+            _make(tmp_path / "deep" / "g", b"free")
+        thread.submit(_make, path, b"other").result()
+    assert (path / "one").read_bytes() == b"other"
+    assert sorted(os.listdir(tmp_path / "deep")) == ["f", "g"]
+
+
+@forks
+@pytest.mark.faults
+def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
+    read, write = os.pipe()
+
+    def hold() -> None:
+        with claim_folder(tmp_path / "f"):
+            os.write(write, b"held")
+            signal.pause()
+
+    child = _fork(hold)
+    assert os.read(read, 4) == b"held"
+    with pytest.raises(FolderInUseError), claim_folder(tmp_path / "f"):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert os.listdir(tmp_path) == [".f.lock"]
+    with claim_folder(tmp_path / "f"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_claim_leaves_nothing(tmp_path: Path) -> None:
+    with claim_folder(tmp_path / "a" / "b" / "f"):
+        assert not (tmp_path / "a" / "b" / "f").exists()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_not_replaced_unasked(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    _make(tmp_path / "f", b"first", overwrite=False)
+    with pytest.raises(IplError, match="Cannot write .*f: Directory not empty"):
+        _make(tmp_path / "f", b"second", overwrite=False)
+    (tmp_path / "file").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(IplError, match="Cannot write"):
+            _make(tmp_path / "file", b"new", overwrite)
+    assert _contents(tmp_path) == {
+        "f": None,
+        "f/one": b"first",
+        "f/two": b"first",
+        "file": b"mine",
+    }
+
+
+@forks
+@pytest.mark.faults
+def test_processes_that_make_one_folder_at_once(tmp_path: Path) -> None:
+    """One succeeds, the others are told, and what is there is that one's."""
+
+    def write(number: int) -> None:
+        try:
+            _make(tmp_path / "deep" / "f", b"%d" % number, overwrite=False)
+            os._exit(0)
+        except IplError:
+            os._exit(2)
+
+    for _ in range(10):
+        children = [_fork(lambda number=number: write(number)) for number in range(6)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert sorted(codes) == [0, 2, 2, 2, 2, 2]
+        content = b"%d" % codes.index(0)
+        assert _contents(tmp_path / "deep") == {"f": None, "f/one": content, "f/two": content}
+        shutil.rmtree(tmp_path / "deep")

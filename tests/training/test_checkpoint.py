@@ -18,7 +18,7 @@ from ipl.learners.registry import learner_class
 from ipl.support.cache import Cache, key_of
 from ipl.support.errors import NotFiniteError
 from ipl.training import checkpoint as checkpoint_module
-from ipl.training.checkpoint import Checkpoint
+from ipl.training.checkpoint import Checkpoint, remove_checkpoints
 from ipl.training.loop import train
 from ipl.training.result import TrainingHistory
 from ipl.training.views import BankedViews
@@ -103,13 +103,15 @@ def test_stopping_twice(pocket: Backbone, few_images: Images, tmp_path: Path) ->
 def test_what_is_kept_after_the_end_trains_no_epoch(
     pocket: Backbone, few_images: Images, tmp_path: Path
 ) -> None:
-    """train_best removes checkpoints when all numbers of words are trained, not before."""
+    """Checkpoints are removed when the run is saved, not before."""
     cache = Cache(tmp_path)
     first, _ = run(pocket, few_images, "promptsrc", cache)
     again, record = run(pocket, few_images, "promptsrc", cache, stop_in=0)
     assert len(record.epochs) == 5
     assert torch.equal(again.image, first.image)  # averaged once, not twice
-    Checkpoint(cache, KEY).remove()
+    assert Checkpoint(cache, KEY).is_written
+    remove_checkpoints([KEY, key_of(of="another")], cache)
+    assert not Checkpoint(cache, KEY).is_written
     assert Checkpoint(cache, KEY).read() is None
 
 

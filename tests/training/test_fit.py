@@ -86,7 +86,17 @@ def fit(
         return StandIn(*outcomes[k])
 
     more = () if reporter is None else (1, reporter)
-    return train_best(make, list(outcomes), WORDS, SHOTS, 0, hyperparameters, *more)  # type: ignore[arg-type]
+    *best, checkpoints = train_best(
+        make,  # type: ignore[arg-type]
+        list(outcomes),
+        WORDS,
+        SHOTS,
+        0,
+        hyperparameters,
+        *more,
+    )
+    assert checkpoints == ()  # without a cache
+    return tuple(best)
 
 
 def loss(right: int, margin: float) -> float:

@@ -30,6 +30,7 @@ from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
 from ipl.support.errors import DataError, IplError
 from ipl.support.files import is_folder, write_json
 from ipl.support.hub import is_on_hub
+from ipl.training.checkpoint import remove_checkpoints
 from ipl.training.result import TrainingHistory
 from ipl.words.selection import Selection
 
@@ -38,6 +39,7 @@ FOLDER = "records"
 DONE, FAILED = STATUS = ("done", "failed")
 NOT_RUN = "not run"  # as an error: there is no record
 BUNDLED = "bundled"  # the pool of words in the package
+CHECKPOINTS = "checkpoints"  # keys in the cache that go with a record until it is written
 KINDS = {str: "text", int: "a whole number", dict: "an object"}
 
 
@@ -360,8 +362,10 @@ def _check(name: str, value: Any, *kinds: type) -> None:
 
 
 def write_record(out: Path, record: Mapping[str, Any]) -> None:
-    """Writes a record whole or not at all."""
-    write_json(record_path(out, record["id"]), record)
+    """Writes a record whole or not at all, and then removes the checkpoints of its training."""
+    values = {name: value for name, value in record.items() if name != CHECKPOINTS}
+    write_json(record_path(out, record["id"]), values)
+    remove_checkpoints(record.get(CHECKPOINTS, ()))
 
 
 def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ipl.bench.data import BenchData, items_sha256
 from ipl.bench.profile import UsageMonitor
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.protocols.registry import find_protocol
-from ipl.bench.records import DONE, blank, one_sentence
+from ipl.bench.records import CHECKPOINTS, DONE, blank, one_sentence
 from ipl.bench.run import Run
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
@@ -311,6 +311,7 @@ class Runner:
             "peak_memory": usage.peak_memory,
             "profile": usage.profile,
             "notes": notes,
+            CHECKPOINTS: list(result.checkpoints),
         }
         return record, classifier
 

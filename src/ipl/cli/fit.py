@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import CHOSEN, PLAIN
 from ipl.display.table import Styled, Table
+from ipl.support.errors import FolderInUseError, IplError
 
 if TYPE_CHECKING:
     from ipl.classifier import PromptClassifier
@@ -38,19 +41,28 @@ def fit(
     from ipl.config import FitConfig
     from ipl.datasets.readers import read_dataset
     from ipl.saving.format import check_target
+    from ipl.support.files import claim_folder
     from ipl.support.progress import Reporter
 
     config = FitConfig.from_dict(settings)
     outcome = f"nothing was saved, and {save_to or 'ipl-runs'} is unchanged."
     if config.cache:
         outcome += " The fit resumes when you run the same command again."
-    with on_interrupt(lambda: outcome):
+    with on_interrupt(lambda: outcome), ExitStack() as claims:
         classifier = PromptClassifier(**config.as_dict(), reporter=Reporter(quiet=quiet))
         dataset = read_dataset(data, config.strict)
-        target = save_to or _free_folder(f"{dataset.name}-{_run_name(config)}")
+        target = save_to or _claim_free_folder(f"{dataset.name}-{_run_name(config)}", claims)
+        claims.enter_context(claim_folder(target))
         check_target(target, overwrite)
         classifier.fit(dataset)
-        classifier.save_pretrained(target, overwrite)
+        try:
+            classifier.save_pretrained(target, overwrite)
+        except IplError as error:
+            if not classifier.result_.checkpoints:
+                raise
+            raise IplError(
+                f"{error} The training is kept in the cache: the fit resumes when you run it again."
+            ) from error
     if as_json:
         print_json({"out": str(target), "notes": classifier.notes_, **classifier.as_dict()})
         return
@@ -106,9 +118,19 @@ def _run_name(config: FitConfig) -> str:
     return f"{config.learner}-{words}{arm}-seed{config.seed}"
 
 
-def _free_folder(name: str) -> Path:
-    """Returns ipl-runs/NAME, with a number appended if it already exists."""
+def _claim_free_folder(name: str, claims: ExitStack) -> Path:
+    """Returns ipl-runs/NAME, with a number appended if it exists or another process claimed it."""
+    from ipl.support.files import claim_folder
+
     clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:]
-    first = Path("ipl-runs") / clean
-    numbered = (first.with_name(f"{clean}-{number}") for number in range(2, 10_000))
-    return first if not first.exists() else next(path for path in numbered if not path.exists())
+    for number in count(1):
+        folder = Path("ipl-runs") / (clean if number == 1 else f"{clean}-{number}")
+        if folder.exists():
+            continue
+        try:
+            claims.enter_context(claim_folder(folder))
+        except FolderInUseError:
+            continue
+        if not folder.exists():  # it may have been saved, or recovered, in the meantime
+            break
+    return folder

@@ -55,10 +55,10 @@ def scenes_dataset(
         for index in range(train + test):
             part = "train" if index < train else "test"
             path = root / part / name / f"{index:03d}.png"
-            if redraw or not path.is_file():
+            if redraw or not path.is_file() or not path.stat().st_size:
                 png = BytesIO()
                 draw(name, index, style).save(png, "PNG")
-                write_bytes(path, png.getvalue())
+                write_bytes(path, png.getvalue(), sync=False)  # it can be drawn again
             parts[part].append(Item(path, label))
             if progress is not None:
                 progress()

@@ -14,6 +14,7 @@ from ipl.saving.restore import find_backbone
 from ipl.saving.sharing import find_run
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.checkpoint import remove_checkpoints
 from ipl.training.fit import new_learner, train_best
 
 TRAIN = "train"  # instead of a folder: train the baseline now
@@ -61,7 +62,7 @@ def train_baseline(
     def start(words: int) -> Learner:
         return new_learner(config, run.learner.backbone, run.classes, words)
 
-    learner, _, _ = train_best(
+    learner, _, _, checkpoints = train_best(
         start,
         (0,),
         (),
@@ -72,6 +73,7 @@ def train_baseline(
         reporter,
         run.store.cache,
     )
+    remove_checkpoints(checkpoints, run.store.cache)  # a baseline is not saved
     return Baseline(
         learner,
         config,

@@ -24,6 +24,7 @@ from ipl.support.errors import ConfigError, SavedRunError
 from ipl.support.files import (
     check_writable,
     is_folder,
+    recover_folder,
     replace_folder,
     write_bytes,
     write_json,
@@ -79,8 +80,8 @@ def write_run(
     SavedRunError
         If the folder contains other files, or a run that may not be replaced.
     """
-    check_target(folder, overwrite)
-    with replace_folder(folder) as work:
+    with replace_folder(folder, overwrite) as work:
+        check_target(folder, overwrite)
         config = config_of(result)
         write_json(work / CONFIG, config)
         tensors = {
@@ -143,6 +144,7 @@ def read_run(folder: Path) -> FitResult:
     SavedRunError
         If there is no saved run in the folder, or it is damaged; the message says what is wrong.
     """
+    recover_folder(folder)
     if not is_folder(folder):
         raise SavedRunError(f"No saved run at {folder}: there is no such folder.")
     for name in (CONFIG, TENSORS):

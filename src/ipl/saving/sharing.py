@@ -9,6 +9,7 @@ from typing import Any
 from ipl.saving.format import CARD, CONFIG, TENSORS, write_run
 from ipl.support import hub
 from ipl.support.errors import ConfigError, SavedRunError
+from ipl.support.files import recover_folder
 from ipl.training.result import FitResult
 
 FILES = [CONFIG, TENSORS, CARD]
@@ -39,6 +40,7 @@ def find_run(location: str | Path, revision: str | None = None) -> Path:
         If a revision is given for a folder.
     """
     name = str(location)
+    recover_folder(Path(location))  # before its name is taken for one on the hub
     if not hub.is_on_hub(name):
         if revision is not None:
             raise ConfigError(f"revision is {revision!r}, but {name} is not a name on the hub.")

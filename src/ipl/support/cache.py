@@ -1,8 +1,9 @@
 """The disk cache: results stored under hashes of everything that they were computed from.
 
-An entry is the file `FOLDER/KIND/first two hex digits/KEY`: one line `ipl-cache 1 SHA-256 of the
-rest`, then safetensors with the facts as JSON in its metadata. A damaged entry counts as missing,
-and a folder that cannot be written causes a warning, never an error.
+An entry is the file `FOLDER/KIND/first two hex digits/KEY`: one line `ipl-cache 2 KIND/KEY SHA-256
+of the rest`, then safetensors with the facts as JSON in its metadata. An entry that is damaged, or
+has the name of another one, counts as missing, and a folder that cannot be written causes a
+warning, never an error.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,14 +30,18 @@ from ipl.support.files import write_bytes
 from ipl.support.progress import SILENT, Reporter
 
 KINDS = ("images", "words", "selections", "trainings")
-VERSION = b"1"
-HEADER = re.compile(rb"ipl-cache ([0-9]{1,9}) ([0-9a-f]{64})\n")
-LONGEST_HEADER = 100
+VERSION = 2
+HEADER = re.compile(rb"ipl-cache ([0-9]{1,9}) (?:([a-z]+/[0-9a-f]{64}) )?([0-9a-f]{64})\n")
+LONGEST_HEADER = 200
 KEY = re.compile(r"[0-9a-f]{64}")
 PART = re.compile(r"[0-9a-f]{2}")
 LEFTOVER = re.compile(r"\.[0-9a-f]{40}\.[a-z0-9_]{8}")  # the temporary names of files.write_bytes
 # Exceptions from reading an entry whose content is not what was written.
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError, SafetensorError)
+
+
+class MisplacedEntryError(ValueError):
+    """An entry has the name of another one, as after a copy."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class CacheListing(NamedTuple):
     key: str
     path: Path
     bytes: int
-    facts: dict[str, Any]  # empty if the entry is damaged or of another version
+    facts: dict[str, Any]  # empty if the entry is damaged, misplaced or of another version
 
 
 def cache_folder() -> Path:
@@ -120,13 +126,13 @@ class Cache:
         Returns
         -------
         CacheEntry or None
-            None if there is no entry, or if it is damaged. A damaged entry is removed, with a
-            warning.
+            None if there is no entry, or if it is damaged or was stored under another key; such an
+            entry is removed, with a warning.
         """
         path = self._path(kind, key)
         try:
             with open(path, "rb") as file:
-                checksum = _header(file)
+                checksum = _header(file, kind, key)
                 if checksum is None:
                     return None
                 data = file.read()
@@ -139,6 +145,8 @@ class Cache:
             if not os.path.lexists(path):  # the folder is not accessible
                 return None
             reason = (error.strerror or str(error)).lower()
+        except MisplacedEntryError as error:
+            reason = str(error)
         except DAMAGE:
             reason = "it is damaged"
         _remove(path)
@@ -173,14 +181,16 @@ class Cache:
         # safetensors reads memory as if it were contiguous
         contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         data = save(contiguous, {"facts": _json(dict(facts))})
-        head = b"ipl-cache %b %b\n" % (VERSION, hashlib.sha256(data).hexdigest().encode())
+        checksum = hashlib.sha256(data).hexdigest()
+        head = f"ipl-cache {VERSION} {kind}/{key} {checksum}\n".encode()
+        sync = kind != "images"  # they are many, and quick to compute again if one is damaged
         try:
             try:
-                write_bytes(path, head + data)
+                write_bytes(path, head + data, sync)
             except IplError as error:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
-                write_bytes(path, head + data)  # another process cleared the cache
+                write_bytes(path, head + data, sync)  # another process cleared the cache
         except IplError as error:
             self._writing = False
             reason = str(getattr(error.__cause__, "strerror", None) or error).lower()
@@ -189,9 +199,21 @@ class Cache:
                 "the work continues, but no new results are stored."
             )
 
+    def has(self, kind: str, key: str) -> bool:
+        """Returns whether there is an entry of a key, which may be damaged."""
+        return os.path.isfile(self._path(kind, key))
+
     def drop(self, kind: str, key: str) -> None:
         """Removes the entry of a key, if there is one."""
         _remove(self._path(kind, key))
+
+    def expire(self, kind: str, seconds: float) -> None:
+        """Removes the entries of a kind that were written more than so many seconds ago."""
+        oldest = time.time() - seconds
+        for path, _ in self._files(kind):
+            with suppress(OSError):
+                if os.stat(path).st_mtime < oldest:
+                    os.unlink(path)
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Returns the number of entries and their bytes, by kind."""
@@ -206,7 +228,7 @@ class Cache:
         for path, size in sorted(self._files(kind)):
             facts: dict[str, Any] = {}
             with suppress(OSError, *DAMAGE), open(path, "rb") as file:
-                if _header(file) is not None:
+                if _header(file, kind, os.path.basename(path)) is not None:
                     facts = _facts(_read_metadata(file, size))
             if os.path.lexists(path):  # another process may have cleared it in the meantime
                 yield CacheListing(os.path.basename(path), Path(path), size, facts)
@@ -313,12 +335,19 @@ def _remove(path: str) -> None:
             os.unlink(path)
 
 
-def _header(file: IO[bytes]) -> str | None:
-    """Returns the checksum in the first line; None if the entry has another version."""
+def _header(file: IO[bytes], kind: str, key: str) -> str | None:
+    """Returns the checksum in the first line; None if the entry has another version.
+
+    Raises ValueError if it is no such line, and MisplacedEntryError if it names another entry.
+    """
     match = HEADER.fullmatch(file.readline(LONGEST_HEADER))
     if match is None:
         raise ValueError("wrong first line")
-    return match[2].decode() if match[1] == VERSION else None
+    if int(match[1]) != VERSION:
+        return None
+    if match[2] != f"{kind}/{key}".encode():
+        raise MisplacedEntryError("it is the entry of another key")
+    return match[3].decode()
 
 
 def _read_metadata(file: IO[bytes], size: int) -> bytes:

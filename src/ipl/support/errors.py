@@ -26,6 +26,10 @@ class BackboneError(IplError):
     """A CLIP or SigLIP cannot be found, loaded or used."""
 
 
+class FolderInUseError(IplError):
+    """Another process is writing a folder."""
+
+
 class SavedRunError(IplError):
     """A saved run is missing, damaged or of another kind."""
 

@@ -1,10 +1,15 @@
-"""Files written whole or not at all, under a temporary name first; and text files read."""
+"""Files and folders written whole or not at all, under a temporary name first; text files read.
+
+What is written is on disk (`fsync`) before it is renamed, and the folder it is in after that.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ipl.support.errors import DataError, IplError
+from ipl.support.errors import DataError, FolderInUseError, IplError
+from ipl.support.file_lock import FileLock
+
+LONGEST_STEM = 100  # bytes of a folder's name in the names of its temporary folders
+NEW, OLD = ".new", ".old"  # how the names of temporary folders end
 
 
 def sha256_text(text: str) -> str:
@@ -40,8 +49,11 @@ def read_lines(path: Path, hint: str = "") -> list[tuple[int, str]]:
 
 
 @contextmanager
-def replace_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary file that replaces `path` when the block ends without an error."""
+def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
+    """Yields a temporary file that replaces `path` when the block ends without an error.
+
+    Without `sync` it may be empty after a power failure: for what is checked when it is read.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
@@ -51,7 +63,11 @@ def replace_file(path: Path) -> Iterator[Path]:
     try:
         yield Path(name)
         _apply_umask(name)
+        if sync:
+            _sync_file(name)
         os.replace(name, path)
+        if sync:
+            sync_folder(path.parent)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(name)
@@ -60,9 +76,9 @@ def replace_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, sync: bool = True) -> None:
     """Writes a file whole or not at all."""
-    with replace_file(path) as work, open(work, "wb") as file:
+    with replace_file(path, sync) as work, open(work, "wb") as file:
         file.write(data)
 
 
@@ -77,37 +93,124 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextmanager
-def replace_folder(path: Path) -> Iterator[Path]:
-    """Yields a temporary folder that replaces `path` when the block ends without an error.
+def claim_folder(path: Path) -> Iterator[None]:
+    """Keeps others from writing a folder until the block ends; the folder need not exist.
 
-    An existing folder stays until the new one is complete, and is restored if the swap fails.
-    A link stays a link: the folder that it points to is replaced.
+    If a process was killed while it replaced the folder, that is finished first, and what killed
+    processes left beside it is removed.
+
+    Raises
+    ------
+    FolderInUseError
+        If another process or thread is writing the folder.
+    IplError
+        If nothing can be written there.
     """
-    path = path.resolve()
+    check_writable(path)
+    real = path.resolve()
+    lock = FileLock(real.with_name(f".{_stem(real)}.lock"))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
-        _apply_umask(work, 0o777)
+        taken = lock.take()
     except OSError as error:
         raise _cannot_write(path, error) from error
-    old = work.with_name(work.name + ".old")
+    if not taken:
+        raise FolderInUseError(
+            f"{path} is being written by another process; wait until it ends, or choose another "
+            "folder."
+        )
     try:
-        yield work
-        for file in work.rglob("*"):  # other libraries also write private files
-            _apply_umask(file, 0o777 if file.is_dir() else 0o666)
-        if path.exists():
-            os.replace(path, old)
-        os.replace(work, path)
-    except BaseException as error:
-        with suppress(OSError):  # another process may have created `path` in the meantime
-            if old.exists() and not path.exists():
-                os.replace(old, path)
-        if isinstance(error, OSError):
-            raise _cannot_write(path, error) from error
-        raise
+        if lock.is_first:
+            _finish_replacement(real)
+        yield
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        lock.release()
+
+
+@contextmanager
+def replace_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
+    """Yields a temporary folder that becomes `path` when the block ends without an error.
+
+    Without `overwrite` the folder at `path` must be missing or empty, also at the end. Otherwise it
+    stays until the new one is complete, and is restored if the swap fails. A link stays a link: the
+    folder that it points to is replaced.
+    """
+    with claim_folder(path):
+        path = path.resolve()
+        try:
+            work = Path(tempfile.mkdtemp(NEW, f".{_stem(path)}.", path.parent))
+            _apply_umask(work, 0o777)
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+        try:
+            yield work
+            _sync_tree(work)
+            _rename_folder(work, path, overwrite)
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+        finally:
+            if path.exists() or not work.with_suffix(OLD).exists():
+                _remove_folder(work)
+                _remove_folder(work.with_suffix(OLD))
+
+
+def recover_folder(path: Path) -> None:
+    """Finishes the replacement of a folder that is missing because a process was killed."""
+    with suppress(OSError, IplError):
+        real = path.resolve()
+        if not real.exists() and any(p.suffix == OLD for p in _temporary_folders(real)):
+            with claim_folder(path):
+                pass
+
+
+def _rename_folder(work: Path, path: Path, overwrite: bool) -> None:
+    """Renames a folder to `path`, where it replaces an empty folder, or any with `overwrite`."""
+    old = work.with_suffix(OLD)
+    try:
+        os.replace(work, path)  # fails if there is a folder that is not empty
+    except OSError as error:
+        if not overwrite or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        try:
+            os.replace(path, old)  # a kill after this leaves both: see _finish_replacement
+            os.replace(work, path)
+        except BaseException:
+            with suppress(OSError):
+                if old.exists() and not path.exists():
+                    os.replace(old, path)
+            raise
+    sync_folder(path.parent)
+
+
+def _finish_replacement(path: Path) -> None:
+    """Does what a killed process had still to do; nobody else may be writing `path`."""
+    folders = _temporary_folders(path)
+    if not path.exists():
+        for old in (folder for folder in folders if folder.suffix == OLD):
+            new = old.with_suffix(NEW)
+            if new in folders:  # killed between the two renames, when both were complete
+                os.replace(new, path)
+                sync_folder(path.parent)
+                break
+    for folder in folders:
+        _remove_folder(folder)
+
+
+def _temporary_folders(path: Path) -> list[Path]:
+    """Returns the temporary folders of `path`, whoever made them."""
+    name = re.compile(rf"\.{re.escape(_stem(path))}\.[a-z0-9_]{{8}}({NEW}|{OLD})")
+    siblings = path.parent.iterdir() if path.parent.is_dir() else ()
+    return [folder for folder in siblings if name.fullmatch(folder.name)]
+
+
+def _stem(path: Path) -> str:
+    """Returns a folder's name, shortened so that the names of temporary folders are allowed."""
+    if len(os.fsencode(path.name)) <= LONGEST_STEM:
+        return path.name
+    return f"{path.name[:20]}-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:20]}"
+
+
+def _remove_folder(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def check_writable(path: Path) -> None:
@@ -146,6 +249,35 @@ def path_exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def sync_folder(path: Path) -> None:
+    """Puts the names in a folder on disk, where the system can do that for folders."""
+    with suppress(OSError):
+        _sync(path, os.O_RDONLY)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Puts a folder on disk, with modes as the umask says: other libraries write private files."""
+    for path in (*folder.rglob("*"), folder):
+        _apply_umask(path, 0o777 if path.is_dir() else 0o666)
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            _sync_file(path)
+
+
+def _sync_file(path: str | Path) -> None:
+    """Puts the content of a file on disk."""
+    _sync(path, os.O_RDWR)
+
+
+def _sync(path: str | Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _apply_umask(path: str | Path, mode: int = 0o666) -> None:

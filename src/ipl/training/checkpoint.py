@@ -1,4 +1,8 @@
-"""Checkpoint: the state of a training after an epoch, from which it resumes."""
+"""Checkpoint: the state of a training after an epoch, from which it resumes.
+
+It stays in the cache until the result is saved, so that nothing after the last epoch, such as a
+full disk, can lose the training. Of a result that is never saved it stays for `SECONDS_KEPT`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import hashlib
 import inspect
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache as cached
 from pathlib import Path
@@ -24,6 +28,7 @@ from ipl.training.result import EpochRecord
 from ipl.training.schedule import learning_rate
 
 SECONDS_BETWEEN_WRITES = 20.0
+SECONDS_KEPT = 30 * 24 * 3600.0
 KIND = "trainings"
 ROOMS = ("backbone", "prompts", "learners", "training")  # whose code a training depends on
 
@@ -119,11 +124,23 @@ class Checkpoint:
         self.cache.put(KIND, self.key, arrays, {"epochs": epochs, "seconds": state.seconds})
         self._written = time.monotonic()
 
+    @property
+    def is_written(self) -> bool:
+        """Returns whether there is a state in the cache."""
+        return self.cache is not None and self.cache.has(KIND, self.key)
+
     def remove(self) -> None:
         """Removes the state."""
         self._state = None
         if self.cache is not None:
             self.cache.drop(KIND, self.key)
+
+
+def remove_checkpoints(keys: Iterable[str], cache: Cache | None = None) -> None:
+    """Removes checkpoints from the cache, once what they led to is on disk."""
+    cache = cache or Cache()
+    for key in keys:
+        cache.drop(KIND, key)
 
 
 def code_sha256(kind: type[Learner]) -> str:

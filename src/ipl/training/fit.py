@@ -22,7 +22,7 @@ from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.checkpoint import Checkpoint
+from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
 from ipl.training.loop import train
 from ipl.training.result import FitResult, TrainingHistory, Trial, identity_of
 from ipl.training.views import make_views
@@ -79,6 +79,8 @@ def fit(
     """
     hyperparameters, names = config.hyperparameters, dataset.class_names
     cache = Cache(reporter=reporter) if config.cache else None
+    if cache is not None:
+        cache.expire(KIND, SECONDS_KEPT)
     store = features or FeatureStore(backbone, cache)
     choice = word_choice(config, pool or read_pool(config, backbone, reporter))
 
@@ -107,7 +109,7 @@ def fit(
         words = selection.words
     if config.arm == RANDOM:
         words, selection = _draw_words(config, choice.candidates(backbone), backbone, words), None
-    learner, history, trials = train_best(
+    learner, history, trials, checkpoints = train_best(
         make, counts, words, shots, config.views, hyperparameters, config.seed, reporter, cache
     )
     if selection is not None:
@@ -135,6 +137,7 @@ def fit(
         notes=(*notes, *held_out.notes),
         tensors=dict(learner.state_dict()),
         learner=learner,
+        checkpoints=checkpoints,
     )
 
 
@@ -250,11 +253,12 @@ def train_best(
     seed: int = 1,
     reporter: Reporter = SILENT,
     cache: Cache | None = None,
-) -> tuple[Learner, TrainingHistory, tuple[Trial, ...]]:
+) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
     """Trains a learner with each number of words; returns the best, its history and all trials.
 
     The best has the highest accuracy on the training images, then the lowest loss, then the fewest
-    words. With a cache, training that was interrupted resumes when the same call is made again.
+    words. With a cache, training that was interrupted resumes when the same call is made again. The
+    last value returned are the keys of its checkpoints, for `remove_checkpoints`.
     """
     first = make(counts[0])
     view = make_views(views, type(first), first.backbone, shots, seed, reporter)
@@ -279,9 +283,8 @@ def train_best(
         if best is None or rank > best[0]:
             best = (rank, learner, history)
     assert best is not None
-    for checkpoint in checkpoints:
-        checkpoint.remove()
-    return best[1], best[2], tuple(trials)
+    keys = tuple(checkpoint.key for checkpoint in checkpoints if checkpoint.is_written)
+    return best[1], best[2], tuple(trials), keys
 
 
 def features_for(learner: Learner, images: LabelledFeatures) -> Tensor:

@@ -104,6 +104,8 @@ class FitResult:
         The trained vectors by name.
     learner : Learner or None
         The trained learner on its backbone; None for a result that was read from a file.
+    checkpoints : tuple of str
+        The keys of its trainings in the cache, where they stay until the result is saved.
     """
 
     config: FitConfig
@@ -127,6 +129,7 @@ class FitResult:
     ipl_version: str = __version__
     tensors: dict[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
     learner: Learner | None = field(default=None, compare=False, repr=False)
+    checkpoints: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def layout(self) -> PromptLayout:

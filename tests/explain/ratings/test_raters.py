@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,18 @@ def study(tmp_path: Path) -> Study:
 @pytest.fixture
 def folder(study: Study, tmp_path: Path) -> Path:
     return tmp_path / "study"
+
+
+def test_an_answer_survives_a_power_failure(
+    folder: Path, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is put on disk before it is renamed, and its folder after that."""
+    events: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (events.append("fsync"), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda *names: (events.append("rename"), replace(*names)))
+    Raters(folder, study).rate("Anna", "a1", 4)
+    assert events == ["fsync", "rename", "fsync"]
 
 
 def test_answers_are_on_disk_at_once(folder: Path, study: Study) -> None:

@@ -144,7 +144,7 @@ class Uploads:
             self.count, self.bytes = self.count + 1, self.bytes + len(data)
             safe_name = re.sub(r"[^A-Za-z0-9._-]", "_", file.name)[-60:]
             path = self.folder / f"{self.count:04d}" / safe_name
-            write_bytes(path, data)
+            write_bytes(path, data, sync=False)  # removed when the tab is closed
             paths.append(path)
             self._hashes[path] = digest
         if duplicates:
