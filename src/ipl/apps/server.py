@@ -65,12 +65,16 @@ class TimedConnection(H11Protocol):
             self.transport.close()
 
 
+def timed_connection(seconds: float) -> type[TimedConnection]:
+    """Returns the protocol of connections on which the head of a request must arrive in time."""
+    return type("Connection", (TimedConnection,), {"seconds": seconds})
+
+
 def run_server(app: FastAPI, bound: socket.socket, limits: Limits) -> None:
     """Answers requests until Ctrl-C or SIGTERM; those that have arrived by then are answered."""
-    connection = type("Connection", (TimedConnection,), {"seconds": limits.upload_seconds})
     config = uvicorn.Config(
         app,
-        http=connection,
+        http=timed_connection(limits.upload_seconds),
         log_level="warning",
         timeout_graceful_shutdown=ceil(limits.upload_seconds + limits.answer_seconds),
         backlog=BACKLOG,

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ipl.apps.hosts import is_allowed_host
 from ipl.apps.http_responses import (
+    PROTECTION,
     answer_errors_as_json,
     error_response,
     security_policy,
@@ -40,9 +41,8 @@ HEADERS = {
         form_action="'none'",
         base_uri="'none'",
     ),
-    "Cross-Origin-Resource-Policy": "same-origin",
+    **PROTECTION,
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
 
