@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from math import ceil
 from typing import Any, ClassVar
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ipl.apps.http_responses import error_response
 from ipl.apps.limits import Limits
 
 BACKLOG = 2048  # connections that the system holds until they are accepted
@@ -51,6 +53,19 @@ class TimedConnection(H11Protocol):
         """Stops the timer."""
         self._stop_timer()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is not HTTP with JSON, as every other error."""
+        del msg
+        response = error_response(400, "The request is not valid HTTP.", {"Connection": "close"})
+        headers = [(name, value) for name, value in response.raw_headers]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=bytes(response.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def _start_timer(self) -> None:
         self._stop_timer()
