@@ -65,7 +65,7 @@ class SiteGuard:
     def _refusal(self, headers: Headers, method: str) -> str | None:
         host = headers.get("host", "")
         if not is_allowed_host(host, self.hosts):
-            return f"Host is {host[:60]!r}; this page is only for this machine."
+            return f"Host is {host[:60]!r}, which is not allowed; see `ipl rate --allow-host`."
         if method not in ("GET", "HEAD") and TOKEN not in headers:
             return "This request does not come from the page."
         return None

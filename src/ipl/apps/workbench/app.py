@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
 
-from ipl.apps.hosts import allowed_hosts, is_allowed_host
+from ipl.apps.hosts import is_allowed_host
 from ipl.apps.http_responses import PROTECTION, security_policy, with_headers
 from ipl.apps.server import UVICORN_OPTIONS, ended_by_signals, timed_connection
 from ipl.apps.workbench.file_access import CALL_LIMITS, FileAccess
@@ -133,12 +133,15 @@ def create_workbench_app(workbench: Workbench, hosts: frozenset[str] | None) -> 
 
 
 def run_workbench(
-    workbench: Workbench, bound: socket.socket, on_ready: Callable[[], None] = lambda: None
+    workbench: Workbench,
+    bound: socket.socket,
+    hosts: frozenset[str] | None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serves the page until Ctrl-C or SIGTERM; `on_ready` is called when it can be opened."""
     try:
         with _gradio_environment(workbench.inbox):
-            app, gradio_app = create_workbench_app(workbench, allowed_hosts(bound))
+            app, gradio_app = create_workbench_app(workbench, hosts)
 
             def on_end() -> None:
                 gradio_app.stop_event.set()  # ends the heartbeats of open browsers
