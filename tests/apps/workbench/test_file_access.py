@@ -189,6 +189,11 @@ def test_every_response_is_protected(tab: Tab) -> None:
         assert "http" not in policy
 
 
+def test_a_name_of_another_site_is_refused(tab: Tab) -> None:
+    site = {"Host": "evil.example", "Origin": "http://evil.example"}
+    assert tab.client.get("/config", headers=site).status_code == 403
+
+
 def test_gradio_checks_paths_as_well(workbench: Workbench) -> None:
     _, gradio_app = create_workbench_app(workbench, None)
     assert gradio_app.get_blocks().has_launched
