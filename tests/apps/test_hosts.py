@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import closing
 
 import pytest
 
 from ipl.apps.hosts import (
+    ANY_ADDRESS,
     LOCAL_HOSTS,
     address_of,
     allowed_hosts,
@@ -31,10 +33,18 @@ def test_a_port_in_use_is_named() -> None:
 @pytest.mark.parametrize(
     ("host", "loopback"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)]
 )
-def test_a_loopback_socket_has_few_names(host: str, loopback: bool) -> None:
+def test_a_socket_has_few_names(host: str, loopback: bool) -> None:
     with closing(listen(host, 0)) as bound:
         assert is_loopback(bound) is loopback
-        assert allowed_hosts(bound) == (LOCAL_HOSTS if loopback else None)
+        hosts, more = allowed_hosts(bound), allowed_hosts(bound, ["Proxy.example"])
+        assert allowed_hosts(bound, ["*"]) is None
+        assert hosts is not None
+        assert hosts >= LOCAL_HOSTS
+    assert not is_allowed_host("evil.example", hosts)
+    assert not is_allowed_host(ANY_ADDRESS, hosts)
+    assert is_allowed_host("proxy.example:80", more)
+    for name in ("192.0.2.7:8000", "[2001:db8::1]:8000", socket.gethostname()):
+        assert is_allowed_host(name, hosts) is not loopback
 
 
 @pytest.mark.parametrize(

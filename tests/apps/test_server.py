@@ -37,7 +37,8 @@ def connect(address: str) -> socket.socket:
 
 def head(length: int | None, kind: str = "application/json") -> bytes:
     size = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
-    return f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{size}\r\n\r\n".encode()
+    lines = ("POST /predict HTTP/1.1", "Host: localhost", f"Content-Type: {kind}", size, "", "")
+    return "\r\n".join(lines).encode()
 
 
 def read_response(connection: socket.socket) -> tuple[int, Any]:
@@ -79,7 +80,9 @@ def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_p
             ]
             assert ask(f"{address}/predict", body)["classes"][0]["name"] == best
             with closing(connect(address)) as asking, asking.makefile("rb") as answer:
-                asking.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                asking.sendall(
+                    b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                )
                 start, _, rest = answer.read().partition(b"\r\n\r\n")
                 assert start.startswith(b"HTTP/1.1 200 ")
                 assert rest == b""  # as GET, without the body
@@ -124,7 +127,16 @@ def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> 
     piece = b"%x\r\n%s\r\n" % (1000, b"x" * 1000)
 
     def clients(address: str) -> None:
-        names = ("silent", "slow_head", "slow_body", "chunked", "announced", "lying", "good")
+        names = (
+            "silent",
+            "slow_head",
+            "slow_body",
+            "chunked",
+            "announced",
+            "lying",
+            "garbage",
+            "good",
+        )
         connections = {name: connect(address) for name in names}
         connections["slow_head"].sendall(b"POST /predict HT")
         connections["slow_body"].sendall(head(len(body)) + body[:50])
@@ -132,10 +144,13 @@ def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> 
         connections["chunked"].sendall(head(None) + pieces)
         connections["announced"].sendall(head(limits.max_bytes + 1))
         connections["lying"].sendall(head(10) + body)  # more than announced: the rest is no request
+        connections["garbage"].sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
         connections["good"].sendall(head(len(body)) + body)
         assert read_response(connections["good"])[0] == 200  # while the others are still there
         for name, status in {"chunked": 413, "announced": 413, "lying": 400}.items():
             assert read_response(connections[name])[0] == status, name
+        no_http = read_response(connections["garbage"])
+        assert no_http == (400, {"error": "The request is not valid HTTP."})
         status, answer = read_response(connections["slow_body"])
         assert (status, answer["error"]) == (408, "The request was not complete after 1 s.")
         for name in ("silent", "slow_head"):

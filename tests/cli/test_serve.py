@@ -49,6 +49,27 @@ def test_it_says_where_it_answers_and_who_can_reach_it(
     assert "warning: 0.0.0.0 can be reached from other machines; there is no auth" in told.err
 
 
+def test_who_may_ask(
+    ipl: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(
+        "ipl.apps.serve.app.create_app", lambda *given: seen.append(given[2:]) or given
+    )
+    monkeypatch.setattr("ipl.apps.server.run_server", lambda *_: None)
+    (home / "token").write_text("0123456789abcdef\n")
+    options = ["--token-file", "token", "--allow-host", "proxy.example"]
+    told = ipl("serve", saved_run, "--port", 0, "--host", "0.0.0.0", *options)
+    assert told.code == 0, told.err
+    assert "there is no TLS, so put" in told.err
+    assert ipl("serve", saved_run, "--port", 0, "--allow-host", "*").code == 0
+    (hosts, token), anyone = seen
+    assert token == "0123456789abcdef"
+    assert {"proxy.example", "localhost", "0.0.0.0"} <= hosts
+    assert anyone == (None, None)
+    assert "Cannot read the token in" in ipl("serve", saved_run, "--token-file", "no").error
+
+
 def test_other_classes(
     ipl: Call, saved_run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

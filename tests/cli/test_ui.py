@@ -26,7 +26,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Returns each workbench that would have been served, which says it is ready."""
     seen: list[Any] = []
 
-    def run(bench: Any, bound: Any, ready: Callable[[], None]) -> None:
+    def run(bench: Any, bound: Any, hosts: Any, ready: Callable[[], None]) -> None:
         seen.append(bench)
         ready()
         bench.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ipl.apps.hosts import address_of, listen
+from ipl.apps.hosts import address_of, allowed_hosts, listen
 from ipl.apps.workbench.app import run_workbench
 from ipl.apps.workbench.sessions import Workbench
 from ipl.backbone.loading import load_backbone
@@ -18,7 +18,8 @@ def main() -> None:
     pool = Pool.from_words(WORDS, "eight words")
     workbench = Workbench(load_backbone("pocket", "cpu"), pool=pool)
     with listen("127.0.0.1", 0) as bound:
-        run_workbench(workbench, bound, lambda: print(address_of(bound), flush=True))
+        hosts = allowed_hosts(bound)
+        run_workbench(workbench, bound, hosts, lambda: print(address_of(bound), flush=True))
     sys.stdout.write("ended\n")
 
 

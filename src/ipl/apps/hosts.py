@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from ipl.support.errors import ConfigError
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+ANY = "*"
+ANY_ADDRESS = "/any-address"  # among allowed hosts; no host name has a slash
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -34,12 +37,22 @@ def is_loopback(bound: socket.socket) -> bool:
     return ip_address(str(bound.getsockname()[0]).partition("%")[0]).is_loopback
 
 
-def allowed_hosts(bound: socket.socket) -> frozenset[str] | None:
-    """Returns the host names that requests to a loopback socket may use; None allows any.
+def allowed_hosts(bound: socket.socket, names: Iterable[str] = ()) -> frozenset[str] | None:
+    """Returns the host names that requests to a socket may use; None allows any.
 
-    Another site could point a name of its own at a loopback address and read the answers.
+    Another site could point a name of its own at this machine, and a browser here would then let
+    it read the answers. So only the address of the socket and names of this machine are allowed,
+    and `names`; "*" among them allows any. Where other machines can reach the socket, any address
+    in numbers is allowed too, since no site can have it as its name.
     """
-    return LOCAL_HOSTS | {str(bound.getsockname()[0])} if is_loopback(bound) else None
+    more = frozenset(name.lower() for name in names if name)
+    if ANY in more:
+        return None
+    hosts = LOCAL_HOSTS | more | {str(bound.getsockname()[0])}
+    if is_loopback(bound):
+        return hosts
+    machine = socket.gethostname().lower()
+    return hosts | {machine, f"{machine}.local", ANY_ADDRESS}
 
 
 def is_allowed_host(header: str, hosts: frozenset[str] | None) -> bool:
@@ -47,8 +60,16 @@ def is_allowed_host(header: str, hosts: frozenset[str] | None) -> bool:
     if hosts is None:
         return True
     try:
-        return urlsplit(f"//{header}").hostname in hosts
+        name = urlsplit(f"//{header}").hostname or ""
     except ValueError:  # half an IPv6 address
+        return False
+    return name in hosts or (ANY_ADDRESS in hosts and _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        return bool(ip_address(name))
+    except ValueError:
         return False
 
 

@@ -13,6 +13,14 @@ from starlette.types import Message, Send
 from ipl.apps.limits import Refusal
 from ipl.support.errors import IplError
 
+# For every response: no other page may frame it, and no browser may take it for another type.
+PROTECTION = {
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
 
 def answer_errors_as_json(app: FastAPI) -> None:
     """Makes every error one sentence of JSON; the traceback of a bug goes to the log only."""

@@ -87,11 +87,13 @@ class Gate:
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.inside = capacity, 0
+        self.refused = 0  # so far, because it was full
 
     @contextmanager
     def enter(self) -> Iterator[None]:
         """Counts a request in and out; raises Refusal if the gate is full."""
         if self.inside >= self.capacity:
+            self.refused += 1
             raise Refusal(
                 503, f"{self.capacity} requests are being answered; try again in a second."
             )

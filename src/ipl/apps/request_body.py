@@ -27,12 +27,17 @@ async def read_json(request: Request, limits: Limits) -> dict[str, Any]:
 def parse_json(body: bytes) -> dict[str, Any]:
     """Returns the JSON object in a body."""
     try:
-        value = json.loads(body)
+        value = json.loads(body, parse_int=_parse_int)
     except (ValueError, RecursionError):
         raise Refusal(400, "The request is not valid JSON.") from None
     if not isinstance(value, dict):
         raise Refusal(422, "The request must be a JSON object.")
     return value
+
+
+def _parse_int(digits: str) -> int | float:
+    """Returns a number; Python refuses to read integers of thousands of digits."""
+    return int(digits) if len(digits) < 20 else float(digits)
 
 
 def content_type(request: Request) -> str:

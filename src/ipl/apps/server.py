@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from math import ceil
 from typing import Any, ClassVar
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ipl.apps.http_responses import error_response
 from ipl.apps.limits import Limits
 
 BACKLOG = 2048  # connections that the system holds until they are accepted
@@ -52,6 +54,19 @@ class TimedConnection(H11Protocol):
         self._stop_timer()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is not HTTP with JSON, as every other error."""
+        del msg
+        response = error_response(400, "The request is not valid HTTP.", {"Connection": "close"})
+        headers = [(name, value) for name, value in response.raw_headers]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=bytes(response.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+
     def _start_timer(self) -> None:
         self._stop_timer()
         self._timer = self.loop.call_later(self.seconds, self._close_if_idle)
@@ -65,12 +80,16 @@ class TimedConnection(H11Protocol):
             self.transport.close()
 
 
+def timed_connection(seconds: float) -> type[TimedConnection]:
+    """Returns the protocol of connections on which the head of a request must arrive in time."""
+    return type("Connection", (TimedConnection,), {"seconds": seconds})
+
+
 def run_server(app: FastAPI, bound: socket.socket, limits: Limits) -> None:
     """Answers requests until Ctrl-C or SIGTERM; those that have arrived by then are answered."""
-    connection = type("Connection", (TimedConnection,), {"seconds": limits.upload_seconds})
     config = uvicorn.Config(
         app,
-        http=connection,
+        http=timed_connection(limits.upload_seconds),
         log_level="warning",
         timeout_graceful_shutdown=ceil(limits.upload_seconds + limits.answer_seconds),
         backlog=BACKLOG,

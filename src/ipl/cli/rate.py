@@ -35,6 +35,7 @@ def rate(
     ),
     host: str = common.HOST,
     port: int = typer.Option(8001, min=0, max=65535, help="Port; 0 takes a free one."),
+    allow_host: list[str] | None = common.ALLOW_HOST,
     words_file: Path | None = typer.Option(
         None, "--words-file", help="The list of words that a run chose from, if it had its own."
     ),
@@ -56,7 +57,9 @@ def rate(
             raise DataError(f"There is no study at {folder} yet.")
     else:
         settings = StudySettings(plain, words_file, backbone, device, not no_cache, strict)
-        serve_study(folder, [] if exists else runs, data or [], settings, host, port, reporter)
+        names = [host, *(allow_host or ())]
+        runs_to_rate = [] if exists else runs
+        serve_study(folder, runs_to_rate, data or [], settings, host, port, names, reporter)
     summarize(folder, as_json, reporter)
 
 
@@ -101,9 +104,13 @@ def serve_study(
     settings: StudySettings,
     host: str,
     port: int,
+    names: list[str],
     reporter: Reporter,
 ) -> None:
-    """Serves a study until Ctrl-C or SIGTERM; with `runs` it is made first."""
+    """Serves a study until Ctrl-C or SIGTERM; with `runs` it is made first.
+
+    `names` are further host names that requests may use for this machine.
+    """
     from ipl.apps.hosts import address_of, allowed_hosts, is_loopback, listen
     from ipl.bench.claims import Claims
     from ipl.display.formatting import several
@@ -133,7 +140,8 @@ def serve_study(
             if not claims.take("study"):
                 raise ConfigError(f"{folder} is being served by another process already.")
             raters = Raters(folder, study)
-            app = create_rating_app(folder, study, raters, allowed_hosts(bound), reporter.warn)
+            hosts = allowed_hosts(bound, names)
+            app = create_rating_app(folder, study, raters, hosts, reporter.warn)
             bound.listen()
             with suppress(KeyboardInterrupt):  # one that comes before the server takes signals
                 what = f"{len(study.items)} words of {several(len(study.runs), 'run')}"

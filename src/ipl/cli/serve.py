@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from ipl.cli import shared_options as common
@@ -13,6 +15,10 @@ def serve(
     run: str = common.RUN,
     host: str = common.HOST,
     port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
+    allow_host: list[str] | None = common.ALLOW_HOST,
+    token_file: Path | None = typer.Option(
+        None, help="A file with a token that requests must send (Authorization: Bearer)."
+    ),
     classes: str | None = common.CLASSES,
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
@@ -30,9 +36,10 @@ def serve(
     quiet: bool = common.QUIET,
 ) -> None:
     """Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, /healthz, /docs."""
-    from ipl.apps.hosts import address_of, is_loopback, listen
+    from ipl.apps.hosts import address_of, allowed_hosts, is_loopback, listen
     from ipl.apps.limits import Limits
     from ipl.apps.serve.app import create_app
+    from ipl.apps.serve.guard import read_token
     from ipl.apps.server import run_server
     from ipl.classifier import PromptClassifier
     from ipl.saving.format import read_run
@@ -54,19 +61,22 @@ def serve(
     )
     folder = find_run(run)
     read_run(folder)  # reports a damaged RUN before a port is taken
+    token = None if token_file is None else read_token(token_file)
     names = read_class_names(classes) if classes is not None else None
     with listen(host, port) as bound, on_interrupt(lambda: "nothing was served."):
         if not is_loopback(bound):
+            lacks = "no TLS" if token else "no authentication and no TLS"
             reporter.warn(
-                f"{host} can be reached from other machines; there is no authentication and no "
-                "TLS, so put a reverse proxy in front."
+                f"{host} can be reached from other machines; there is {lacks}, so put a reverse "
+                "proxy in front."
             )
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, any_backbone=any_backbone
         )
         if names is not None:
             classifier = classifier.with_classes(names)
-        app = create_app(classifier, limits)
+        hosts = allowed_hosts(bound, [host, *(allow_host or ())])
+        app = create_app(classifier, limits, hosts, token)
         bound.listen()
         reporter.say(f"{classifier.prompt_} answers at {address_of(bound)} (Ctrl-C ends it).")
         run_server(app, bound, limits)

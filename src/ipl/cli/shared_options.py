@@ -19,6 +19,13 @@ DEVICE = typer.Option("auto", "--device", help="auto, cpu, cuda, cuda:1, mps.")
 HOST = typer.Option(
     "127.0.0.1", "--host", help="Address to listen on; 0.0.0.0 can be reached from other machines."
 )
+ALLOW_HOST = typer.Option(
+    None,
+    "--allow-host",
+    metavar="NAME",
+    help="Another name that requests may use for this machine, such as a proxy's; repeatable; "
+    "* allows any.",
+)
 NO_CACHE = typer.Option(
     False, "--no-cache", help="Compute everything anew and keep nothing (see: ipl cache)."
 )

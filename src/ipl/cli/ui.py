@@ -21,6 +21,7 @@ def ui(
     ),
     host: str = common.HOST,
     port: int = typer.Option(7860, min=0, max=65535, help="Port; 0 takes a free one."),
+    allow_host: list[str] | None = common.ALLOW_HOST,
     backbone: str | None = typer.Option(
         None, help=f"{common.BACKBONE_HELP} With RUN: where its weights are now."
     ),
@@ -29,7 +30,7 @@ def ui(
     quiet: bool = common.QUIET,
 ) -> None:
     """Open a page on which to try everything out: images, words, training, predictions."""
-    from ipl.apps.hosts import address_of, is_loopback, listen
+    from ipl.apps.hosts import address_of, allowed_hosts, is_loopback, listen
     from ipl.apps.workbench.app import run_workbench
     from ipl.apps.workbench.fit_thread import FitThread
     from ipl.apps.workbench.image_classes import ImageClasses
@@ -68,7 +69,8 @@ def ui(
                 webbrowser.open(address_of(bound))
 
         workbench = Workbench(clip, classifier, images, browse=local, run_name=_run_name(run))
-        run_workbench(workbench, bound, on_ready)
+        hosts = allowed_hosts(bound, [host, *(allow_host or ())])
+        run_workbench(workbench, bound, hosts, on_ready)
         reporter.say("Ended.")
     if FitThread.any_running():  # all is saved; the interpreter would abort on a thread in torch
         sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,23 @@ def test_top_says_how_many(client: TestClient, beach: bytes) -> None:
     assert len(probabilities(upload(client, beach, top="1"))) == 1
     assert len(probabilities(client.post("/predict", json=as_json(beach, top=2)))) == 2
     assert len(probabilities(upload(client, beach, top="99"))) == 3
+
+
+@pytest.mark.parametrize("digits", [7, 19, 20, 400, 5000])
+def test_a_number_of_any_length_is_refused_in_one_sentence(
+    digits: int, client: TestClient, beach: bytes
+) -> None:
+    for sent in (
+        upload(client, beach, top="9" * digits),
+        client.post(
+            "/predict",
+            content=json.dumps(as_json(beach, top=0)).replace('"top": 0', '"top": ' + "9" * digits),
+            headers={"Content-Type": "application/json"},
+        ),
+    ):
+        message = sentence(sent, 422)
+        assert "it must be a whole number from 1 to 1,000,000." in message
+        assert len(message) < 150
 
 
 def test_requests_at_once_are_one_batch(start: Callable[..., TestClient], beach: bytes) -> None:

@@ -150,7 +150,8 @@ def test_a_file_that_two_sent_stays_until_both_have_gone(
     file.parent.mkdir()
     file.write_bytes(dropped("beach", 1)[0].read_bytes())
     for key in ("one", "two"):
-        workbench.open(key).add_class("beach", [file])
+        workbench.open(key)
+        workbench.receive(key, [file])
     workbench.close("one")
     assert file.exists()
     workbench.close("two")
@@ -160,8 +161,17 @@ def test_a_file_that_two_sent_stays_until_both_have_gone(
 def test_files_elsewhere_are_never_removed(workbench: Workbench, dropped: Dropped) -> None:
     files = dropped("beach")
     workbench.open("one").add_class("beach", files)
+    workbench.receive("one", files)
     workbench.close("one")
+    workbench.receive("one", files)
     assert all(file.exists() for file in files)
+
+
+def test_files_of_a_session_that_has_gone_are_removed(workbench: Workbench) -> None:
+    file = workbench.inbox / "late.png"
+    file.write_bytes(b"late")
+    workbench.receive("nobody", [file])
+    assert not file.exists()
 
 
 def test_there_is_an_end_to_sessions(workbench: Workbench) -> None:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ipl.apps.hosts import is_allowed_host
 from ipl.apps.http_responses import (
+    PROTECTION,
     answer_errors_as_json,
     error_response,
     security_policy,
@@ -40,9 +41,8 @@ HEADERS = {
         form_action="'none'",
         base_uri="'none'",
     ),
-    "Cross-Origin-Resource-Policy": "same-origin",
+    **PROTECTION,
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
 
@@ -65,7 +65,7 @@ class SiteGuard:
     def _refusal(self, headers: Headers, method: str) -> str | None:
         host = headers.get("host", "")
         if not is_allowed_host(host, self.hosts):
-            return f"Host is {host[:60]!r}; this page is only for this machine."
+            return f"Host is {host[:60]!r}, which is not allowed; see `ipl rate --allow-host`."
         if method not in ("GET", "HEAD") and TOKEN not in headers:
             return "This request does not come from the page."
         return None

@@ -1,4 +1,4 @@
-"""The web application: a learnt prompt behind four addresses, one of them a documentation page."""
+"""The web application: a learnt prompt behind a few addresses, one of them a documentation page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
 from ipl._version import __version__
 from ipl.apps.http_responses import answer_errors_as_json, security_policy
 from ipl.apps.image_decoding import decode_image
 from ipl.apps.limits import Gate, Limits, Refusal
 from ipl.apps.serve.batcher import Batcher
+from ipl.apps.serve.guard import ServiceGuard
+from ipl.apps.serve.metrics import MEDIA_TYPE, Metrics
 from ipl.apps.serve.model import ClassRanking, Model, Question
 from ipl.apps.serve.requests import read_request
 from ipl.apps.serve.schema import RESPONSES, Health, PredictionResponse, PromptInfo, request_body
@@ -36,6 +38,7 @@ class Service:
         self.limits = limits
         self.model = Model(classifier, limits.class_lists)
         self.gate = Gate(limits.concurrency)
+        self.metrics = Metrics()
         self.batcher: Batcher[Question, ClassRanking] = Batcher(
             self.model.answer, limits.batch, limits.wait_ms / 1000
         )
@@ -48,6 +51,16 @@ class Service:
         with ThreadPoolExecutor(DECODERS, "ipl-decoder") as self.decoders:
             yield
             await asyncio.to_thread(self.batcher.close)
+
+    def metrics_text(self) -> str:
+        """Returns the state of the service and what requests came to, for Prometheus."""
+        self.metrics.rejected["busy"] = self.gate.refused
+        gauges = {
+            "requests_inside": ("Requests that are being read or answered.", self.gate.inside),
+            "images_waiting": ("Images that wait for the model.", self.batcher.waiting),
+        }
+        counts = {"images": self.batcher.items, "batches": self.batcher.batches}
+        return self.metrics.text(gauges, counts)
 
     async def predict(self, request: Request) -> ClassRanking:
         """Returns the classes of the image in a request; raises Refusal or IplError."""
@@ -73,7 +86,12 @@ class Service:
                 ) from None
 
 
-def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> FastAPI:
+def create_app(
+    classifier: PromptClassifier,
+    limits: Limits | None = None,
+    hosts: frozenset[str] | None = None,
+    token: str | None = None,
+) -> FastAPI:
     """Return the web service of a fitted classifier as an ASGI application.
 
     Parameters
@@ -82,6 +100,12 @@ def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> Fa
         A fitted classifier, for example from `PromptClassifier.from_pretrained`.
     limits : Limits, optional
         Bounds on requests, time and memory. The default is `Limits()`.
+    hosts : frozenset of str, optional
+        The names that a request's Host header may have. The default allows any, for a proxy or
+        a server that checks them.
+    token : str, optional
+        What every request but those to /healthz must send as `Authorization: Bearer TOKEN`.
+        By default none is needed.
 
     Returns
     -------
@@ -104,6 +128,7 @@ def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> Fa
         lifespan=service.running,
     )
     app.state.service = service
+    app.add_middleware(ServiceGuard, hosts=hosts, token=token, metrics=service.metrics)
 
     @app.post(
         "/predict",
@@ -129,6 +154,10 @@ def create_app(classifier: PromptClassifier, limits: Limits | None = None) -> Fa
             raise Refusal(503, "The model does not answer.")
         counts = {"images": batcher.items, "batches": batcher.batches}
         return {"status": "ok", "inside": service.gate.inside, **counts}
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(service.metrics_text(), media_type=MEDIA_TYPE)
 
     @app.get("/", include_in_schema=False)
     @app.get("/docs", include_in_schema=False)

@@ -56,6 +56,11 @@ class Batcher(Generic[Item, Result]):
         self._thread.join()
 
     @property
+    def waiting(self) -> int:
+        """Returns how many items wait for a batch, about."""
+        return self._queue.qsize()
+
+    @property
     def alive(self) -> bool:
         """Returns whether the thread is running."""
         return self._thread.is_alive()

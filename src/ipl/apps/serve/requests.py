@@ -16,7 +16,7 @@ from ipl.apps.limits import Limits, Refusal
 from ipl.apps.request_body import content_type, limited_request, parse_json, refused_disconnects
 
 FIELDS = ("image", "classes", "top")
-DEFAULT_TOP = 5
+DEFAULT_TOP, MAX_TOP = 5, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _parse_form(
         names = names[0].split(",") if names and names[0].strip() else None
     tops = [text.strip() for name, text in texts if name == "top" and text.strip()]
     last = tops[-1] if tops else str(DEFAULT_TOP)
-    top = int(last) if last.isascii() and last.isdigit() else last
+    top = int(last) if last.isascii() and last.isdigit() and len(last) < 20 else last
     return _check(files["image"], names, top, limits)
 
 
@@ -100,9 +100,9 @@ def _check(image: bytes, classes: Any, top: Any, limits: Limits) -> PredictReque
     """Returns the request with these values; raises Refusal if one of them is not allowed."""
     if not image:
         raise Refusal(422, "image is empty.")
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+    if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= MAX_TOP:
         value = f"the text {top[:40]!r}" if isinstance(top, str) else json.dumps(top)[:40]
-        raise Refusal(422, f"top is {value}; it must be a whole number from 1.")
+        raise Refusal(422, f"top is {value}; it must be a whole number from 1 to {MAX_TOP:,}.")
     return PredictRequest(image, None if classes is None else _class_names(classes, limits), top)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ipl.apps.limits import Limits
-from ipl.apps.serve.requests import DEFAULT_TOP
+from ipl.apps.serve.requests import DEFAULT_TOP, MAX_TOP
 
 
 class RankedClass(BaseModel):
@@ -80,6 +80,7 @@ def request_body(limits: Limits) -> dict[str, Any]:
     top = {
         "type": "integer",
         "minimum": 1,
+        "maximum": MAX_TOP,
         "default": DEFAULT_TOP,
         "description": "Classes to return.",
     }

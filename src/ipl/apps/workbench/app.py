@@ -15,9 +15,11 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
 
-from ipl.apps.hosts import allowed_hosts, is_allowed_host
-from ipl.apps.server import UVICORN_OPTIONS, ended_by_signals
-from ipl.apps.workbench.page import build_page, style_sheet, theme
+from ipl.apps.hosts import is_allowed_host
+from ipl.apps.http_responses import PROTECTION, security_policy, with_headers
+from ipl.apps.server import UVICORN_OPTIONS, ended_by_signals, timed_connection
+from ipl.apps.workbench.file_access import CALL_LIMITS, FileAccess
+from ipl.apps.workbench.page import build_page, script, style_sheet, theme
 from ipl.apps.workbench.sessions import Workbench
 
 Scope = MutableMapping[str, Any]
@@ -32,6 +34,21 @@ CALLS |= {"startup-events", "info"}
 FOLDERS = ("/assets/", "/static/", API + "heartbeat/")
 HEARTBEAT_SECONDS = "2"  # after which a browser that has gone is noticed
 SHUTDOWN_SECONDS = 1
+# Gradio writes scripts and styles into its page and compiles templates; all else is forbidden that
+# does not come from this server, so nothing on the page can be sent elsewhere.
+HEADERS = {
+    **security_policy(
+        script_src="'self' 'unsafe-inline' 'unsafe-eval'",
+        style_src="'self' 'unsafe-inline'",
+        img_src="'self' data: blob:",
+        font_src="'self' data:",
+        connect_src="'self'",
+        manifest_src="'self'",
+        form_action="'none'",
+        base_uri="'self'",
+    ),
+    **PROTECTION,
+}
 
 
 class RequestFilter:
@@ -44,6 +61,7 @@ class RequestFilter:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuses a request, or passes it on."""
         if scope["type"] == "http":
+            send = with_headers(send, HEADERS)
             if not self._is_known(scope["path"]):
                 await PlainTextResponse("Not found.", 404)(scope, receive, send)
                 return
@@ -92,9 +110,10 @@ class _Server(uvicorn.Server):
 
 def create_workbench_app(workbench: Workbench, hosts: frozenset[str] | None) -> tuple[Any, Any]:
     """Returns the application, and Gradio's own inside it."""
+    page = build_page(workbench)
     app = gr.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
-        build_page(workbench),
+        page,
         path="/",
         footer_links=[],
         run_history=False,
@@ -106,18 +125,23 @@ def create_workbench_app(workbench: Workbench, hosts: frozenset[str] | None) -> 
         pwa=False,
         theme=theme(),
         css=style_sheet(),
+        head=script(),
     )
+    page.has_launched = True  # Gradio checks paths only then, and mounting does not set it
     gradio_app = app.routes[-1].app
-    return RequestFilter(app, workbench.inbox, hosts), gradio_app
+    return RequestFilter(FileAccess(app, workbench), workbench.inbox, hosts), gradio_app
 
 
 def run_workbench(
-    workbench: Workbench, bound: socket.socket, on_ready: Callable[[], None] = lambda: None
+    workbench: Workbench,
+    bound: socket.socket,
+    hosts: frozenset[str] | None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serves the page until Ctrl-C or SIGTERM; `on_ready` is called when it can be opened."""
     try:
         with _gradio_environment(workbench.inbox):
-            app, gradio_app = create_workbench_app(workbench, allowed_hosts(bound))
+            app, gradio_app = create_workbench_app(workbench, hosts)
 
             def on_end() -> None:
                 gradio_app.stop_event.set()  # ends the heartbeats of open browsers
@@ -125,6 +149,7 @@ def run_workbench(
 
             config = uvicorn.Config(
                 app,
+                http=timed_connection(CALL_LIMITS.upload_seconds),
                 log_level="critical",
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
                 **UVICORN_OPTIONS,

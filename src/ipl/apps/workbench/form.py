@@ -156,6 +156,7 @@ class Form:
 
     def __init__(self, workbench: Workbench, settings: WorkbenchSettings) -> None:
         html(box("<h1>ipl workbench</h1>", paragraph(LEAD, "quiet")))
+        self.session = html(elem_id="session")  # its key, which page.js sends with uploads
         self.images = ImagesForm(workbench)
         self.learn = LearnForm(settings)
         self.word = WordForm()

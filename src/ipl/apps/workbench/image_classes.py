@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,14 +158,17 @@ class Uploads:
 
 def read_upload(file: Path, limits: Limits) -> bytes:
     """Returns the bytes of an image; raises DataError if it is not an image or too large."""
-    size = 0
-    with suppress(OSError):
-        size = file.stat().st_size
-    if size > limits.max_bytes:
-        limit = f"{limits.max_bytes / MIB:.3g}"
-        raise DataError(f"{file.name} has {size / MIB:.1f} MB; at most {limit} MB are allowed.")
+    limit = limits.max_bytes
     try:
-        data = file.read_bytes()
+        if not file.is_file():  # a device or a pipe might never end
+            raise DataError(f"{file.name} no longer exists; drop it again.")
+        with file.open("rb") as stream:
+            data = stream.read(limit + 1)
+        if len(data) > limit:
+            size = file.stat().st_size / MIB
+            raise DataError(
+                f"{file.name} has {size:.1f} MB; at most {limit / MIB:.3g} MB are allowed."
+            )
         check_image_header(data, limits.max_pixels)
     except OSError:
         raise DataError(f"{file.name} no longer exists; drop it again.") from None

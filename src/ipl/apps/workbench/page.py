@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
+from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -60,7 +60,7 @@ class _Handlers:
         prompt_outputs = [use.removing, use.choice, use.ranking, use.download, use.text]
         fit_outputs = [learn.status, learn.outcome, learn.learn, learn.cancel, learn.message]
         use_outputs = [*prompt_outputs, use.message, use.file, use.name]
-        every_output = [*image_outputs, learn.learn, learn.cancel, *prompt_outputs]
+        every_output = [*image_outputs, learn.learn, learn.cancel, *prompt_outputs, form.session]
 
         def on(
             events: Sequence[Any],
@@ -75,7 +75,6 @@ class _Handlers:
 
         page.load(self._open, None, every_output, **options)
         page.unload(self._close)
-        on([images.files.upload], [images.files], [images.message], images.message, self.receive)
         add = [images.add.click, images.name.submit]
         on(add, [images.name, images.files], image_outputs, images.message, self.add_class)
         on([images.scenes.click], [], image_outputs, images.message, self.use_scenes)
@@ -103,6 +102,7 @@ class _Handlers:
             **self._image_changes(session),
             **self._fit_changes(session),
             **self._prompt_changes(session),
+            self.form.session: f"<span hidden>{escape(str(request.session_hash))}</span>",
         }
 
     def _close(self, request: gr.Request) -> None:
@@ -128,14 +128,9 @@ class _Handlers:
 
     # -- actions --------------------------------------------------------------------------------
 
-    def receive(self, session: Session, files: list[str] | None) -> Changes:
-        """Remembers files that were dropped, so that they are removed with their session."""
-        session.received.update(Path(file) for file in files or ())
-        return {}
-
     def add_class(self, session: Session, name: str, files: list[str] | None) -> Changes:
         """Adds images of a class."""
-        messages = session.add_class(name, [Path(file) for file in files or ()])
+        messages = session.add_class(name, session.uploaded(files or ()))
         form, warning = self.form.images, ""
         if messages:
             warning = box(paragraph(f"Left out: {join_messages(messages)}", "warning"))
@@ -197,7 +192,7 @@ class _Handlers:
         if file is None:
             return {}
         try:
-            session.classify(Path(file))
+            session.classify(*session.uploaded([file]))
         except IplError as error:
             message = _error(join_messages([str(error)]))
             return {form.message: message, form.file: None, form.ranking: ""}
@@ -303,3 +298,9 @@ def theme() -> Any:
 def style_sheet() -> str:
     """Returns the style sheet of the HTML that we write ourselves."""
     return (files("ipl.apps.workbench") / "style.css").read_text(encoding="utf-8")
+
+
+def script() -> str:
+    """Returns the script that tells the server which session an upload belongs to."""
+    text = (files("ipl.apps.workbench") / "page.js").read_text(encoding="utf-8")
+    return f"<script>{text}</script>"

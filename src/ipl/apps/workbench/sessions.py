@@ -9,7 +9,7 @@ import threading
 import time
 import zipfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,7 +78,8 @@ class Session:
         self.classifier: PromptClassifier | None = workbench.classifier
         self.fit: FitThread | None = None
         self.origin: PromptOrigin | None = None  # None: the prompt was not learnt on this page
-        self.received: set[Path] = set()  # files that the browser sent
+        self.received: set[Path] = set()  # files that the browser uploaded, in the inbox
+        self.received_bytes = 0  # of its uploads so far
         self.uploads = Uploads(folder / "images", workbench.limits)
         self._last_image: tuple[str, str | None, Image.Image] | None = None
         self._scorer: tuple[object, GainScorer] | None = None
@@ -87,10 +88,19 @@ class Session:
 
     # -- images -------------------------------------------------------------------------------
 
+    def uploaded(self, paths: Iterable[str]) -> list[Path]:
+        """Returns the files at these paths; raises DataError if one was not uploaded here."""
+        files = [Path(path) for path in paths]
+        for file in files:
+            if file not in self.received:
+                raise DataError(
+                    f"{file.name[:60]!r} was not uploaded from this page; drop it again."
+                )
+        return files
+
     def add_class(self, name: str | None, files: Sequence[Path]) -> tuple[str, ...]:
         """Adds images of a class; returns a sentence on each file that was left out."""
         with self._lock:
-            self.received.update(files)
             class_name = check_class_name(name)
             self.image_classes.with_class(class_name, ())  # a bad name is reported first
             if not files:
@@ -223,7 +233,6 @@ class Session:
 
     def classify(self, file: Path) -> RankedImage:
         """Returns the probabilities of an image."""
-        self.received.add(file)
         self._prompt()
         self._last_image = None
         limits = self.workbench.limits
@@ -366,14 +375,26 @@ class Workbench:
             session.close(max(0.0, deadline - time.monotonic()))
         self._folder.cleanup()
 
+    def receive(self, key: str, files: Iterable[Path]) -> None:
+        """Notes that a browser uploaded these files; without a session they are removed."""
+        with self._lock:
+            if key in self._sessions:
+                self._sessions[key].received.update(files)
+            else:
+                self._remove(files)
+
     def _close(self, session: Session) -> None:
         session.close()
-        with self._lock:  # two browsers may have sent the same image
-            others = [other.received for other in self._sessions.values()]
-            for file in session.received.difference(*others):
-                if file.is_relative_to(self.inbox):
-                    with suppress(OSError):
-                        file.unlink()
+        with self._lock:
+            self._remove(session.received)
+
+    def _remove(self, files: Iterable[Path]) -> None:
+        """Removes uploaded files, except those that another browser uploaded too."""
+        others = [session.received for session in self._sessions.values()]
+        for file in set(files).difference(*others):
+            if file.is_relative_to(self.inbox):
+                with suppress(OSError):
+                    file.unlink()
 
 
 def zip_run(classifier: PromptClassifier, folder: Path) -> Path:
