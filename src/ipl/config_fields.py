@@ -116,7 +116,9 @@ class Setting:
     def default_text(self) -> str:
         """Returns the default as the documentation writes it."""
         if self.default is None:
-            return "none" if self.kinds == (str,) else "the learner's"
+            # What the bench decides for each run is no hyperparameter.
+            published = self.kinds != (str,) and bool(self.option.bench)
+            return "the learner's" if published else "none"
         return str(self.default)
 
     def accepts(self, value: Any) -> bool:

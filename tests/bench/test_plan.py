@@ -231,10 +231,11 @@ def test_given_words_are_those_of_the_plan() -> None:
     assert plan(arms="given", given="sand,stone").words == (0,)  # the number makes no difference
 
 
-def test_no_slots_make_the_arms_the_same() -> None:
-    assert [run.arm for run in expand(plan(arms="plain,empty,words", words=0, seeds=1))] == [
-        "plain"
-    ]
+def test_no_slots_are_the_plain_learner_and_no_other_arm() -> None:
+    runs = expand(plan(arms="plain,empty,words", words="0,1", seeds=1))
+    assert [run.arm for run in runs] == ["plain", "empty", "words"]
+    with pytest.raises(ConfigError, match="words is 0; the arm empty needs 1 or more"):
+        expand(plan(arms="plain,empty,words", words=0, seeds=1))
 
 
 @pytest.mark.parametrize(
@@ -281,12 +282,13 @@ def test_a_learner_without_slots_has_no_arms_with_words(monkeypatch: pytest.Monk
 def test_arms_have_ids_and_titles_of_their_own() -> None:
     arms = "linear-probe,words-only,plain,empty,random,given,words"
     runs = expand(plan(arms=arms, words=2, seeds=1, draws=2, given="sand"))
-    assert len({run.id for run in runs}) == len(runs) == 8
+    assert len({run.id for run in runs}) == len(runs) == 9
     assert [run.title.removeprefix("dtd, ") for run in runs] == [
         "linear-probe, seed 1",
         "words-only, 2 words, seed 1",
         "coop, no words, seed 1",
         "coop, 2 empty slots, seed 1",
+        "coop, 1 empty slot, seed 1",  # as many as there are given words
         "coop, 2 random words (draw 1), seed 1",
         "coop, 2 random words (draw 2), seed 1",
         "coop, given words (sand), seed 1",
@@ -297,6 +299,7 @@ def test_arms_have_ids_and_titles_of_their_own() -> None:
         "words-only-2w",
         "coop-0w",
         "coop-2w-empty",
+        "coop-1w-empty",
         "coop-2w-random1",
         "coop-2w-random2",
         "coop-1w-given",
@@ -308,7 +311,7 @@ def test_arms_have_ids_and_titles_of_their_own() -> None:
     # settings that an arm does not depend on make no other run
     searched = expand(plan(arms=arms, words=2, seeds=1, draws=2, given="sand", search="lazy"))
     same = [run.arm for run, other in zip(runs, searched, strict=True) if run.id == other.id]
-    assert same == ["linear-probe", "plain", "empty", "given"]
+    assert same == ["linear-probe", "plain", "empty", "empty", "given"]
 
 
 def test_titles(runs: Callable[..., tuple[Run, ...]]) -> None:

@@ -115,13 +115,16 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--address", "auto"], "address is 'auto'; it is for the engine ray"),
         (["--views", "some"], "views is 'some'"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
-        (["--arms", "plain", "--words", "1"], "words is 1, but of the arms plain none has words."),
-        (["--arms", "given"], "but of the arms given none has words."),
+        (
+            ["--arms", "plain", "--words", "1"],
+            "words is 1; it does not apply to the arms plain, so leave it out.",
+        ),
+        (["--arms", "given"], "it does not apply to the arms given, so leave it out."),
         (["--arms", "given", "--words", "0"], "The arm given has no words for eurosat; give them"),
         (["--arms", "empty", "--words", "auto"], "words is auto for eurosat; the arm empty needs"),
         (["--arms", "random", "--words", "4", "--epochs", "4"], "six words.txt has 6 words, and"),
         (["--draws", "0"], "draws is 0; it must be a whole number, 1 or more."),
-        (["--given", "nowhere", "--arms", "given", "--words", "0"], "no list of words 'nowhere'"),
+        (["--given", "nowhere", "--arms", "given", "--words", "0"], "no list of words nowhere"),
     ],
 )
 def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], message: str) -> None:
@@ -138,10 +141,11 @@ def test_arms_and_given_words(bench: Bench, home: Path) -> None:
     assert "to do   eurosat, coop, given words (sand, playfulness), seed 1" in listed
     assert "to do   eurosat, coop, 1 random word (draw 2), seed 1" in listed
     told = bench(*options, "--json").json
-    assert (len(told["done"]), told["failed"]) == (6, {})
+    assert (len(told["done"]), told["failed"]) == (7, {})
     records = [json.loads(path.read_text()) for path in (home / "out/records").iterdir()]
     chosen = {record["id"].rpartition("-seed")[0]: record["chosen"] for record in records}
     assert chosen["eurosat-coop-2w-given"] == ["sand", "playfulness"]
+    assert chosen["eurosat-coop-2w-empty"] == []  # as many slots as given words
     assert chosen["eurosat-coop-1w-empty"] == chosen["eurosat-linear-probe-0w"] == []
     assert len(chosen["eurosat-words-only-1w"]) == len(chosen["eurosat-coop-1w-random2"]) == 1
 

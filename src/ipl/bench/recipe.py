@@ -87,8 +87,8 @@ class BenchRecipe:
             plan = Plan.from_values(self.settings)
             if self.settings.get("words") not in (None, 0, "0", [0]) and not plan.has_words:
                 raise ConfigError(
-                    f"words is {self.settings['words']}, but of the arms {', '.join(plan.arms)} "
-                    "none has words."
+                    f"words is {self.settings['words']}; it does not apply to the arms "
+                    f"{', '.join(plan.arms)}, so leave it out."
                 )
         except IplError as error:
             raise ConfigError(f"{self.name}: {error}" if self.name else str(error)) from None

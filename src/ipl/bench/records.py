@@ -171,6 +171,13 @@ class RunRecord:
         filled = [arm for name, arm in slots.items() if self.settings.get(name)]
         return arm_of(self.learner, filled[0] if filled else CHOSEN if self.words else PLAIN)
 
+    def same_results(self, other: RunRecord) -> bool:
+        """Returns whether another record says the same, whatever it cost and when it was made."""
+        mine, others = (
+            (each.error, each.accuracy, each.chosen, each.settings) for each in (self, other)
+        )
+        return mine == others
+
     @property
     def draw(self) -> int:
         """Returns the number of the draw of random words; 0 if there is none."""
@@ -276,7 +283,7 @@ def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[s
             other = records.get(record.id)
             if other is None or (record.done, record.time) > (other.done, other.time):
                 records[record.id] = record
-            if other is not None and other != record:
+            if other is not None and not other.same_results(record):
                 notes.append(
                     f"The run {record.id} was recorded more than once, with different results; the "
                     "latest that finished counts."

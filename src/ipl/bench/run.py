@@ -330,7 +330,11 @@ def _arm_configs(plan: Plan, dataset: str, learner: str, arm: str) -> Iterator[F
         words = len(plan.given.split(","))
         yield _run_config(plan, dataset, learner, words, words_given=plan.given)
         return
-    for number in (0,) if arm == PLAIN else _numbers(plan, dataset, arm):
+    numbers = (0,) if arm == PLAIN else _numbers(plan, dataset, arm)
+    if arm == EMPTY and GIVEN in plan.arms and plan.given is not None:
+        # Given words are compared with as many empty slots.
+        numbers = tuple(dict.fromkeys([*numbers, len(plan.given.split(","))]))
+    for number in numbers:
         if number and not _has_slots(learner, plan):
             raise ConfigError(
                 f"The learner {learner} has no slots for words; it cannot have the arm {arm}."
@@ -357,9 +361,11 @@ def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
     for words in plan.words:
         if words == AUTO and arm != CHOSEN:
             raise ConfigError(
-                f"words is {AUTO} for {dataset}; the arm {arm} needs a number, the same as that of "
-                "the words it is compared with."
+                f"words is {AUTO} for {dataset}; the arm {arm} needs a number, so that it is as "
+                "long as the prompt it is compared with: --words 3, or --arms plain,words."
             )
+    if not any(plan.words) and arm != CHOSEN:
+        raise ConfigError(f"words is 0; the arm {arm} needs 1 or more.")
     if arm == RANDOM and plan.config.words_file is not None:
         size = len(_read_words(plan.config.words_file).split())
         most = max(int(words) for words in plan.words)

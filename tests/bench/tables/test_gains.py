@@ -154,5 +154,9 @@ def test_a_verdict_never_flatters(tmp_path: Path) -> None:
     (sentence,) = verdicts(
         made(tmp_path, layout=single, choice=single, words_in_all=single, everything=single)
     )
-    assert sentence.startswith("CoOp: layout +5.0 points; ")
-    assert sentence.endswith("all this from one pair of runs, too few for a test.")
+    assert sentence.startswith("CoOp: the layout (plain → empty slots): +5.0 points of HM; ")
+    assert sentence.endswith("all this from one pair of runs, too few to conclude anything.")
+    few = Effect(5.0, 4.0, 6.0, None, 3, 3, "no test: 3 datasets, at least 6 are needed")
+    (sentence,) = verdicts(made(tmp_path, layout=few, choice=few, words_in_all=few, everything=few))
+    assert "the choice (random → chosen words): +5.0 points of HM (+4.0 to +6.0)" in sentence
+    assert "better" not in sentence

@@ -66,9 +66,9 @@ def test_the_paper_reproduces_itself(learner: str, tmp_path: Path) -> None:
 def test_notes_say_where_the_published_numbers_are_from(tmp_path: Path) -> None:
     hand_made = [record(name, "zero-shot", 0) for name in paper.ELEVEN]
     notes = display_tables(result_tables(tmp_path / "a", *hand_made))[0].notes
-    assert notes[0].startswith("paper: its number where our setting is the paper's")
-    assert "its weights (SHA-256 abababababab) were not compared" in notes[1]
-    assert notes[2] == "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
+    assert notes[1].startswith("paper: its number where our setting is the paper's")
+    assert "its weights (SHA-256 abababababab) were not compared" in notes[2]
+    assert notes[3] == "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
     ours = display_tables(result_tables(tmp_path / "b", *paper_records()))[0].notes
     assert len(ours) == 2
     assert not any("CoCoOp" in note for note in ours)
@@ -154,7 +154,7 @@ def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
 
 def test_text(tmp_path: Path) -> None:
     text = terminal_text(result_tables(tmp_path, *paper_records(words=0), *paper_records()))
-    assert "openai/clip-vit-base-patch16, 16 shots, words auto" in text
+    assert "openai/clip-vit-base-patch16, 16 shots, views fresh, words auto" in text
     assert re.search(r"oxford_pets +CoOp +93.67 ± 0.50 .* 3 +93.67 / 95.29 / 94.47\n", text)
     assert re.search(r"average of 11 datasets +CoOp +82.69 .* 82.69 / 63.22 / 71.66\n", text)
     pairs = r"-0.19 +-\d.\d\d to \+\d.\d\d +11 \(33\)"

@@ -127,7 +127,7 @@ def _differing_settings(baseline: Method, method: Method) -> list[str] | None:
     dataset = min(datasets)
     before, after = _config(baseline, dataset), _config(method, dataset)
     ignored = set(SLOT_SETTINGS)
-    if baseline.arm == PLAIN or method.arm == GIVEN:
+    if baseline.arm == PLAIN:
         ignored.add("words")
     shared = [key for key in before if key in after and key not in ignored]
     differing = [key for key in shared if canonical(before[key]) != canonical(after[key])]
@@ -179,7 +179,7 @@ def gains_table(gains: Sequence[Gain], protocol: str) -> Table:
                 [
                     *names,
                     all_measures()[measure],
-                    f"{effect.difference:+.2f}",
+                    signed(effect.difference, 2),
                     _interval_text(effect),
                     f"{count} ({effect.pairs})",
                     _p_text(effect.p) + table.footnote_mark(reason),
@@ -201,7 +201,9 @@ def gains_table(gains: Sequence[Gain], protocol: str) -> Table:
 
 
 def _interval_text(effect: Effect) -> str:
-    return "-" if effect.low is None else f"{effect.low:+.2f} to {effect.high:+.2f}"
+    if effect.low is None or effect.high is None:
+        return "-"
+    return f"{signed(effect.low, 2)} to {signed(effect.high, 2)}"
 
 
 def _p_text(p: float | None) -> str:
@@ -218,11 +220,18 @@ def verdicts(gains: Sequence[Gain]) -> list[str]:
         if all(effect.p is None for effect in effects):  # a few intervals are not the last word
             pairs = max(effect.pairs for effect in effects)
             kind = "one pair" if pairs == 1 else f"{pairs} pairs"
-            clauses.append(f"all this from {kind} of runs, too few for a test")
+            clauses.append(f"all this from {kind} of runs, too few to conclude anything")
         sentences.append(f"{learner}: {'; '.join(clauses)}.")
     return sentences
 
 
+SUBJECTS = {
+    "layout": "the layout (plain → empty slots)",
+    "choice": "the choice (random → chosen words)",
+    "words in all": "the words (empty slots → words)",
+    "everything": "all together (plain → words)",
+    "given words": "the given words (empty slots → given)",
+}
 # For each comparison: what is said of a gain, of a loss, and of neither.
 CLAUSES = {
     "layout": (
@@ -256,20 +265,28 @@ CLAUSES = {
 def _clause(gain: Gain) -> str:
     """Returns what a comparison says about the measure that counts, the last one."""
     measure, effect = list(gain.effects.items())[-1]
+    difference, heading = signed(effect.difference, 1), all_measures()[measure]
     if effect.low is None or effect.high is None:
-        return f"{gain.comparison} {effect.difference:+.1f} points"
+        return f"{SUBJECTS[gain.comparison]}: {difference} points of {heading}"
+    interval = f"{signed(effect.low, 1)} to {signed(effect.high, 1)}"
+    if effect.p is None:  # a few runs are described, not judged
+        return f"{SUBJECTS[gain.comparison]}: {difference} points of {heading} ({interval})"
     better, worse, neither = CLAUSES[gain.comparison]
     clause = better if effect.low > 0 else worse if effect.high < 0 else neither
-    interval = f"{effect.low:+.1f} to {effect.high:+.1f}"
     if clause is neither:
-        text = f"{clause} ({effect.difference:+.1f}, {interval})"
+        text = f"{clause} ({difference}, {interval})"
     else:
         text = f"{clause} ({interval})"
         adjusted = gain.adjusted[measure]
         if adjusted is not None and adjusted >= SIGNIFICANT:
             text += f", which the corrected test does not confirm (p = {adjusted:.2f})"
     points = f"{abs(effect.difference):.1f} points"
-    return text.format(measure=all_measures()[measure], size=points)
+    return text.format(measure=heading, size=points)
+
+
+def signed(value: float, digits: int) -> str:
+    """Returns a number with its sign; what rounds to 0 is +0."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def gain_values(gain: Gain) -> dict[str, Any]:

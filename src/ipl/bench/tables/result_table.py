@@ -21,6 +21,7 @@ from ipl.bench.tables.gains import Gain, find_gains, gain_values, gains_table, v
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
 from ipl.bench.tables.paper import WORDS, ZERO_SHOT_SOURCE
 from ipl.bench.tables.paper_comparison import published_settings
+from ipl.config import GIVEN
 from ipl.display.table import DIFFERS, Table
 
 POCKET = "pocket"
@@ -118,6 +119,7 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
         tuple(find_gains(methods, averaged)),
         common_settings(runs),
         (
+            *_given_words(runs),
             *_left_out(runs),
             *_seen_before(runs, datasets),
             *(note for method in methods for note in _mixed(method)),
@@ -133,6 +135,13 @@ def _datasets(runs: Sequence[RunRecord], source: str | None) -> tuple[str, ...]:
     known = [source, *runs[0].rules.paper_datasets(source)]
     order = {name: index for index, name in enumerate(known) if name}
     return tuple(sorted(names, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def _given_words(runs: Sequence[RunRecord]) -> list[str]:
+    """Returns a note with the words that a person gave for each dataset."""
+    words = {run.dataset: str(run.settings["words_given"]) for run in runs if run.arm == GIVEN}
+    texts = [f"{dataset}: {given}" for dataset, given in sorted(words.items())]
+    return [f"Given words: {'; '.join(texts)}."] if texts else []
 
 
 def _left_out(runs: Sequence[RunRecord]) -> list[str]:
@@ -243,6 +252,9 @@ def _caption(result: ResultTable) -> str:
         parts.append(str(result.common["backbone"]))
     if "shots" in result.common:
         parts.append(f"{result.common['shots']} shots")
+    for key, text in (("epochs", "{} epochs"), ("views", "views {}")):
+        if key in result.common:
+            parts.append(text.format(result.common[key]))
     with_words = [method for method in result.methods if method.with_words]
     words = {setting_text(run.words) for method in with_words for run in method.runs}
     if len(words) == 1:
