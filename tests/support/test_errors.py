@@ -23,7 +23,7 @@ def test_short_values_are_quoted_whole(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["x" * 100_000, "\0" * 100_000, list(range(10**6)), 10**4000, 10**5000, _nested(30), {1: "y" * 9999}],
+    ["x" * 10**5, "\0" * 10**5, [0] * 10**6, 10**4000, 10**5000, _nested(30), {1: "y" * 9999}],
     ids=["text", "escapes", "list", "digits", "more digits", "nested", "object"],
 )  # fmt: skip
 def test_long_values_are_cut(value: Any) -> None:
