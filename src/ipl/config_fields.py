@@ -189,7 +189,7 @@ def checked_value(setting: Setting, value: Any) -> Any:
         allowed = option.choices or ((option.keyword,) if option.keyword else (value,))
         wrong = value not in allowed
     else:
-        wrong = not math.isfinite(value)
+        wrong = isinstance(value, float) and not math.isfinite(value)
         wrong |= option.least is not None and value < option.least
         wrong |= option.above is not None and value <= option.above
     if wrong:
@@ -220,7 +220,10 @@ def _typed(setting: Setting, value: Any) -> Any:
             except ValueError:
                 raise _wrong(setting, value) from None
         if isinstance(value, int | float) or hasattr(value, "__float__"):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise _wrong(setting, value) from None
     if str in kinds and isinstance(value, str):
         return value
     if str in kinds and kinds == (str,) and hasattr(value, "__fspath__"):

@@ -14,6 +14,7 @@ from ipl.apps.hosts import (
     allowed_hosts,
     is_allowed_host,
     is_loopback,
+    is_same_origin,
     listen,
 )
 from ipl.support.errors import ConfigError
@@ -63,3 +64,21 @@ def test_a_socket_has_few_names(host: str, loopback: bool) -> None:
 def test_only_names_of_this_machine_are_allowed(header: str, allowed: bool) -> None:
     assert is_allowed_host(header, LOCAL_HOSTS) is allowed
     assert is_allowed_host(header, None)
+
+
+@pytest.mark.parametrize(
+    ("origin", "same"),
+    [
+        (None, True),
+        ("http://localhost:8001", True),
+        ("https://LOCALHOST:8001", True),
+        ("http://localhost", False),
+        ("http://localhost:8001.evil.example", False),
+        ("http://evil.example", False),
+        ("null", False),
+        ("http://[", False),
+        ("", False),
+    ],
+)
+def test_another_site_is_another_origin(origin: str | None, same: bool) -> None:
+    assert is_same_origin(origin, "localhost:8001") is same

@@ -156,3 +156,12 @@ def test_random_damage_is_decoded_or_refused(pocket: Backbone) -> None:
             data[stream.integers(0, len(data), 6)] = stream.integers(0, 256, 6)
             with suppress(Refusal):  # and nothing else
                 decode_image(data.tobytes(), PIXELS, pocket.preprocessing)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_broken_exif_is_ignored(kind: str, pocket: Backbone) -> None:
+    image = noise(40, 30)
+    plain = decode_image(to_bytes(image, kind), PIXELS, pocket.preprocessing)
+    for exif in (b"Exif\0\0MM\0*\xff\xff\xff\xff", b"Exif\0\0" + b"\xff" * 40):
+        data = to_bytes(image, kind, exif=exif)
+        assert decode_image(data, PIXELS, pocket.preprocessing).tobytes() == plain.tobytes()

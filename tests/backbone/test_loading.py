@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -92,6 +95,44 @@ def test_another_kind_of_model(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(BackboneError, match="'bert' model; ipl needs a CLIP"):
         load_backbone(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "refused"),
+    [
+        ("config.json", {"auto_map": {"AutoConfig": "evil.Config"}, "model_type": "evil"}, True),
+        ("config.json", {"auto_map": {"AutoConfig": "evil.Config"}, "model_type": None}, True),
+        ("config.json", {"auto_map": {"AutoConfig": "evil.Config"}}, False),
+        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["evil.T", "evil.T"]}}, False),
+    ],
+    ids=["unknown type", "no type", "known type", "tokenizer"],
+)
+@pytest.mark.parametrize("load", [load_backbone, load_tokenizer])
+def test_code_of_a_folder_is_never_run(
+    folder: Path,
+    file: str,
+    changes: dict[str, Any],
+    refused: bool,
+    load: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    marker = folder / "marker"
+    (folder / "evil.py").write_text(
+        f"open({str(marker)!r}, 'w').close()\n"
+        "from transformers import CLIPConfig as Config, CLIPTokenizer as T\n"
+    )
+    values = json.loads((folder / file).read_text()) | changes
+    values = {name: value for name, value in values.items() if value is not None}
+    (folder / file).write_text(json.dumps(values))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 9))
+    if refused and load is load_backbone:
+        with pytest.raises(BackboneError, match="code of its own .* which ipl never runs"):
+            load(str(folder))
+    else:
+        load(str(folder))  # with the code that transformers has for it
+    assert not marker.exists()
+    assert "y/N" not in "".join(capfd.readouterr())
 
 
 def test_preprocessing_that_does_not_fit_the_tower(folder: Path) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from ipl.datasets.images import (
+    ImageSource,
     UnreadableImageError,
     is_image_name,
     is_litter,
@@ -76,6 +77,77 @@ def test_a_image_is_turned_upright(scene: Image.Image, tmp_path: Path) -> None:
     assert opened.size == (32, 64)
     turned = scene.resize((64, 32)).transpose(Image.Transpose.ROTATE_270)
     assert np.array_equal(_pixels(opened), _pixels(turned))
+
+
+@pytest.mark.parametrize("orientation", range(10))
+def test_every_orientation_is_applied_once(orientation: int, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = draw("castle", 3).resize((24, 16))
+    stored.save(tmp_path / "a.png", exif=exif)
+    opened = open_image(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as image:
+        assert np.array_equal(_pixels(opened), _pixels(ImageOps.exif_transpose(image)))
+    again = open_image(ImageSource("a", lambda: opened))
+    assert np.array_equal(_pixels(again), _pixels(opened))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_broken_exif_is_ignored(kind: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    exif = _exif()
+    stored = draw("castle", 3).resize((24, 16))
+    stored.save(tmp_path / "plain", kind)
+    plain = _pixels(open_image(tmp_path / "plain"))
+    upright = np.rot90(plain, -1)
+    broken = [b"Exif\0\0", b"Exif\0\0MM\0*\xff\xff\xff\xff", exif[:30], exif[:6] + b"\xff" * 60]
+    for _ in range(300):
+        data = bytearray(exif)
+        for place in random.integers(6, len(data), random.integers(1, 8)):
+            data[place] = random.choice([0, 2, 255, int(random.integers(256))])
+        broken.append(bytes(data))
+    turned = 0
+    for block in broken:
+        stored.save(tmp_path / "a", kind, exif=block)
+        opened = _pixels(open_image(tmp_path / "a"))
+        if opened.shape == upright.shape:
+            assert np.array_equal(opened, upright)
+            turned += 1
+        else:  # as it is stored, or turned by 180 degrees or mirrored
+            assert opened.shape == plain.shape
+    assert 30 < turned < 290
+
+
+def test_a_damaged_directory_of_a_tiff_is_an_unreadable_image(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    file = BytesIO()
+    exif = Image.Exif()
+    exif.load(_exif())
+    draw("castle", 3).resize((24, 16)).save(file, "TIFF", exif=exif)
+    path = tmp_path / "a.tif"
+    reasons = []
+    for _ in range(200):
+        data = bytearray(file.getvalue())
+        start = int.from_bytes(data[4:8], "little")
+        for place in random.integers(start, len(data), 2):
+            data[place] = random.choice([0, 2, 255])
+        path.write_bytes(data)
+        try:
+            assert open_image(path).mode == "RGB"
+        except UnreadableImageError as error:
+            reasons.append(str(error))
+    assert len(reasons) > 5
+    assert all(reason.startswith(f"{path}: ") for reason in reasons)
+
+
+def _exif() -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    exif[0x010F] = "maker"
+    exif[0x011A] = 72.0
+    exif[0x8769] = {0x9003: "2020:01:01", 0x829A: 0.01, 0xA002: 24}
+    exif[0x8825] = {1: "N", 2: (1.0, 2.0, 3.0)}
+    return exif.tobytes()
 
 
 def test_of_an_animation_the_first_image(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
@@ -22,7 +23,7 @@ from ipl.display.document import (
     Section,
     Thumb,
 )
-from ipl.display.markdown import as_markdown
+from ipl.display.markdown import as_markdown, code_span
 from ipl.display.page import as_html, render
 from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
@@ -112,11 +113,18 @@ def test_a_wide_picture_scrolls_and_a_narrow_one_shrinks() -> None:
 
 def test_markdown_has_the_same_cells() -> None:
     text = as_markdown(_document())
-    assert all(line.startswith("    ") for line in text.splitlines() if "<script>" in line)
+    assert "<script>" not in re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
     assert text.count("| b | \N{MINUS SIGN}2 % |") == 5
     lines_of_table = [line for line in text.splitlines() if line.startswith("| ")]
     assert {line.replace("\\|", "").count("|") for line in lines_of_table} == {3}
     assert "| --- | ---: |" in text
+
+
+def test_code_in_markdown_cannot_end_its_block() -> None:
+    code = Code("ipl fit 'a\n```\n<script>'")
+    document = Document("t", "s", (), (), (), (Section("one", "One", (code,)),), "f")
+    assert "````\nipl fit 'a\n```\n<script>'\n````\n" in as_markdown(document)
+    assert [code_span(text) for text in ("a b", "a\n`b``c`")] == ["`a b`", "``` a `b``c` ```"]
 
 
 def test_light_dark_and_paper() -> None:

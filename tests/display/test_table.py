@@ -293,3 +293,20 @@ def test_an_empty_table_is_its_columns() -> None:
     assert not page.of("caption")
     assert page.of("div")[0]["aria-label"] == "Table"
     assert tables_to_markdown([]) == ""
+
+
+def test_csv_has_no_formulas_and_keeps_numbers() -> None:
+    table = Table(
+        ["name", "gain", "change", "mixed"],
+        [
+            ["=1+1", "-0.3", "+1.2 [1]", "-0.5"],
+            ["@x", "+2", "-3", "+cmd|' /C calc'!A0"],
+            ["\tx", "", "-4", "plain"],
+        ],
+        numbers=["gain", "change"],
+    )
+    assert list(csv.reader(StringIO(table.to_csv())))[1:] == [
+        ["'=1+1", "-0.3", "+1.2 [1]", "-0.5"],
+        ["'@x", "+2", "-3", "'+cmd|' /C calc'!A0"],
+        ["'\tx", "", "-4", "plain"],
+    ]

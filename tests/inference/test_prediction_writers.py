@@ -50,6 +50,19 @@ def test_csv() -> None:
     assert rows == [["" if cell is None else str(cell) for cell in row] for row in ROWS]
 
 
+def test_csv_has_no_formulas() -> None:
+    stream = StringIO(newline="")
+    with CsvWriter(stream) as writer:
+        writer.write([Prediction("=1+1.png", (("@SUM(A1)", 0.5), ("-x", 1e-9)))])
+        writer.write([Prediction("+a", error="-b")])
+    _, *rows = csv.reader(StringIO(stream.getvalue(), newline=""))
+    assert rows == [
+        ["'=1+1.png", "1", "'@SUM(A1)", "0.5", ""],
+        ["'=1+1.png", "2", "'-x", "1e-09", ""],
+        ["'+a", "", "", "", "'-b"],
+    ]
+
+
 def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr("ipl.inference.prediction_writers.ROW_GROUP", 2)

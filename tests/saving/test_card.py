@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ def _head(text: str) -> dict[str, Any]:
 def test_it_says_what_the_run_is(card: Call) -> None:
     text = card()
     assert "# A learnt prompt for scenes\n" in text
-    assert "> [V V] *stone* [V V] {cls}.\n" in text
+    assert "> `[V V] *stone* [V V] {cls}.`\n" in text
     assert "| stone | 0.5000 | 1.5000 |" in text
     assert "75.0 % on the training images" in text
     assert "50.0 % on 8 held-out images" in text
@@ -106,9 +107,41 @@ def test_the_base_model_is_named_if_it_is_on_the_hub(
 
 def test_braces_in_names_are_text(card: Call) -> None:
     text = card(classes=("{{ 7 * 6 }}", "{% raw %}"), data="{{ 7 * 6 }}")
-    assert "# A learnt prompt for {{ 7 * 6 }}\n" in text
+    assert r"# A learnt prompt for {{ 7 \* 6 }}" in text
     assert "{% raw %}" in text
     assert "42" not in text
+
+
+def test_markup_in_names_is_text(card: Call, make_saved: Make) -> None:
+    name = "<script>alert(1)</script>"
+    link = "[x](javascript:alert`1`)"
+    text = card(
+        classes=(name, link, "two\n\n# lines"),
+        data=f"{link}\n\n# heading",
+        backbone={**make_saved().backbone, "name": f"a`<b>`` {link}"},
+        ipl_version=name,
+    )
+    outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\`", ""))
+    assert not re.search(r"(?<!\\)<", outside_code)
+    assert not re.search(r"(?<!\\)\[x", outside_code)
+    assert r"\<script\>alert(1)\</script\>" in text
+    assert f"backbone ``` a`<b>`` {link} ``` (weights" in text
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        r"# A learnt prompt for \[x\](javascript:alert\`1\`) \# heading",
+        "## How it was made",
+        "## Use",
+        "## Limits",
+    ]  # fmt: skip
+
+
+def test_names_with_underscores_are_shown_and_loaded_as_they_are(
+    make_saved: Make, card: Call
+) -> None:
+    saved = make_saved(backbone={**make_saved().backbone, "name": "a_b/c_d"})
+    text = model_card(config_of(saved), "ada/my_prompt_1")
+    assert _head(text)["base_model"] == "a_b/c_d"
+    assert 'from_pretrained("ada/my_prompt_1")' in text
+    assert "`ipl predict ada/my_prompt_1 IMAGES`" in text
 
 
 def test_a_value_that_is_missing_is_an_error(make_saved: Make) -> None:

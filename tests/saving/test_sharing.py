@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from fnmatch import fnmatch
 from pathlib import Path
@@ -13,10 +14,12 @@ import pytest
 from PIL import Image
 
 from ipl import PromptClassifier
+from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
+from ipl.explain.loaded_run import load_run
 from ipl.saving.sharing import find_run
 from ipl.support import hub
-from ipl.support.errors import ConfigError, SavedRunError
+from ipl.support.errors import BackboneError, ConfigError, SavedRunError
 
 VERSION_1 = Path(__file__).parent / "version-1"
 
@@ -129,3 +132,47 @@ def test_a_push_that_fails_says_why(
 def test_what_is_no_name_of_the_hub_is_a_folder(name: str, stand_in: Path) -> None:
     with pytest.raises(SavedRunError, match="there is no such folder\\."):
         PromptClassifier.from_pretrained(name)
+
+
+@pytest.fixture
+def shared_with_a_folder(
+    stand_in: Path, tmp_path: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Returns a folder with weights that the run ada/scenes on the hub names as its backbone."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "fetched"))
+    weights = Path(shutil.copytree(Path(loading.__file__).parent / "pocket", tmp_path / "clip"))
+    shutil.copytree(VERSION_1, stand_in / "ada/scenes")
+    file = stand_in / "ada/scenes/config.json"
+    config = json.loads(file.read_text())
+    config["backbone"] |= {"name": str(weights), "weights_sha256": pocket.weights_sha256}
+    file.write_text(json.dumps(config))
+    return weights
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_run_from_the_hub_does_not_choose_a_folder_of_this_machine(
+    shared_with_a_folder: Path, by_name: bool
+) -> None:
+    location = "ada/scenes" if by_name else find_run("ada/scenes")
+    with pytest.raises(BackboneError, match=r"comes from the hub .* --backbone"):
+        PromptClassifier.from_pretrained(location)
+    with pytest.raises(BackboneError, match=r"comes from the hub .* --backbone"):
+        load_run(Path(location))
+    loaded = PromptClassifier.from_pretrained(location, str(shared_with_a_folder))
+    assert loaded.learner_.backbone.name == str(shared_with_a_folder)
+
+
+def test_a_folder_that_is_named_like_a_model_on_the_hub_is_not_taken_for_it(
+    shared_with_a_folder: Path, stand_in: Path, tmp_path: Path
+) -> None:
+    file = stand_in / "ada/scenes/config.json"
+    file.write_text(file.read_text().replace(str(shared_with_a_folder), "openai/clip"))
+    (tmp_path / "openai").mkdir()
+    shared_with_a_folder.rename(tmp_path / "openai" / "clip")
+    with pytest.raises(BackboneError, match=r"names the folder 'openai/clip'"):
+        PromptClassifier.from_pretrained("ada/scenes")
+
+
+def test_a_run_of_ones_own_may_name_a_folder(shared_with_a_folder: Path, stand_in: Path) -> None:
+    loaded = PromptClassifier.from_pretrained(stand_in / "ada/scenes")
+    assert loaded.learner_.backbone.name == str(shared_with_a_folder)

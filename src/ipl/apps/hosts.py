@@ -73,6 +73,16 @@ def _is_address(name: str) -> bool:
         return False
 
 
+def is_same_origin(origin: str | None, host: str) -> bool:
+    """Returns whether a request's Origin header, if it has one, is the site in its Host header."""
+    if origin is None:  # no browser, or a request that any site may make
+        return True
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # half an IPv6 address
+        return False
+
+
 def address_of(bound: socket.socket) -> str:
     """Returns the address of a socket as typed into a browser."""
     host, port = bound.getsockname()[:2]

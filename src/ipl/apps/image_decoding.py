@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 from io import BytesIO
 
 from PIL import Image, UnidentifiedImageError
 
 from ipl.apps.limits import Refusal
 from ipl.backbone.preprocessing import Preprocessing, centre_offset
-from ipl.datasets.images import FORMATS, ImageSource, UnreadableImageError, open_image
+from ipl.datasets.images import (
+    DECODING_ERRORS,
+    FORMATS,
+    ImageSource,
+    UnreadableImageError,
+    open_image,
+)
 
 # Each scan of a JPEG may paint the whole image again: few bytes, much work. Photographs have one
 # scan, or about ten if they are progressive.
 MAX_SCANS = 100
 SCAN = b"\xff\xda"
-# What Pillow's decoders raise on forged bytes, besides the errors that open_image knows.
-DECODING_ERRORS = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    LookupError,
-    TypeError,
-    ArithmeticError,
-    struct.error,
-)
 
 
 def decode_image(data: bytes, max_pixels: int, preprocessing: Preprocessing) -> Image.Image:

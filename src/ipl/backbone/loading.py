@@ -162,7 +162,7 @@ def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
     offline = local or not _hub_reachable()
     try:
         with quiet_transformers(local):
-            config = transformers.AutoConfig.from_pretrained(source, local_files_only=offline)
+            config = _config(source, offline)
             if config.model_type not in FAMILIES:
                 raise BackboneError(
                     f"{name} is a {config.model_type!r} model; ipl needs a CLIP, or a SigLIP of "
@@ -190,12 +190,21 @@ def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
     return family, model, tokenizer, _read_preprocessing(values, image_size, family)
 
 
+def _config(source: str, offline: bool) -> Any:
+    from transformers import AutoConfig
+
+    # Unless it is told False, transformers asks on standard input whether to run a folder's code.
+    return AutoConfig.from_pretrained(source, local_files_only=offline, trust_remote_code=False)
+
+
 def _tokenizer(source: str, name: str, offline: bool) -> Any:
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoTokenizer
     from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
     try:
-        return AutoTokenizer.from_pretrained(source, local_files_only=offline)
+        return AutoTokenizer.from_pretrained(
+            source, local_files_only=offline, trust_remote_code=False
+        )
     except Exception:
         # SigLIP's tokenizer needs two packages that ipl does not require; errors about it vary.
         packages = {
@@ -203,7 +212,7 @@ def _tokenizer(source: str, name: str, offline: bool) -> Any:
             "protobuf": is_protobuf_available(),
         }
         missing = " ".join(package for package, installed in packages.items() if not installed)
-        config = AutoConfig.from_pretrained(source, local_files_only=offline)
+        config = _config(source, offline)
         if config.model_type != "siglip" or not missing:
             raise
         raise BackboneError(
@@ -214,6 +223,11 @@ def _tokenizer(source: str, name: str, offline: bool) -> Any:
 
 def _explain_failure(error: Exception, folder: str | None, name: str) -> str:
     """Returns the message for a model that could not be loaded, from a folder or the hub."""
+    if "trust_remote_code" in str(error):
+        return (
+            f"{name} contains code of its own (auto_map in its files), which ipl never runs; use a "
+            "CLIP or SigLIP whose code is in transformers."
+        )
     if folder is None:
         return (
             f"Cannot load {name} from the Hugging Face hub or its local cache "

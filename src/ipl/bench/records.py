@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +25,23 @@ from ipl.bench.run import (
     settings_about_search,
     settings_about_words,
 )
-from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
-from ipl.support.errors import DataError, IplError
+from ipl.config import AUTO, CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
+from ipl.saving.schema import (
+    COUNT,
+    FLAG,
+    HISTORY,
+    NUMBER,
+    SELECTION,
+    SETTINGS,
+    SHARE,
+    TEXT,
+    Entries,
+    Kind,
+    OrNull,
+    Shape,
+    faults,
+)
+from ipl.support.errors import DataError, IplError, brief
 from ipl.support.files import is_folder, write_json
 from ipl.support.hub import is_on_hub
 from ipl.training.checkpoint import remove_checkpoints
@@ -40,7 +54,63 @@ DONE, FAILED = STATUS = ("done", "failed")
 NOT_RUN = "not run"  # as an error: there is no record
 BUNDLED = "bundled"  # the pool of words in the package
 CHECKPOINTS = "checkpoints"  # keys in the cache that go with a record until it is written
-KINDS = {str: "text", int: "a whole number", dict: "an object"}
+LEFT_OUT = "It is left out."
+
+COUNTS = Entries(COUNT)
+# A setting of a later version may be anything, as long as it can be compared and shown.
+ANY_SETTING = Kind(
+    "a text, a number, true, false, null or an object of these",
+    lambda value: all(
+        each is None or FLAG.fits(each) or NUMBER.fits(each) or TEXT.fits(each)
+        for each in (value.values() if isinstance(value, dict) else [value])
+    ),
+)
+RECORD: Shape = {
+    "id": Kind("a text of up to 400 characters", lambda v: TEXT.fits(v) and len(v) <= 400),
+    "protocol": Kind(f"one of {', '.join(PROTOCOLS)}", lambda v: v in list(PROTOCOLS)),
+    "status": Kind(" or ".join(STATUS), lambda value: value in STATUS),
+    "dataset": TEXT,
+    "learner": TEXT,
+    "words": Kind(f"a whole number from 0, or {AUTO}", lambda v: COUNT.fits(v) or v == AUTO),
+    "seed": COUNT,
+    "shots": COUNT,
+    "settings?": OrNull(
+        {
+            **{f"{name}?": OrNull(kind) for name, kind in SETTINGS.items()},
+            f"{POOL}?": {"words_file?": OrNull(TEXT), "sha256?": OrNull(TEXT)},
+            "templates?": Entries(TEXT),
+        }
+    ),
+    "backbone?": OrNull(
+        {
+            "name?": OrNull(TEXT),
+            "on_hub?": OrNull(FLAG),
+            "weights_sha256?": OrNull(TEXT),
+            "precision?": OrNull(TEXT),
+        }
+    ),
+    "data?": OrNull(
+        {
+            f"{name}?": OrNull(COUNTS)
+            for name in ("classes", "test_images", "unreadable_images", "missing_images")
+        }
+    ),
+    "error?": OrNull(TEXT),
+    "chosen?": OrNull([TEXT]),
+    "targets?": OrNull([TEXT]),
+    "time?": TEXT,
+    "device?": OrNull(TEXT),
+    "seconds?": OrNull(Entries(NUMBER)),
+    "peak_memory?": OrNull(COUNT),
+    "profile?": OrNull(
+        {
+            "source?": OrNull(TEXT),
+            "utilisation?": OrNull({"mean": NUMBER, "p95": NUMBER, "above_50": NUMBER}),
+        }
+    ),
+    "selection?": OrNull(SELECTION),
+    "history?": OrNull(HISTORY),
+}
 
 
 @dataclass(frozen=True)
@@ -111,32 +181,15 @@ class RunRecord:
 
         Raises
         ------
-        KeyError
-            If a value is missing.
-        TypeError, ValueError
-            If a value is not allowed.
+        ValueError
+            If a value is missing or not allowed.
         """
-        if values["protocol"] not in PROTOCOLS:
-            known = ", ".join(PROTOCOLS)
-            raise ValueError(f"protocol is {values['protocol']!r}; it must be one of {known}")
-        if values["status"] not in STATUS:
-            raise ValueError(f"status is {values['status']!r}; it must be {' or '.join(STATUS)}")
-        for name in ("id", "dataset", "learner"):
-            _check(name, values[name], str)
-        for name in ("seed", "shots"):
-            _check(name, values[name], int)
-        _check("words", values["words"], int, str)
+        for fault in faults(values, RECORD):
+            raise ValueError(fault.rstrip("."))
+        for fault in faults(values.get("settings") or {}, Entries(ANY_SETTING), "settings"):
+            raise ValueError(fault.rstrip("."))
         done = values["status"] == DONE
-        accuracy = _accuracy(values) if done else {}
-        objects: dict[str, Any] = {
-            name: values.get(name) or {} for name in ("settings", "backbone", "data")
-        }
-        for name, value in objects.items():
-            _check(name, value, dict)
-        lists = {name: values.get(name) or [] for name in ("chosen", "targets")}
-        for name, texts in lists.items():
-            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                raise ValueError(f"{name} is {texts!r}; it must be a list of texts")
+        selection, history = values.get("selection"), values.get("history")
         return cls(
             id=values["id"],
             protocol=values["protocol"],
@@ -145,13 +198,20 @@ class RunRecord:
             words=0 if values["learner"] == ZERO_SHOT else values["words"],
             seed=values["seed"],
             shots=values["shots"],
-            accuracy=accuracy,
+            settings=values.get("settings") or {},
+            backbone=values.get("backbone") or {},
+            data=values.get("data") or {},
+            accuracy=_accuracy(values) if done else {},
             error=None if done else str(values.get("error") or "no reason was recorded"),
-            chosen=tuple(lists["chosen"]),
-            targets=tuple(lists["targets"]),
-            time=str(values.get("time", "")),
-            **objects,
-            **_costs(values),
+            chosen=tuple(values.get("chosen") or ()),
+            targets=tuple(values.get("targets") or ()),
+            time=values.get("time") or "",
+            device=values.get("device"),
+            seconds=values.get("seconds") or {},
+            peak_memory=values.get("peak_memory"),
+            profile=values.get("profile"),
+            selection=None if selection is None else Selection.from_dict(selection),
+            history=None if history is None else TrainingHistory.from_dict(history),
         )
 
     @property
@@ -243,13 +303,12 @@ def read_record(path: Path) -> RunRecord | None:
     if values.get("format") != FORMAT:
         raise DataError(
             f"{path} is not a run record of format {FORMAT}: its format is "
-            f"{values.get('format')!r}."
+            f"{brief(values.get('format'))}."
         )
     try:
         return RunRecord.from_dict(values)
-    except (KeyError, TypeError, ValueError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise DataError(f"{path} is a damaged run record: {what}.") from None
+    except ValueError as error:
+        raise DataError(f"{path} is a damaged run record: {error}.") from None
 
 
 def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[str]]:
@@ -276,7 +335,7 @@ def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[s
             try:
                 record = read_record(path)
             except DataError as error:
-                notes.append(f"{error} It is left out.")
+                notes.append(f"{error} {LEFT_OUT}")
                 continue
             if record is None:  # removed meanwhile
                 continue
@@ -290,12 +349,21 @@ def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[s
                 )
     if not records:
         names = ", ".join(str(folder) for folder in folders)
-        left_out = f" ({len(notes)} damaged)" if notes else ""
+        if notes:
+            raise DataError(
+                f"All run records in {names} are damaged ({len(notes):,}). The first: "
+                f"{notes[0].removesuffix(LEFT_OUT).rstrip()}"
+            )
         raise DataError(
-            f"There is no run record in {names}{left_out}; `ipl bench ... --out DIR` writes them "
-            "to DIR/records."
+            f"There is no run record in {names}; `ipl bench ... --out DIR` writes them to "
+            "DIR/records."
         )
     return list(records.values()), notes
+
+
+def count_damaged(notes: Sequence[str]) -> int:
+    """Returns how many notes of `read_records` are about a record that is left out."""
+    return sum(note.endswith(LEFT_OUT) for note in notes)
 
 
 def pool_name(pool: Any) -> str:
@@ -310,59 +378,15 @@ def pool_name(pool: Any) -> str:
 
 def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
     """Returns the accuracies of a finished run; raises ValueError if one is wrong or missing."""
-    accuracy = values["accuracy"]
-    _check("accuracy", accuracy, dict)
-    for name, number in accuracy.items():
-        _check_number(f"accuracy of {name}", number, 0, 1)
+    for fault in faults(values, {"accuracy": Entries(SHARE)}):
+        raise ValueError(fault.rstrip("."))
     expected = PROTOCOLS[values["protocol"]].test_names(values["dataset"])
     if values["learner"] == LINEAR_PROBE:  # knows only the classes that it was trained on
         expected = expected[:1]
     for name in expected:
-        if name not in accuracy:
-            raise ValueError(f"accuracy of {name} is missing")
-    return {name: float(number) for name, number in accuracy.items()}
-
-
-def _costs(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a record says of time and memory, all of it optional."""
-    kinds = {"device": str, "seconds": dict, "peak_memory": int}
-    kinds |= dict.fromkeys(("profile", "selection", "history"), dict)
-    costs: dict[str, Any] = {name: values.get(name) for name in kinds}
-    for name, value in costs.items():
-        if value is not None:
-            _check(name, value, kinds[name])
-    costs["seconds"] = costs["seconds"] or {}
-    for name, number in costs["seconds"].items():
-        _check_number(f"seconds of {name}", number)
-    usage = (costs["profile"] or {}).get("utilisation")
-    if usage is not None:
-        for name in ("mean", "p95", "above_50"):
-            _check_number(f"utilisation {name}", usage[name])
-    if costs["selection"] is not None:
-        costs["selection"] = selection = Selection.from_dict(costs["selection"])
-        for step in selection.steps:
-            for name in ("utility", "gain", "seconds", "scored"):
-                _check_number(f"{name} of {step.word}", getattr(step, name))
-    if costs["history"] is not None:
-        costs["history"] = TrainingHistory.from_dict(costs["history"])
-    return costs
-
-
-def _check_number(
-    name: str, number: Any, lowest: float = -math.inf, highest: float = math.inf
-) -> None:
-    """Raises ValueError unless a value is a finite number in the range."""
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise ValueError(f"{name} is {number!r}; it must be a number")
-    if not (math.isfinite(number) and lowest <= number <= highest):
-        allowed = f"from {lowest:g} to {highest:g}" if math.isfinite(highest) else "finite"
-        raise ValueError(f"{name} is {number!r}; it must be {allowed}")
-
-
-def _check(name: str, value: Any, *kinds: type) -> None:
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        allowed = " or ".join(KINDS[kind] for kind in kinds)
-        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+        if name not in values["accuracy"]:
+            raise ValueError(f"accuracy of {brief(name)} is missing")
+    return {name: float(number) for name, number in values["accuracy"].items()}
 
 
 # -- writing --------------------------------------------------------------------------------------

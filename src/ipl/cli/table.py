@@ -14,6 +14,7 @@ from ipl.cli.shared_options import JSON, QUIET
 from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from ipl.bench.records import RunRecord
     from ipl.bench.tables.cost_table import CostRow
     from ipl.bench.tables.figures import Drawing
     from ipl.bench.tables.result_table import ResultTable
@@ -48,15 +49,11 @@ def table(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Show the results of a bench; write a page, figures and tables as files to DIR/tables."""
-    from ipl.bench.records import read_records
-    from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
-    from ipl.bench.tables.result_table import build_tables, gains_to_csv, table_verdicts
-    from ipl.bench.tables.results_page import results_document
-    from ipl.bench.tables.words_table import find_word_searches, words_tables
-    from ipl.display.page import as_html
-    from ipl.display.table import tables_to_terminal
-    from ipl.support.files import write_bytes, write_text
+    """Show the results of a bench; write a page, figures and tables as files to DIR/tables.
+
+    A damaged record is named and left out; the exit code is then 2.
+    """
+    from ipl.bench.records import count_damaged, read_records
     from ipl.support.progress import Reporter
 
     if words and cost:
@@ -66,6 +63,34 @@ def table(
     runs, warnings = read_records(folders)
     for warning in warnings:
         reporter.warn(warning)
+    _show(runs, warnings, folders, style, save_to, cost, words, no_figures, reporter)
+    if damaged := count_damaged(warnings):
+        which = (
+            "1 record is damaged and" if damaged == 1 else f"{damaged:,} records are damaged and"
+        )
+        raise DataError(f"{which} left out of the tables; see the warnings.")
+
+
+def _show(
+    runs: list[RunRecord],
+    warnings: list[str],
+    folders: list[Path],
+    style: str | None,
+    save_to: Path | None,
+    cost: bool,
+    words: bool,
+    no_figures: bool,
+    reporter: Reporter,
+) -> None:
+    """Prints the tables, or writes them with a page and figures."""
+    from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
+    from ipl.bench.tables.result_table import build_tables, gains_to_csv, table_verdicts
+    from ipl.bench.tables.results_page import results_document
+    from ipl.bench.tables.words_table import find_word_searches, words_tables
+    from ipl.display.page import as_html
+    from ipl.display.table import tables_to_terminal
+    from ipl.support.files import write_bytes, write_text
+
     results = build_tables(runs)
     costs = cost_rows(results)
     if not (cost or is_profiled(costs)):

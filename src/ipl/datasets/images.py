@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from ipl.support.errors import DataError
 
@@ -19,6 +20,29 @@ EXTENSIONS = frozenset(
 )
 # Only the formats of these extensions: some of Pillow's other decoders start programs.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+# What Pillow's decoders raise on damaged bytes.
+DECODING_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    struct.error,
+)
+# How an image is turned upright, by its EXIF orientation.
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 THUMBNAIL = 96  # pixels
 LITTER = frozenset({"thumbs.db", "desktop.ini"})  # files that systems put into image folders
 
@@ -39,13 +63,16 @@ class ImageSource:
 
 
 def open_image(path: Path | ImageSource) -> Image.Image:
-    """Returns the image upright in RGB; raises UnreadableImageError with the reason."""
+    """Returns the image upright in RGB; raises UnreadableImageError with the reason.
+
+    EXIF data that cannot be parsed is ignored: the image is returned as it is stored.
+    """
     try:
         if isinstance(path, ImageSource):
-            return _to_rgb(ImageOps.exif_transpose(_load(path)))
+            return _to_rgb(_turn_upright(_load(path)))
         with Image.open(path, formats=FORMATS) as image:
             image.load()
-            return _to_rgb(ImageOps.exif_transpose(image))
+            return _to_rgb(_turn_upright(image))
     except UnreadableImageError:
         raise
     except FileNotFoundError:
@@ -54,7 +81,7 @@ def open_image(path: Path | ImageSource) -> Image.Image:
         raise UnreadableImageError(f"{path}: not an image") from None
     except Image.DecompressionBombError:
         raise UnreadableImageError(f"{path}: the image has too many pixels") from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:  # what Pillow's decoders raise
+    except DECODING_ERRORS as error:
         if isinstance(error, OSError) and error.errno:  # from the system, not from a decoder
             raise UnreadableImageError(f"{path}: {(error.strerror or '').lower()}") from None
         truncated = "truncated" in str(error).lower() or isinstance(error, EOFError)
@@ -95,6 +122,20 @@ def _load(source: ImageSource) -> Image.Image:
     return image
 
 
+def _turn_upright(image: Image.Image) -> Image.Image:
+    """Returns the image as its EXIF orientation says.
+
+    ImageOps.exif_transpose would also rewrite the other EXIF entries, which fails if one of them
+    is damaged.
+    """
+    image.load()
+    try:
+        turn = TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # Pillow's EXIF parser raises almost anything
+        turn = None
+    return image if turn is None else image.transpose(turn)
+
+
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip to white
         tones = np.asarray(image).astype(np.float64) / 257
@@ -103,7 +144,9 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         raise ValueError("floating-point pixels have no known range")
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    return image.convert("RGB")
+    rgb = image.convert("RGB")
+    rgb.info = {}  # without the EXIF orientation, which has been applied
+    return rgb
 
 
 def is_image_name(path: Path) -> bool:

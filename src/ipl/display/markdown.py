@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ipl.display.document import (
     Block,
     Code,
@@ -32,6 +34,17 @@ def as_markdown(document: Document) -> str:
     return "\n\n".join([*parts, escape_markdown(document.foot)]) + "\n"
 
 
+def code_span(text: str) -> str:
+    """Returns a text in one line that Markdown shows as code."""
+    text, fence = " ".join(text.split()), _fence(text, least=1)
+    return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """Returns more backticks than the text has in a row."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
 def _block(block: Block) -> list[str]:
     if isinstance(block, Heading):
         return [f"### {escape_markdown(block.text)}"]
@@ -39,7 +52,9 @@ def _block(block: Block) -> list[str]:
         mark = "" if block.kind == "plain" else "> "
         return [mark + escape_markdown(block.text)]
     if isinstance(block, Code):
-        return ["\n".join(f"    {line}" for line in block.text.splitlines())]
+        # Fenced: after a list, indented lines would belong to its last item and be no code.
+        fence = _fence(block.text, least=3)
+        return ["\n".join([fence, *block.text.splitlines(), fence])]
     if isinstance(block, Table):
         return [block.to_markdown().rstrip("\n")]
     if isinstance(block, Figure | Picture):

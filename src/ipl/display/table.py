@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 DIFFERS = "≠"
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")  # a formula starts with one of them
 ONE_LINE = 28  # letters of a name that HTML keeps on one line
 
 LATEX_SIGNS = {
@@ -208,9 +209,20 @@ class Table:
         return "\n".join([*lines, r"\end{table}"]) + "\n"
 
     def to_csv(self) -> str:
-        """Returns a line of column names and a line for each row; notes are left out."""
+        """Returns a line of column names and a line for each row; notes are left out.
+
+        Texts that a spreadsheet would take for a formula get a `'` in front.
+        """
         text = StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
+        numeric = self.numeric
+        rows = [
+            [
+                cell if number or _is_number(cell) else without_formula(cell)
+                for cell, number in zip(row, numeric, strict=True)
+            ]
+            for row in self.rows
+        ]
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *rows])
         return text.getvalue()
 
     def to_html(self, hide_caption: bool = False) -> str:
@@ -289,6 +301,11 @@ def tables_to_markdown(tables: Iterable[Table]) -> str:
 def tables_to_latex(tables: Iterable[Table]) -> str:
     """Returns several tables as one LaTeX text that names the package it needs."""
     return "\n".join([r"% needs \usepackage{booktabs}" + "\n", *(t.to_latex() for t in tables)])
+
+
+def without_formula(text: str) -> str:
+    """Returns a text with a `'` in front if a spreadsheet would compute it, such as "=1+1"."""
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text
 
 
 def escape_markdown(text: str) -> str:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ipl.display.table import without_formula
 from ipl.inference.prediction_stream import Prediction, printable
 from ipl.support.errors import ConfigError
 
@@ -80,7 +81,10 @@ class JsonLinesWriter(PredictionWriter):
 
 
 class CsvWriter(PredictionWriter):
-    """One row for each class of an image, with the columns in COLUMNS."""
+    """One row for each class of an image, with the columns in COLUMNS.
+
+    Texts that a spreadsheet would take for a formula get a `'` in front.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -89,7 +93,9 @@ class CsvWriter(PredictionWriter):
 
     def write(self, predictions: Sequence[Prediction]) -> None:
         """Writes the rows of a batch."""
-        self.rows.writerows(_rows(predictions))
+        for row in _rows(predictions):
+            cells = [without_formula(cell) if isinstance(cell, str) else cell for cell in row]
+            self.rows.writerow(cells)
         self.stream.flush()
 
 

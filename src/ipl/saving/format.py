@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from ipl.config import FitConfig
+from ipl.display.markdown import code_span
+from ipl.display.table import escape_markdown
 from ipl.learners.registry import known_learners
 from ipl.prompts.layout import PromptLayout
 from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
@@ -113,8 +115,16 @@ def model_card(config: Mapping[str, Any], location: str = PLACEHOLDER_PATH) -> s
     """
     source = (files("ipl.saving") / "card.md.jinja").read_text(encoding="utf-8")
     environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_as_markdown,
     )
+    environment.filters |= {
+        "code": lambda text: _Markdown(code_span(text)),
+        "verbatim": _Markdown,
+    }
     name = config["backbone"]["name"]
     settings = config.get("config", {"words": len(config["words"])})  # 0.1.0 did not write it
     values = {
@@ -124,6 +134,16 @@ def model_card(config: Mapping[str, Any], location: str = PLACEHOLDER_PATH) -> s
         "about_words": FitConfig.from_dict(settings, strict=False).about_words,
     }
     return environment.from_string(source).render(values)
+
+
+class _Markdown(str):
+    """A text that is Markdown already."""
+
+
+def _as_markdown(value: Any) -> Any:
+    """Returns a value for the card; names of classes and data may hold markup."""
+    plain = isinstance(value, str) and not isinstance(value, _Markdown)
+    return escape_markdown(value) if plain else value
 
 
 def read_run(folder: Path) -> FitResult:

@@ -12,7 +12,8 @@ from ipl.backbone.loading import load_backbone
 from ipl.datasets.dataset import check_class_names
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
-from ipl.support.errors import BackboneError, SavedRunError
+from ipl.support.errors import BackboneError, SavedRunError, brief
+from ipl.support.hub import is_downloaded, is_on_hub
 from ipl.training.result import FitResult
 
 
@@ -25,6 +26,9 @@ def find_backbone(
     any_backbone: bool = False,
 ) -> Backbone:
     """Returns the backbone that a run was trained on, and checks that it is the same.
+
+    A run from the hub may name the bundled backbone or one on the hub; a folder of this machine is
+    loaded for it only if the caller names it.
 
     Parameters
     ----------
@@ -52,6 +56,12 @@ def find_backbone(
         If the backbone cannot be loaded, or is not the same.
     """
     name, expected_sha256 = saved.backbone["name"], saved.backbone["weights_sha256"]
+    if source is None and name != "pocket" and not is_on_hub(name) and is_downloaded(folder):
+        raise BackboneError(
+            f"{folder} comes from the hub and names the folder {brief(name)} as its backbone; "
+            "if you trust that folder, or have the weights elsewhere, give it with --backbone "
+            "(backbone= in Python)."
+        )
     try:
         backbone = (
             source

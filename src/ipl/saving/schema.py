@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,9 +29,16 @@ class OrNull:
     shape: Shape
 
 
+@dataclass(frozen=True)
+class Entries:
+    """An object with any names, whose values all have one shape."""
+
+    shape: Shape
+
+
 # A list has one shape for all its items. In an object, a name that ends in ? may be missing: not
 # every version of ipl wrote it. Names that are not in the table are ignored.
-Shape = Kind | OrNull | list["Shape"] | dict[str, "Shape"]
+Shape = Kind | OrNull | Entries | list["Shape"] | dict[str, "Shape"]
 
 
 def _is_number(value: Any) -> bool:
@@ -39,10 +47,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.maxsize
 
 
-TEXT = Kind("a text", lambda value: isinstance(value, str))
+def _is_text(value: Any) -> bool:
+    # Half of a surrogate pair cannot be written to a file or a terminal.
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+
+
+TEXT = Kind("a text", _is_text)
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 NUMBER = Kind("a number", _is_number)
 SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
@@ -94,6 +107,10 @@ SELECTION: Shape = {
         "share": OrNull(SHARE),
     },
 }
+HISTORY: Shape = {
+    "epochs": [{"epoch": COUNT, "lr": NUMBER, "loss": NUMBER, "word": OrNull(TEXT)}],
+    "seconds": NUMBER,
+}
 TRAINING: Shape = {
     "data": TEXT,
     "classes?": [TEXT],
@@ -110,10 +127,7 @@ TRAINING: Shape = {
     "average_mean?": OrNull(NUMBER),
     "average_std?": NUMBER,
     "class_template?": TEXT,
-    "history?": {
-        "epochs": [{"epoch": COUNT, "lr": NUMBER, "loss": NUMBER, "word": OrNull(TEXT)}],
-        "seconds": NUMBER,
-    },
+    "history?": HISTORY,
 }
 RESULTS: Shape = {
     "train_accuracy": SHARE,
@@ -151,11 +165,20 @@ def faults(value: Any, shape: Shape, name: str = "") -> Iterator[str]:
     inner = shape.shape if isinstance(shape, OrNull) else shape
     if value is None and isinstance(shape, OrNull):
         return
-    if not (inner.fits(value) if isinstance(inner, Kind) else isinstance(value, type(inner))):
+    if isinstance(inner, Kind):
+        wrong = not inner.fits(value)
+    else:
+        wrong = not isinstance(value, list if isinstance(inner, list) else dict)
+    if wrong:
         yield f"{name} is {_abbreviated(value)}; it must be {_allowed(shape)}."
     elif isinstance(inner, list):
         for number, item in enumerate(value):
             yield from faults(item, inner[0], f"{name}[{number}]")
+    elif isinstance(inner, Entries):
+        for key, item in value.items():
+            if not _is_text(key):
+                yield f"{name} has the name {_abbreviated(key)}; a name must be a text."
+            yield from faults(item, inner.shape, f"{name}.{_abbreviated(key)[1:-1]}")
     elif isinstance(inner, dict):
         for key, kind in inner.items():
             field = key.removesuffix("?")
@@ -175,5 +198,5 @@ def _allowed(shape: Shape) -> str:
 
 
 def _abbreviated(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."

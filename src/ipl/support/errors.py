@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
+
+MAX_CHARACTERS = 60  # of a wrong value in a message
+# Bounds the work as well: the whole repr of a few nested lists can be gigabytes long.
+_REPR = reprlib.Repr()
+_REPR.maxlevel = 3
+_REPR.maxlong = MAX_CHARACTERS
+_REPR.maxother = MAX_CHARACTERS
 
 
 class IplError(ValueError):
@@ -40,6 +49,18 @@ class TrainingError(IplError):
 
 class NotFiniteError(TrainingError):
     """The loss or the prompt contains NaN or infinity."""
+
+
+def brief(value: Any) -> str:
+    """Returns the repr of a value, cut after 60 characters."""
+    if isinstance(value, str | bytes):
+        text = repr(value[:MAX_CHARACTERS])
+        return text if len(value) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
+    try:
+        text = _REPR.repr(value)
+    except ValueError:  # Python refuses to write out integers of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -27,6 +27,14 @@ def is_on_hub(name: str) -> bool:
     return is_hub_name(name) and not path_exists(Path(name))
 
 
+def is_downloaded(folder: Path) -> bool:
+    """Returns whether a folder is owner/name on the hub, or lies in the hub's local cache."""
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE).resolve()
+    return is_on_hub(str(folder)) or folder.resolve().is_relative_to(cache)
+
+
 def hub_reachable() -> bool:
     """Returns whether the hub's host name resolves, or a proxy is configured."""
     # Without network the hub's client would retry for half a minute.

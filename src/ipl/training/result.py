@@ -41,8 +41,10 @@ class TrainingHistory:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
-        """Returns the history that `as_dict` gave."""
-        return cls(tuple(EpochRecord(**epoch) for epoch in values["epochs"]), values["seconds"])
+        """Returns the history that `as_dict` gave; values of other names are ignored."""
+        names = [entry.name for entry in fields(EpochRecord)]
+        epochs = [{n: epoch[n] for n in names if n in epoch} for epoch in values["epochs"]]
+        return cls(tuple(EpochRecord(**epoch) for epoch in epochs), values["seconds"])
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,9 @@ def test_other_pages_cannot_send_anything(client: TestClient, tmp_path: Path) ->
     plain = {"Content-Type": "text/plain", **FROM_PAGE}
     response = client.post("/rate", content=json.dumps(answer), headers=plain)
     assert "must be application/json" in refused(response, 415)
+    for origin in ("http://evil.example", "http://localhost:9", "null", "http://["):
+        response = client.post("/rate", json=answer, headers={**FROM_PAGE, "Origin": origin})
+        assert "not come from the page" in refused(response, 403)
     asked = {"Origin": "http://evil.example", "Access-Control-Request-Headers": "x-ipl-rating"}
     response = client.options("/rate", headers={**asked, "Access-Control-Request-Method": "POST"})
     assert response.status_code == 403

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ipl.apps.hosts import is_allowed_host
+from ipl.apps.hosts import is_allowed_host, is_same_origin
 from ipl.apps.http_responses import (
     PROTECTION,
     answer_errors_as_json,
@@ -66,7 +66,8 @@ class SiteGuard:
         host = headers.get("host", "")
         if not is_allowed_host(host, self.hosts):
             return f"Host is {host[:60]!r}, which is not allowed; see `ipl rate --allow-host`."
-        if method not in ("GET", "HEAD") and TOKEN not in headers:
+        from_page = TOKEN in headers and is_same_origin(headers.get("origin"), host)
+        if method not in ("GET", "HEAD") and not from_page:
             return "This request does not come from the page."
         return None
 

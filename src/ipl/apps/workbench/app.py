@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import gradio as gr
 import uvicorn
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
 
-from ipl.apps.hosts import is_allowed_host
+from ipl.apps.hosts import is_allowed_host, is_same_origin
 from ipl.apps.http_responses import PROTECTION, security_policy, with_headers
 from ipl.apps.server import UVICORN_OPTIONS, ended_by_signals, timed_connection
 from ipl.apps.workbench.file_access import CALL_LIMITS, FileAccess
@@ -84,8 +83,7 @@ class RequestFilter:
         host = headers.get(b"host", "")
         if not is_allowed_host(host, self.hosts):
             return False
-        origin = headers.get(b"origin")
-        return origin is None or urlsplit(origin).netloc == host
+        return is_same_origin(headers.get(b"origin"), host)
 
 
 class _Server(uvicorn.Server):

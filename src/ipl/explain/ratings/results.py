@@ -18,7 +18,7 @@ from rich.text import Text
 from ipl.display.document import Block, Figure, Figures, Paragraph, Section
 from ipl.display.formatting import listed, number, several, signed
 from ipl.display.plots import Bar, bars
-from ipl.display.table import Styled, Table
+from ipl.display.table import Styled, Table, without_formula
 from ipl.explain.ratings.agreement import Alpha, krippendorff_alpha
 from ipl.explain.ratings.raters import SCALE, Rater, Raters
 from ipl.explain.ratings.study import (
@@ -426,11 +426,6 @@ def ratings_csv(name: str, study: Study, raters: Sequence[Rater]) -> str:
                 for rater in raters:
                     if (answer := rater.answers.get(item)) is not None:
                         texts = (name, run.name, method, word, rater.name)
-                        row = [*map(_without_formula, texts), answer.rating, answer.time]
+                        row = [*map(without_formula, texts), answer.rating, answer.time]
                         writer.writerow(row)
     return file.getvalue()
-
-
-def _without_formula(text: str) -> str:
-    # A spreadsheet would compute a name such as "=1+1", which anyone may have typed.
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

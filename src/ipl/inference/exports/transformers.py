@@ -199,7 +199,7 @@ def _compare(classifier: PromptClassifier, folder: Path, template: str) -> float
     from transformers import AutoTokenizer, CLIPModel
 
     model = CLIPModel.from_pretrained(folder, use_safetensors=True).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     texts = [template.format(name) for name in classifier.classes_]
     inputs = tokenizer(texts, padding=True, return_tensors="pt")
     hidden = model.text_model(**inputs).pooler_output
