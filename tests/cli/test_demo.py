@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from ipl.classifier import PromptClassifier
-from ipl.learners.coop import CoOp
-from ipl.learners.hyperparameters import Hyperparameters
 from ipl.words.pool import Pool
 from ipl_scenes import CLASSES
 
@@ -36,8 +34,7 @@ def _short() -> Iterator[None]:
         patch.setattr(Pool, "bundled", staticmethod(lambda: pool))
         patch.setattr("ipl.cli.demo.PER_CLASS", 2)
         patch.setattr("ipl.cli.demo.SEEDS", (1, 2))
-        short = Hyperparameters(epochs=3, interval=1, batch=32, lr=0.002, m=2)
-        patch.setattr(CoOp, "hyperparameters", classmethod(lambda cls, *_: short))
+        patch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1, "views": 0})
         yield
 
 
