@@ -446,7 +446,7 @@ def test_what_a_learner_does_not_take(
 
 
 def test_a_wrong_parameter_is_refused_before_anything_is_computed() -> None:
-    with pytest.raises(ConfigError, match="views is 'frsh'; it must be a whole number, 0 or more"):
+    with pytest.raises(ConfigError, match="views is 'frsh'; it must be a whole number from 0"):
         PromptClassifier(views="frsh")
     classifier = PromptClassifier()
     with pytest.raises(ConfigError, match="views is 'frsh'"):

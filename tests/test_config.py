@@ -28,11 +28,14 @@ from ipl.words.objective import EMBEDDINGS, PRESETS
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"views": "frsh"}, "views is 'frsh'; it must be a whole number, 0 or more, or fresh."),
-        ({"views": -1}, "views is -1; it must be a whole number, 0 or more, or fresh."),
-        ({"words": "many"}, "words is 'many'; it must be a whole number, 0 or more, or auto."),
-        ({"words": 1.5}, "words is 1.5; it must be a whole number, 0 or more, or auto."),
-        ({"words": True}, "words is True; it must be a whole number, 0 or more, or auto."),
+        (
+            {"views": "frsh"},
+            "views is 'frsh'; it must be a whole number from 0 to 10,000, or fresh.",
+        ),
+        ({"views": -1}, "views is -1; it must be a whole number from 0 to 10,000, or fresh."),
+        ({"words": "many"}, "words is 'many'; it must be a whole number from 0 to 1,000, or auto."),
+        ({"words": 1.5}, "words is 1.5; it must be a whole number from 0 to 1,000, or auto."),
+        ({"words": True}, "words is True; it must be a whole number from 0 to 1,000, or auto."),
         ({"shots": 0}, "shots is 0; it must be a whole number, 1 or more."),
         ({"lr": 0}, "lr is 0.0; it must be a number above 0."),
         ({"lr": float("nan")}, "lr is nan; it must be a number above 0."),
@@ -230,3 +233,30 @@ def test_importing_it_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"words": 999_999_999, "epochs": 999_999_999},
+        {"epochs": 999_999_999},
+        {"interval": 10**9},
+        {"views": 1_000_000_000},
+        {"m": 10**9},
+        {"epochs": 10**400},
+        {"lr": 10**400},
+        {"words": [["x"] * 10**5] * 10**5},
+        {"backbone": 10**5 * ("x",)},
+    ],
+)
+def test_numbers_that_could_only_be_a_slip_are_refused_in_a_short_sentence(
+    values: dict[str, Any],
+) -> None:
+    with pytest.raises(ConfigError, match="; it must be ") as caught:
+        FitConfig(**values)
+    assert len(str(caught.value)) < 200
+
+
+def test_the_largest_numbers_are_allowed() -> None:
+    config = FitConfig(words=1000, epochs=10**6, interval=1, views=10_000, m=1000)
+    assert config.hyperparameters.epochs == 10**6

@@ -83,17 +83,26 @@ class FitConfig:
         WORDS,
         "--words",
         least=0,
+        most=1000,
         keyword=AUTO,
         bench="list",
     )
     shots: int = _option(16, "Training images per class.", DATA, "--shots", least=1, bench="list")
-    epochs: int | None = _option(None, "Epochs in all, T.", TRAINING, "--epochs", least=1)
+    epochs: int | None = _option(
+        None, "Epochs in all, T.", TRAINING, "--epochs", least=1, most=10**6
+    )
     interval: int | None = _option(
-        None, "Epochs after each word, t.", TRAINING, "--interval", least=1, concerns_words=True
+        None,
+        "Epochs after each word, t.",
+        TRAINING,
+        "--interval",
+        least=1,
+        most=10**6,
+        concerns_words=True,
     )
     batch: int | None = _option(None, "Images in a step.", TRAINING, "--batch", least=1)
     lr: float | None = _option(None, "Learning rate.", TRAINING, "--lr", above=0)
-    m: int | None = _option(None, "Soft vectors in a group.", TRAINING, "--m", least=1)
+    m: int | None = _option(None, "Soft vectors in a group.", TRAINING, "--m", least=1, most=1000)
     depth: int | None = _option(
         None, "Layers that get vectors of their own.", TRAINING, "--depth", least=1
     )
@@ -198,6 +207,7 @@ class FitConfig:
         TRAINING,
         "--views",
         least=0,
+        most=10_000,
         keyword=FRESH,
     )
     words_file: str | None = _option(

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import MISSING, Field, dataclass
 from typing import Any
 
-from ipl.support.errors import ConfigError
+from ipl.support.errors import ConfigError, brief
 
 OPTION = "option"  # in the metadata of a field
-MAX_CHARACTERS = 60  # of a wrong value in a message
 MAX_DIGITS = 18  # of a whole number that is given as text
 
 # What a field is about: which command takes it, and what depends on it.
@@ -39,6 +38,8 @@ class Option:
         The allowed values, if they are a few names.
     least : float or None
         The smallest allowed number.
+    most : float or None
+        The largest allowed number: what is larger could only be a slip, and would run for years.
     above : float or None
         A number that the value must be larger than.
     keyword : str
@@ -55,6 +56,7 @@ class Option:
     flag: str | None
     choices: tuple[str, ...] = ()
     least: float | None = None
+    most: float | None = None
     above: float | None = None
     keyword: str = ""
     concerns_words: bool = False
@@ -140,7 +142,9 @@ class Setting:
         if int not in self.kinds and float not in self.kinds:
             return "text"
         text = "a whole number" if int in self.kinds else "a number"
-        if option.least is not None:
+        if option.least is not None and option.most is not None:
+            text += f" from {option.least:g} to {option.most:,}"
+        elif option.least is not None:
             text += f", {option.least:g} or more"
         if option.above is not None:
             text += f" above {option.above:g}"
@@ -191,6 +195,7 @@ def checked_value(setting: Setting, value: Any) -> Any:
     else:
         wrong = isinstance(value, float) and not math.isfinite(value)
         wrong |= option.least is not None and value < option.least
+        wrong |= option.most is not None and value > option.most
         wrong |= option.above is not None and value <= option.above
     if wrong:
         raise _wrong(setting, value)
@@ -232,7 +237,4 @@ def _typed(setting: Setting, value: Any) -> Any:
 
 
 def _wrong(setting: Setting, value: Any) -> ConfigError:
-    text = repr(value)
-    if len(text) > MAX_CHARACTERS:
-        text = f"{text[:MAX_CHARACTERS]}..."
-    return ConfigError(f"{setting.title} is {text}; it must be {setting.allowed}.")
+    return ConfigError(f"{setting.title} is {brief(value)}; it must be {setting.allowed}.")

@@ -65,7 +65,7 @@ def test_a_plan_takes_the_settings_of_a_fit_and_no_other() -> None:
         ({"learners": []}, "learners is empty"),
         ({"learners": [3]}, "learner is 3; it must be text"),
         ({"learners": {"a": 1}}, "learners is {'a': 1}; it must be a list"),
-        ({"words": "0,few"}, "words is 'few'; it must be a whole number, 0 or more, or auto"),
+        ({"words": "0,few"}, "words is 'few'; it must be a whole number from 0 to 1,000, or auto"),
         ({"words": -1}, "words is -1"),
         ({"words": [True]}, "words is True"),
         ({"seeds": "one"}, "seed is 'one'; it must be a whole number"),
@@ -249,7 +249,7 @@ def test_no_slots_are_the_plain_learner_and_no_other_arm() -> None:
         ({"arms": "given"}, "The arm given has no words for dtd; give them with --given FILE"),
         ({"given": "two words"}, "words_given is 'two words'; it must be single words"),
         ({"given": 3}, "given is 3; it must be words with commas between them."),
-        ({"draws": 0}, "draws is 0; it must be a whole number, 1 or more."),
+        ({"draws": 0}, "draws is 0; it must be a whole number from 1 to 1,000."),
         ({"draws": "few"}, "draws is 'few'"),
         ({"draws": True}, "draws is True"),
     ],
@@ -340,3 +340,10 @@ def test_each_number_of_shots_is_a_run_with_a_title_of_its_own() -> None:
     ]
     titles = titles_of(runs)
     assert titles[runs[2].id] == "dtd, coop, no words, seed 1, shots 4"
+
+
+@pytest.mark.parametrize("draws", [999_999_999, 10**400, "9" * 9999, "x" * 10**5, [1] * 10**6])
+def test_draws_are_bounded(draws: Any) -> None:
+    with pytest.raises(ConfigError, match="; it must be a whole number from 1 to 1,000") as caught:
+        Plan.from_values({"protocol": "few-shot", "datasets": "scenes", "draws": draws})
+    assert len(str(caught.value)) < 200

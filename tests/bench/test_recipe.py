@@ -283,3 +283,30 @@ def test_pools_that_cannot_be_drawn(value: str, tmp_path: Path) -> None:
 def test_a_level_given_twice(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="words has the value 2 twice"):
         plan_runs(read_recipe("ablations/k").varying("words", [2, 2]), tmp_path, tmp_path)
+
+
+def test_aliases_are_refused_before_they_are_followed() -> None:
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    bomb = "\n".join(["a0: &a0 [lol]", *levels, "title: *a9"])
+    assert len(bomb) < 1000
+    with pytest.raises(ConfigError, match=r"^The recipe x has an alias \(\*name\)") as caught:
+        parse_recipe(bomb, "The recipe x")
+    assert len(str(caught.value)) < 100
+    with pytest.raises(ConfigError, match="has more than 1,000,000 characters"):
+        parse_recipe("title: " + "x" * 1_000_000, "The recipe x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + "a, " * 10**5 + "]",
+        "title: [" + "a, " * 10**5 + "]",
+        "vary: {words: " + "x" * 10**5 + "}",
+        "per_dataset: " + "x" * 10**5,
+        "x" * 10**5 + ": 1",
+    ],
+)
+def test_wrong_values_of_any_length_give_a_short_sentence(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_recipe(text, "The recipe x")
+    assert len(str(caught.value)) < 800

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ipl.support.errors import MAX_CHARACTERS, brief
+from ipl.support.errors import LONGEST_MESSAGE, MAX_CHARACTERS, ConfigError, brief, shorten
 
 
 def _nested(levels: int) -> list[Any]:
@@ -28,3 +28,16 @@ def test_short_values_are_quoted_whole(value: Any) -> None:
 )  # fmt: skip
 def test_long_values_are_cut(value: Any) -> None:
     assert 0 < len(brief(value)) <= MAX_CHARACTERS + len("...")
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, "x y " * 25_000, "x\n" * 50_000])
+def test_a_message_keeps_its_ends_and_loses_its_middle(value: str) -> None:
+    message = str(ConfigError(f"name is {value!r}; it must be short."))
+    assert len(message) <= LONGEST_MESSAGE + len("...")
+    assert message.startswith("name is 'x")
+    assert message.endswith("it must be short.")
+
+
+def test_a_message_with_a_long_path_stays_whole() -> None:
+    message = f"There is no folder {'/a-folder' * 100}."
+    assert shorten(message) == message

@@ -12,9 +12,10 @@ from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
 from ipl.config import CHOSEN, FitConfig, field_name, given_words, settings
 from ipl.config_fields import Setting, checked_value
-from ipl.support.errors import ConfigError, closest
+from ipl.support.errors import ConfigError, brief, closest
 
 OWN_NAMES = ("protocol", "source", "arms", "draws", "given")  # of a plan, beside lists and config
+MOST_DRAWS = 1000
 
 
 def _without_words() -> FitConfig:
@@ -109,8 +110,11 @@ class Plan:
                 raise ConfigError(
                     f"arms contains {arm!r}; allowed are {', '.join(ARMS)}.{closest(arm, ARMS)}"
                 )
-        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 1:
-            raise ConfigError(f"draws is {self.draws!r}; it must be a whole number, 1 or more.")
+        whole = isinstance(self.draws, int) and not isinstance(self.draws, bool)
+        if not (whole and 1 <= self.draws <= MOST_DRAWS):
+            raise ConfigError(
+                f"draws is {brief(self.draws)}; it must be a whole number from 1 to {MOST_DRAWS:,}."
+            )
         if self.given is not None:
             object.__setattr__(self, "given", ", ".join(given_words(self.given)))
         if not self.has_words:
@@ -150,12 +154,13 @@ class Plan:
             name = field_name(str(key))
             if name in ("protocol", "source"):
                 if not (isinstance(value, str) or (name == "source" and value is None)):
-                    raise ConfigError(f"{name} is {value!r}; it must be text.")
+                    raise ConfigError(f"{name} is {brief(value)}; it must be text.")
                 plan[name] = value
             elif name == "given":
                 plan[name] = _given(value)
             elif name == "draws":
-                plan[name] = int(value) if isinstance(value, str) and value.isdigit() else value
+                is_number = isinstance(value, str) and value.isdecimal() and len(value) < 10
+                plan[name] = int(value) if is_number else value
             elif name in ("datasets", "arms") or name in lists:
                 plan[name] = _entries(name, value, lists.get(name))
             elif name in _shared_names():
@@ -242,7 +247,7 @@ def _given(value: Any) -> str | None:
         return ", ".join(value)
     if value is None or isinstance(value, str):
         return value
-    raise ConfigError(f"given is {value!r}; it must be words with commas between them.")
+    raise ConfigError(f"given is {brief(value)}; it must be words with commas between them.")
 
 
 def _entries(name: str, value: Any, setting: Setting | None) -> tuple[Any, ...]:
@@ -252,10 +257,10 @@ def _entries(name: str, value: Any, setting: Setting | None) -> tuple[Any, ...]:
     elif isinstance(value, int):
         value = [value]
     if not isinstance(value, list | tuple):
-        raise ConfigError(f"{name} is {value!r}; it must be a list, or text with commas.")
+        raise ConfigError(f"{name} is {brief(value)}; it must be a list, or text with commas.")
     if setting is not None:
         value = [checked_value(setting, entry) for entry in value]
     for entry in value:
         if setting is None and not isinstance(entry, str):
-            raise ConfigError(f"{name} contains {entry!r}; its entries must be names.")
+            raise ConfigError(f"{name} contains {brief(entry)}; its entries must be names.")
     return tuple(dict.fromkeys(value))

@@ -13,11 +13,12 @@ from ipl.bench.data import check_own_data, find_datasets
 from ipl.bench.plan import Plan, setting_names
 from ipl.bench.run import Run, expand
 from ipl.config import GIVEN
-from ipl.support.errors import ConfigError, IplError, closest
+from ipl.support.errors import ConfigError, IplError, brief, closest
 from ipl.support.files import path_exists
 from ipl.words.pool import Pool
 
 SUFFIX = ".yaml"
+MAX_YAML = 1_000_000  # characters
 KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of its plan
 # What is the same for all datasets of a plan.
 FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
@@ -180,8 +181,9 @@ def _pool_settings(value: str, out: Path) -> dict[str, Any]:
     if not value.startswith(RANDOM):
         return {"no_names": False, "words_file": value}
     count, words = value.removeprefix(RANDOM), Pool.bundled().words
-    if not (count.isascii() and count.isdigit() and 1 <= int(count) <= len(words)):
-        raise ConfigError(f"pool is {value!r}; N of random-N must be from 1 to {len(words)}.")
+    is_number = count.isascii() and count.isdigit() and len(count) < 10
+    if not (is_number and 1 <= int(count) <= len(words)):
+        raise ConfigError(f"pool is {brief(value)}; N of random-N must be from 1 to {len(words)}.")
     # Always the same words, so that a grid that was stopped resumes with them.
     sample = random.Random(0).sample(words, int(count))
     path = out / "pools" / f"{value}.txt"
@@ -229,11 +231,12 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
     _check_keys(name, values, (*KEYS, *setting_names()))
     title = values.get("title", "")
     if not isinstance(title, str):
-        raise ConfigError(f"{name}: title is {title!r}; it must be text.")
+        raise ConfigError(f"{name}: title is {brief(title)}; it must be text.")
     per_dataset = values.get("per_dataset") or {}
     if not isinstance(per_dataset, dict):
         raise ConfigError(
-            f"{name}: per_dataset is {per_dataset!r}; it must have a dataset's name in each line."
+            f"{name}: per_dataset is {brief(per_dataset)}; it must have a dataset's name in each "
+            "line."
         )
     allowed = [setting for setting in setting_names() if setting not in FOR_ALL_DATASETS]
     for dataset, settings in per_dataset.items():
@@ -246,8 +249,12 @@ def _read_yaml(text: str, name: str) -> Any:
     """Returns the content of a YAML file; `name` begins the sentence on what is wrong with it."""
     import yaml
 
+    if len(text) > MAX_YAML:
+        raise ConfigError(f"{name} has more than {MAX_YAML:,} characters.")
     try:
-        return yaml.safe_load(text)
+        # A few lines of aliases can stand for gigabytes.
+        has_alias = any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
+        values = None if has_alias else yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
@@ -255,6 +262,9 @@ def _read_yaml(text: str, name: str) -> Any:
         raise ConfigError(f"{name} is not valid YAML{line}: {problem}.") from None
     except (ValueError, RecursionError) as error:  # a date that does not exist
         raise ConfigError(f"{name} is not valid YAML: {error}.") from None
+    if has_alias:
+        raise ConfigError(f"{name} has an alias (*name); write the value out.")
+    return values
 
 
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
@@ -265,13 +275,15 @@ def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any
         raise ConfigError(f"{name}: vary has {len(value)} settings; it must have one.")
     ((setting, values),) = value.items()
     if not isinstance(values, list) or not values:
-        raise ConfigError(f"{name}: vary of {setting} is {values!r}; it must be a list.")
+        raise ConfigError(f"{name}: vary of {setting} is {brief(values)}; it must be a list.")
     return setting, tuple(values)
 
 
 def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:
     if not isinstance(values, dict):
-        raise ConfigError(f"{name} contains {values!r}; it must contain `setting: value` lines.")
+        raise ConfigError(
+            f"{name} contains {brief(values)}; it must contain `setting: value` lines."
+        )
     for key in values:
         if key not in allowed:
             listed = ", ".join(allowed)

@@ -30,7 +30,7 @@ from ipl.cli import (
     ui,
     words,
 )
-from ipl.support.errors import IplError
+from ipl.support.errors import IplError, shorten
 
 # Threads that spin while they wait make several processes on one machine many times slower; this
 # must be set before torch is loaded.
@@ -88,5 +88,5 @@ def main() -> None:
     try:
         app()
     except (IplError, OSError) as error:  # OSError: a full disk, for example
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shorten(str(error))}", file=sys.stderr)
         sys.exit(2)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipl.config import settings
-
-MAX_CHARACTERS = 60  # of a wrong value in a message
+from ipl.support.errors import MAX_CHARACTERS
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 MAX_CHARACTERS = 60  # of a wrong value in a message
+LONGEST_WORD, LONGEST_MESSAGE = 1000, 4000  # characters; paths can be hundreds of them long
 # Bounds the work as well: the whole repr of a few nested lists can be gigabytes long.
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
@@ -16,7 +18,16 @@ _REPR.maxother = MAX_CHARACTERS
 
 
 class IplError(ValueError):
-    """Invalid input; the message says in one sentence what is wrong and what is allowed."""
+    """Invalid input; the message says in one sentence what is wrong and what is allowed.
+
+    Parameters
+    ----------
+    message : str
+        The sentence; what it quotes is cut where it is too long to be read.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shorten(message))
 
 
 class ConfigError(IplError):
@@ -49,6 +60,17 @@ class TrainingError(IplError):
 
 class NotFiniteError(TrainingError):
     """The loss or the prompt contains NaN or infinity."""
+
+
+def shorten(message: str) -> str:
+    """Returns a message without the middle of what is too long to be read."""
+    message = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _cut(word[0], 60), message)
+    return message if len(message) <= LONGEST_MESSAGE else _cut(message, LONGEST_MESSAGE // 2)
+
+
+def _cut(text: str, side: int) -> str:
+    """Returns the first and the last characters of a text."""
+    return f"{text[:side]}...{text[-side:]}"
 
 
 def brief(value: Any) -> str:
