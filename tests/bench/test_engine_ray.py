@@ -153,7 +153,7 @@ def test_a_node_dies_and_every_record_is_complete_and_none_twice(
         return record
 
     monkeypatch.setattr(ray_engine, "_record", logged)
-    grid = runs(seeds="1,2,3", epochs=30)
+    grid = runs(seeds="1,2,3", epochs=300)  # long enough to be killed in the middle
     engine = RayEngine(environment, address=cluster.address)
     cruel = Cruel(engine, cluster, cluster.add_node(num_cpus=1), log)
     result = run_grid(grid, tmp_path / "out", cruel)

@@ -33,7 +33,7 @@ chosen prompt accuracy history selection seconds peak_memory profile versions de
 
 def done(environment: RunEnvironment, *runs: Run) -> list[dict[str, Any]]:
     runner = Runner(environment)
-    records = [runner.record(run) for run in runs]
+    records = [json.loads(json.dumps(runner.record(run))) for run in runs]  # as in a file
     assert [record["error"] for record in records] == [None] * len(records)
     json.dumps(records, allow_nan=False)
     return records

@@ -208,7 +208,7 @@ def test_each_field_is_checked(field: str, value: Any, run: Path) -> None:
         ({"backbone": {"name": "pocket"}}, "weights_sha256"),
         ({"backbone": {"weights_sha256": "ab"}}, "backbone.name"),
         ({"config": 5}, "config is 5; it must be an object"),
-        ({"config": {"views": "frsh"}}, 'config.views is "frsh"; it must be a whole number, 0 or'),
+        ({"config": {"views": "frsh"}}, 'config.views is "frsh"; it must be a whole number from 0'),
         ({"config": {"words": 9, "epochs": 5}}, "words .k = 9. times interval"),
         ({"learner": "else"}, "the learner 'else', which is not installed"),
     ],

@@ -70,7 +70,7 @@ def test_notes_say_where_the_published_numbers_are_from(tmp_path: Path) -> None:
     assert "its weights (SHA-256 abababababab) were not compared" in notes[2]
     assert notes[3] == "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
     ours = display_tables(result_tables(tmp_path / "b", *paper_records()))[0].notes
-    assert len(ours) == 2
+    assert len(ours) == 3
     assert not any("CoCoOp" in note for note in ours)
     other = [record(seed=seed, views=8) for seed in (1, 2, 3)]
     assert len(display_tables(result_tables(tmp_path / "c", *other))[0].notes) == 1
