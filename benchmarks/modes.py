@@ -26,7 +26,7 @@ from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
 
@@ -45,7 +45,7 @@ def compare(options: argparse.Namespace, path: Path, seed: int, backbone: Any) -
     if not options.proved_only:
         searches |= {"screen": Search("screen"), "lazy": Search("lazy")}
     for mode, search in searches.items():
-        scorer = CandidateScorer(backbone, dataset.class_names, shots.features, shots.labels)
+        scorer = SentenceScorer(backbone, dataset.class_names, shots.features, shots.labels)
         started = time.perf_counter()
         selections[mode] = greedy_search(scorer, pool, options.words, Objective(), search)
         seconds[mode] = time.perf_counter() - started

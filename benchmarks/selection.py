@@ -34,7 +34,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.words.modes import Search, SearchStep
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 
 SHOTS = 16
 
@@ -73,7 +73,7 @@ def task(
 
 
 def plain_loop(
-    backbone: Backbone, scorer: CandidateScorer, words: Sequence[str], half: bool, most: float
+    backbone: Backbone, scorer: SentenceScorer, words: Sequence[str], half: bool, most: float
 ) -> tuple[Tensor, float]:
     """Returns the losses of as many words as fit into the time, and the seconds per word."""
     device = backbone.device
@@ -125,7 +125,7 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     device = backbone.device
     half = device.type == "cuda"
     names, images, labels = task(backbone, words, classes)
-    scorer = CandidateScorer(backbone, names, images, labels)
+    scorer = SentenceScorer(backbone, names, images, labels)
     nothing = SearchStep((), np.zeros(len(words)), scorer.loss([]), lambda _: None)
 
     def search(mode: str) -> np.ndarray[Any, Any]:

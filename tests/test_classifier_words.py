@@ -20,7 +20,7 @@ from ipl.support.cache import Cache, cache_folder
 from ipl.support.errors import ConfigError, NotFiniteError
 from ipl.support.progress import Reporter
 from ipl.training.result import EpochRecord
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "social", "title"), "test")
@@ -150,7 +150,7 @@ def test_another_fit_has_its_words_from_the_cache(
     first = PromptClassifier(pocket, words=3, **FAST).fit(base)
     with monkeypatch.context() as patch:
         for name in ("features", "loss", "score"):
-            patch.setattr(CandidateScorer, name, _must_not_run)
+            patch.setattr(SentenceScorer, name, _must_not_run)
         patch.setattr(ClipBackbone, "encode_image", _must_not_run)
         for settings in ({"epochs": 9, "m": 3}, {"lr": 0.1, "batch": 5}, {"words": 2}):
             again = PromptClassifier(pocket, **{"words": 3, **FAST, **settings}).fit(base)
@@ -174,7 +174,7 @@ def test_cache_false_writes_nothing_and_reads_nothing(
     torch.testing.assert_close(kept.learner_.soft, fitted.learner_.soft, atol=1e-5, rtol=0)
     # A training that was not saved is kept.
     assert [count for count, _ in Cache().usage().values()] == [12 + 16, 1, 1, 1]
-    monkeypatch.setattr(CandidateScorer, "features", _must_not_run)
+    monkeypatch.setattr(SentenceScorer, "features", _must_not_run)
     with pytest.raises(AssertionError, match="computed anew"):
         PromptClassifier(pocket, words=1, cache=False, **FAST).fit(base)
 

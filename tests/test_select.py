@@ -12,7 +12,7 @@ from ipl.select import select_words
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
 POOL = Pool.from_words(Pool.bundled().words[::150], "test")
@@ -63,8 +63,8 @@ def test_a_fit_finds_in_the_cache_what_was_selected(
 ) -> None:
     found = select_words(drawn, 2, backbone=pocket, pool=POOL)
     assert Cache().usage()["selections"][0] == 1
-    monkeypatch.setattr(CandidateScorer, "score", None)
-    monkeypatch.setattr(CandidateScorer, "features", None)
+    monkeypatch.setattr(SentenceScorer, "score", None)
+    monkeypatch.setattr(SentenceScorer, "features", None)
     fitted = PromptClassifier(pocket, words=2, epochs=2, interval=1, views=0, pool=POOL).fit(drawn)
     assert fitted.selection_ == found
     assert select_words(drawn, 1, backbone=pocket, pool=POOL) == found.first(1)

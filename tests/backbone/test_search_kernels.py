@@ -17,7 +17,7 @@ from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
 pytestmark = pytest.mark.gpu
@@ -199,13 +199,13 @@ def test_fp32_never_goes_through_the_kernels(cuda: Backbone, pocket: Backbone) -
     torch.testing.assert_close(here, there, atol=1e-5 * size, rtol=0)
 
 
-def scorer(backbone: Backbone, pocket: Backbone, seed: int) -> CandidateScorer:
+def scorer(backbone: Backbone, pocket: Backbone, seed: int) -> SentenceScorer:
     generator = torch.Generator().manual_seed(seed)
     texts = normalize(pocket.encode_texts([f"an image of a {name}" for name in NAMES]), dim=-1)
     labels = torch.arange(24) % len(NAMES)
     noise = 0.3 * torch.randn(24, texts.shape[1], generator=generator)
     images = normalize(texts[labels] + texts.mean(0) + noise, dim=-1)
-    return CandidateScorer(backbone, NAMES, images, labels)
+    return SentenceScorer(backbone, NAMES, images, labels)
 
 
 def gains(selection: Selection) -> list[dict[str, float]]:

@@ -27,7 +27,7 @@ from ipl.support.errors import ConfigError
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 
 Runs = Callable[..., tuple[Run, ...]]
 # A dead node is noticed after a second, not after half a minute.
@@ -86,7 +86,7 @@ class Cruel:
 def test_a_pool_spread_over_workers_gives_the_same_words(
     cluster: Any, pocket: Backbone, few_images: tuple[Tensor, Tensor], mode: str
 ) -> None:
-    scorer = CandidateScorer(pocket, ["beach", "castle", "forest"], *few_images)
+    scorer = SentenceScorer(pocket, ["beach", "castle", "forest"], *few_images)
     pool = Pool.from_words(Pool.bundled().words[::60], "every sixtieth")
     here = greedy_search(scorer, pool, 2, search=Search(mode))
     start = spread_over_ray(3, cluster.address, "cpu")

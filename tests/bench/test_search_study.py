@@ -46,7 +46,7 @@ from ipl.support.progress import Reporter
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from tests.helpers.reference_loss import NAMES, POOL, Images, plain_loss, prompts_with
 
 
@@ -62,7 +62,7 @@ def constructed(
     scorer = SimpleNamespace(loss=lambda words: 10.0 - utility(()), score=score)
     words = [str(index) for index in range(size)]
     same = torch.ones(size, 1)
-    return SentenceGains(cast(CandidateScorer, scorer), words, Objective(lambda_), same)
+    return SentenceGains(cast(SentenceScorer, scorer), words, Objective(lambda_), same)
 
 
 # -- searches -------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def constructed(
 @pytest.mark.parametrize("preset", ["paper", "reference"])
 def test_pairs_are_those_of_a_plain_loop(pocket: Backbone, few_images: Images, preset: str) -> None:
     objective = Objective(0.3, preset)
-    scorer = CandidateScorer(pocket, NAMES, *few_images)
+    scorer = SentenceScorer(pocket, NAMES, *few_images)
     embeddings = objective.embed_words(pocket, POOL.words)
     gains = SentenceGains(scorer, POOL.words, objective, embeddings)
     pairs = pair_gains(gains)
@@ -95,7 +95,7 @@ def test_a_beam_of_one_is_the_greedy_search(
     pocket: Backbone, few_images: Images, preset: str
 ) -> None:
     objective = Objective(0.3, preset)
-    scorer = CandidateScorer(pocket, NAMES, *few_images)
+    scorer = SentenceScorer(pocket, NAMES, *few_images)
     gains = SentenceGains(scorer, POOL.words, objective, objective.embed_words(pocket, POOL.words))
     found = beam_search(gains, 4, 1)
     selection = greedy_search(scorer, POOL, 4, objective, Search("exhaustive"))

@@ -166,7 +166,7 @@ def test_the_next_fit_has_its_words_and_images_from_the_cache(
     (facts,) = [entry["facts"] for entry in ipl("cache", "--json").json["selections"]]
     assert facts["words"] == first["words"]
     for method in ("features", "loss"):
-        monkeypatch.setattr(f"ipl.words.scorer.CandidateScorer.{method}", _must_not_run)
+        monkeypatch.setattr(f"ipl.words.scorer.SentenceScorer.{method}", _must_not_run)
     monkeypatch.setattr("ipl.backbone.clip.ClipBackbone.encode_image", _must_not_run)
     again = fit(
         data, "--words", 2, "--epochs", 5, "--lr", 0.1, "--views", 0, "--json", "--out", "b"

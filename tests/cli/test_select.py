@@ -15,7 +15,7 @@ from ipl.select import select_words
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.progress import Reporter
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
 Call = Callable[..., Any]
@@ -27,8 +27,8 @@ def test_text_shows_words_gains_and_what_is_proved(select: Call, found: Call, ho
     told, text = found(), select("--quiet").out
     for step in told["steps"]:
         (line,) = [line for line in text.splitlines() if line.startswith(step["word"])]
-        for name in ("gain", "utility"):
-            assert f"{step[name]:+.4f}" in line
+        numbers = (step["gain"], step["certainty"]["low"], step["certainty"]["high"])
+        assert all(f"{number:+.4f}" in line for number in numbers)
         assert f"{step['loss']:.4f}" in line
         assert ", ".join(word for word, _ in step["runners_up"][:3]) in line
     assert f"{told['loss_without_words']:.4f}" in text
@@ -76,9 +76,9 @@ def test_progress_and_warnings_go_to_standard_error(select: Call, three_classes:
         f"warning: 1 file(s) that are not images were skipped: {three_classes}/beach/list.txt"
         in (result.err)
     )
-    raised = [step["word"] for step in result.json["steps"] if step["utility"] < 0]
-    assert raised  # all six words are never all of use
-    assert f"warning: More words do not lower the loss: {', '.join(raised)}" in result.err
+    harmful = [repr(step["word"]) for step in result.json["steps"] if step["gain"] < 0]
+    assert harmful  # all six words are never all of use
+    assert f"warning: {', '.join(harmful)} ha" in result.err
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -226,7 +226,7 @@ class Ear(Reporter):
 def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes any look at a prompt or at an image a failure."""
     for method in ("features", "loss"):
-        monkeypatch.setattr(f"ipl.words.scorer.CandidateScorer.{method}", _must_not_run)
+        monkeypatch.setattr(f"ipl.words.scorer.SentenceScorer.{method}", _must_not_run)
     monkeypatch.setattr("ipl.backbone.clip.ClipBackbone.encode_image", _must_not_run)
 
 
@@ -236,14 +236,14 @@ def _must_not_run(*_: Any, **__: Any) -> None:
 
 def _stop_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Makes Ctrl-C come while the word of that number is looked for."""
-    real = CandidateScorer.features
+    real = SentenceScorer.features
 
-    def features(self: CandidateScorer, selected: Any, *rest: Any) -> Iterator[Any]:
+    def features(self: SentenceScorer, selected: Any, *rest: Any) -> Iterator[Any]:
         if len(selected) == number - 1:
             raise KeyboardInterrupt
         return real(self, selected, *rest)
 
-    monkeypatch.setattr(CandidateScorer, "features", features)
+    monkeypatch.setattr(SentenceScorer, "features", features)
 
 
 def test_the_second_time_nothing_is_computed(
@@ -322,7 +322,7 @@ def test_a_cache_that_cannot_be_written_is_only_a_warning(
     assert result.code == 0
     assert result.json["words"] == words
     assert result.err.count("warning: The cache ") == 1
-    assert result.err.count("\n") == 1 + result.err.count("warning: More words")
+    assert result.err.count("\n") == 1 + result.err.count("a negative gain: more words")
     assert (tmp_path / "file").read_text() == "mine"
 
 

@@ -21,7 +21,7 @@ from ipl.words.greedy import _rising, greedy_search
 from ipl.words.modes import MODES, Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer, check_room
+from ipl.words.scorer import SentenceScorer, check_room
 from tests.helpers.reference_loss import NAMES, POOL, Images, plain_loss, prompts_with
 
 SEVEN = Pool.from_words(POOL.words[:7], "test")
@@ -29,14 +29,14 @@ LARGE = Pool.from_words(Pool.bundled().words[::60], "test")
 
 
 @pytest.fixture
-def scorer(pocket: Backbone, few_images: Images) -> CandidateScorer:
-    return CandidateScorer(pocket, NAMES, *few_images)
+def scorer(pocket: Backbone, few_images: Images) -> SentenceScorer:
+    return SentenceScorer(pocket, NAMES, *few_images)
 
 
 @pytest.mark.parametrize("preset", ["paper", "reference"])
 @pytest.mark.parametrize("embedding", ["text", "token"])
 def test_the_words_are_those_of_a_plain_greedy_loop(
-    pocket: Backbone, few_images: Images, scorer: CandidateScorer, preset: str, embedding: str
+    pocket: Backbone, few_images: Images, scorer: SentenceScorer, preset: str, embedding: str
 ) -> None:
     objective = Objective(0.3, preset, embedding)
     if embedding == "text":
@@ -72,7 +72,7 @@ def test_the_words_are_those_of_a_plain_greedy_loop(
         assert step.gain == pytest.approx(step.utility - 0.3 * step.redundancy, abs=1e-6)
 
 
-def test_the_first_word_is_the_best_single_word(scorer: CandidateScorer) -> None:
+def test_the_first_word_is_the_best_single_word(scorer: SentenceScorer) -> None:
     found = greedy_search(scorer, POOL, 1)
     losses = {word: scorer.loss([word]) for word in POOL.words}
     assert found.words[0] == min(losses, key=losses.__getitem__)
@@ -80,7 +80,7 @@ def test_the_first_word_is_the_best_single_word(scorer: CandidateScorer) -> None
     assert ranked == sorted(losses, key=losses.__getitem__)
 
 
-def test_a_large_lambda_changes_the_choice(scorer: CandidateScorer) -> None:
+def test_a_large_lambda_changes_the_choice(scorer: SentenceScorer) -> None:
     free = greedy_search(scorer, POOL, 3, Objective(0.0))
     strict = greedy_search(scorer, POOL, 3, Objective(50.0))
     assert free.words[0] == strict.words[0]
@@ -88,7 +88,7 @@ def test_a_large_lambda_changes_the_choice(scorer: CandidateScorer) -> None:
     assert sum(s.redundancy for s in strict.steps) < sum(s.redundancy for s in free.steps)
 
 
-def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: CandidateScorer) -> None:
+def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: SentenceScorer) -> None:
     found = greedy_search(scorer, POOL, len(POOL))
     assert sorted(found.words) == list(POOL.words)
     assert [step.scored for step in found.steps] == list(range(len(POOL), 0, -1))
@@ -96,7 +96,7 @@ def test_no_word_is_chosen_twice_and_the_whole_pool_can_be(scorer: CandidateScor
 
 
 def test_k_must_fit_the_pool_and_the_positions(pocket: Backbone, few_images: Images) -> None:
-    scorer = CandidateScorer(pocket, NAMES, *few_images)
+    scorer = SentenceScorer(pocket, NAMES, *few_images)
     with pytest.raises(ConfigError, match="words is 11; the pool has 10 words"):
         greedy_search(scorer, POOL, 11)
     many = Pool.from_words(Pool.bundled().words[:60], "test")
@@ -114,7 +114,7 @@ def test_rising_gains_are_counted_where_both_are_known() -> None:
 
 def test_what_a_search_counts_as_rising(pocket: Backbone, few_images: tuple) -> None:
     """The exhaustive search compares every word but those chosen at either step."""
-    scorer = CandidateScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
+    scorer = SentenceScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
     found = greedy_search(scorer, SEVEN, 3, Objective(0.3), Search("exhaustive"))
     e = Objective().embed_words(pocket, SEVEN.words)
     losses = [found.loss_without_words, *(one.loss for one in found.steps)]
@@ -138,7 +138,7 @@ def test_what_a_search_counts_as_rising(pocket: Backbone, few_images: tuple) -> 
     [*map(Search, MODES), Search("screen", recall=True)],
     ids=lambda s: f"{s.mode} {s.recall}",
 )
-def test_progress_ends_at_the_size_of_the_pool(scorer: CandidateScorer, search: Search) -> None:
+def test_progress_ends_at_the_size_of_the_pool(scorer: SentenceScorer, search: Search) -> None:
     done: list[int] = []
 
     class Counting(Reporter):
@@ -187,7 +187,7 @@ def test_every_chunk_of_words_is_told(
     monkeypatch.setattr(PrefixCache, "candidates_at_once", lambda *_: 16)
     images = normalize(torch.randn(6, pocket.feature_dim), dim=-1)
     labels = torch.tensor([0, 1] * 3)
-    scorer = CandidateScorer(pocket, ["cat", "ox"], images, labels)
+    scorer = SentenceScorer(pocket, ["cat", "ox"], images, labels)
     counter = Counter()
     greedy_search(scorer, LARGE, 1, search=Search(mode), reporter=counter)
     assert sum(counter.steps) == len(LARGE)
@@ -254,7 +254,7 @@ def test_siglip_against_a_plain_loop(
     siglip: SiglipBackbone, folder_of_images: tuple[torch.Tensor, torch.Tensor], mode: str
 ) -> None:
     said = io.StringIO()
-    scorer = CandidateScorer(siglip, NAMES, *folder_of_images)
+    scorer = SentenceScorer(siglip, NAMES, *folder_of_images)
     found = greedy_search(
         scorer,
         FEW,
@@ -275,7 +275,7 @@ def test_the_room_of_a_siglip_is_counted_without_an_opening(
     siglip: SiglipBackbone, folder_of_images: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     """The largest k that is let through fills the positions to the last but one at most."""
-    scorer = CandidateScorer(siglip, NAMES, *folder_of_images)
+    scorer = SentenceScorer(siglip, NAMES, *folder_of_images)
     sentence = f"a photo of a {NAMES[1]}, with emphasis on: "
     fits = [
         k

@@ -15,7 +15,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.words import loss
 from ipl.words.loss import CrossEntropy, Tangents
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 
 NAMES = ["cat", "starry night", "pirate ship", "ox"]
 DIM = 24
@@ -165,7 +165,7 @@ def test_every_word_of_a_pool_lies_above_every_tangent(
     labels = torch.arange(20) % len(NAMES)
     noise = 0.3 * torch.randn(20, texts.shape[1], generator=torch.Generator().manual_seed(3))
     images = normalize(texts[labels] + texts.mean(0) + noise, dim=-1)
-    scorer = CandidateScorer(pocket, NAMES, images, labels)
+    scorer = SentenceScorer(pocket, NAMES, images, labels)
     words = Pool.bundled().words[::12]
     features = torch.cat(list(scorer.features(selected, words)))
     ce = scorer.cross_entropy

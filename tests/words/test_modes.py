@@ -20,7 +20,7 @@ from ipl.words.loss import CrossEntropy
 from ipl.words.modes import Exact, Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 from ipl.words.template import Template
 
@@ -40,7 +40,7 @@ def make(
     store: FeatureStore | None = None,
     memory: float = 2.0,
     template: Template | None = None,
-) -> CandidateScorer:
+) -> SentenceScorer:
     """Returns a scorer of random images that are about as hard as real ones."""
     generator = torch.Generator().manual_seed(seed)
     names = NAMES[:classes]
@@ -48,7 +48,7 @@ def make(
     labels = torch.randint(classes, (5 * classes,), generator=generator)
     noise = 0.3 * torch.randn(len(labels), texts.shape[1], generator=generator)
     images = normalize(texts[labels] + texts.mean(0) + noise, dim=-1)
-    return CandidateScorer(backbone, names, images, labels, template, store, memory)
+    return SentenceScorer(backbone, names, images, labels, template, store, memory)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +58,12 @@ def stores(pocket: Backbone) -> dict[float, FeatureStore]:
 
 
 @pytest.fixture(scope="module")
-def scorer(pocket: Backbone, stores: dict[float, FeatureStore]) -> CandidateScorer:
+def scorer(pocket: Backbone, stores: dict[float, FeatureStore]) -> SentenceScorer:
     return make(pocket, 5, store=stores[2.0])
 
 
 @pytest.fixture(scope="module")
-def truth(scorer: CandidateScorer) -> Selection:
+def truth(scorer: SentenceScorer) -> Selection:
     return greedy_search(scorer, LARGE, 2, search=Search("exhaustive"))
 
 
@@ -131,7 +131,7 @@ def test_exact_without_a_store_over_many_blocks(
 
 @pytest.mark.parametrize("coarse", [0.02, 0.5, 100.0])
 def test_equal_gains_go_in_alphabetical_order(
-    scorer: CandidateScorer, monkeypatch: pytest.MonkeyPatch, coarse: float
+    scorer: SentenceScorer, monkeypatch: pytest.MonkeyPatch, coarse: float
 ) -> None:
     """Losses rounded up are as good a loss for the bounds, and full of ties at every rank."""
     plain = CrossEntropy.losses
@@ -153,7 +153,7 @@ def test_equal_gains_go_in_alphabetical_order(
 
 @pytest.mark.parametrize("mode", ["screen", "lazy"])
 def test_guesses_say_so_and_start_right(
-    scorer: CandidateScorer, truth: Selection, mode: str
+    scorer: SentenceScorer, truth: Selection, mode: str
 ) -> None:
     found = greedy_search(scorer, LARGE, 2, search=Search(mode, shortlist=len(LARGE)))
     assert not found.certified
@@ -166,15 +166,15 @@ def test_guesses_say_so_and_start_right(
 
 
 def test_lazy_scores_less_and_at_most_the_pool(
-    scorer: CandidateScorer, monkeypatch: pytest.MonkeyPatch
+    scorer: SentenceScorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, plain = list[tuple[int, int]](), CandidateScorer.score
+    asked, plain = list[tuple[int, int]](), SentenceScorer.score
 
-    def score(self: CandidateScorer, selected: Sequence[str], words: Sequence[str], *rest: object):
+    def score(self: SentenceScorer, selected: Sequence[str], words: Sequence[str], *rest: object):
         asked.append((len(selected), len(words)))
         return plain(self, selected, words, *rest)
 
-    monkeypatch.setattr(CandidateScorer, "score", score)
+    monkeypatch.setattr(SentenceScorer, "score", score)
     monkeypatch.setattr(modes_module, "AT_ONCE", 16)
     found = greedy_search(scorer, LARGE, 3, search=Search("lazy"))
     for number, step in enumerate(found.steps):
@@ -215,7 +215,7 @@ def in_half(monkeypatch: pytest.MonkeyPatch) -> Callable[[Disturb], list[torch.d
 
     def pretend(disturb: Disturb) -> list[torch.dtype]:
         sweeps: list[torch.dtype] = []
-        plain, sweep = CandidateScorer.features, Exact._sweep
+        plain, sweep = SentenceScorer.features, Exact._sweep
 
         def features(self, selected, candidates, dtype=torch.float32):
             start = 0
@@ -228,8 +228,8 @@ def in_half(monkeypatch: pytest.MonkeyPatch) -> Callable[[Disturb], list[torch.d
             sweeps.append(dtype)
             return sweep(self, step, dtype, margin)
 
-        monkeypatch.setattr(CandidateScorer, "half", property(lambda self: torch.float16))
-        monkeypatch.setattr(CandidateScorer, "features", features)
+        monkeypatch.setattr(SentenceScorer, "half", property(lambda self: torch.float16))
+        monkeypatch.setattr(SentenceScorer, "features", features)
         monkeypatch.setattr(Exact, "_sweep", swept)
         return sweeps
 
@@ -247,7 +247,7 @@ def noise(chunk: Tensor, words: Sequence[str], size: float) -> Tensor:
 
 @pytest.mark.parametrize("size", [0.0, 1e-5, 1e-3, 2e-2])
 def test_finalists_of_a_rough_sweep_are_scored_exactly(
-    scorer: CandidateScorer, truth: Selection, in_half, size: float
+    scorer: SentenceScorer, truth: Selection, in_half, size: float
 ) -> None:
     sweeps = in_half(lambda chunk, words: noise(chunk, words, size))
     found = greedy_search(scorer, LARGE, 2)
@@ -258,7 +258,7 @@ def test_finalists_of_a_rough_sweep_are_scored_exactly(
 
 
 def test_probes_that_promise_too_much_cost_a_second_sweep(
-    scorer: CandidateScorer, truth: Selection, in_half
+    scorer: SentenceScorer, truth: Selection, in_half
 ) -> None:
     sweeps = in_half(
         lambda chunk, words: torch.stack(
@@ -275,7 +275,7 @@ def test_probes_that_promise_too_much_cost_a_second_sweep(
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("where", ["the winner", "a probe", "every word", "every but the probes"])
 def test_a_half_that_overflows_is_not_used(
-    scorer: CandidateScorer, truth: Selection, in_half, where: str, value: float
+    scorer: SentenceScorer, truth: Selection, in_half, where: str, value: float
 ) -> None:
     bad = {
         "the winner": {truth.words[0]},
@@ -297,7 +297,7 @@ def test_a_half_that_overflows_is_not_used(
     assert max(step.scored for step in found.steps) < len(LARGE) - 1  # bounds work on
 
 
-def test_a_small_pool_is_not_swept_in_half(scorer: CandidateScorer, in_half) -> None:
+def test_a_small_pool_is_not_swept_in_half(scorer: SentenceScorer, in_half) -> None:
     sweeps = in_half(lambda chunk, words: chunk * float("nan"))
     greedy_search(scorer, Pool.from_words(LARGE.words[: 2 * Exact.PROBES], "test"), 1)
     assert sweeps == [FULL]

@@ -12,7 +12,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.support.errors import ConfigError
 from ipl.words.greedy import greedy_search
 from ipl.words.objective import Objective
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from tests.helpers.reference_loss import NAMES, POOL, Images, plain_loss, prompts_with
 
 
@@ -24,12 +24,12 @@ def test_gain_is_utility_less_lambda_times_redundancy() -> None:
 
 
 @pytest.fixture
-def scorer(pocket: Backbone, few_images: Images) -> CandidateScorer:
-    return CandidateScorer(pocket, NAMES, *few_images)
+def scorer(pocket: Backbone, few_images: Images) -> SentenceScorer:
+    return SentenceScorer(pocket, NAMES, *few_images)
 
 
 def test_the_objective_is_the_sum_of_the_steps_gains(
-    pocket: Backbone, few_images: Images, scorer: CandidateScorer
+    pocket: Backbone, few_images: Images, scorer: SentenceScorer
 ) -> None:
     """Utility and redundancy of the set, computed at once, telescope into the increments."""
     found = greedy_search(scorer, POOL, 3, Objective(0.2))

@@ -9,10 +9,11 @@ import pytest
 from rich.console import Console
 
 from ipl.backbone.backbone import Backbone
+from ipl.words.certainty import Certainty
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import (
     RankedWord,
     Selection,
@@ -70,7 +71,7 @@ def test_the_first_words(three: Selection) -> None:
     assert three.first(3) == three
     assert (three.harmful, three.first(2).harmful) == (("adopt",), ())
     assert three.first(2).notes == ()
-    assert "adopt raised it" in three.notes[0]
+    assert "'adopt' has a negative gain" in three.notes[0]
 
 
 def test_plain_values_there_and_back(three: Selection) -> None:
@@ -87,7 +88,7 @@ def test_plain_values_there_and_back(three: Selection) -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
 def test_a_real_trace_survives_json(pocket: Backbone, few_images: tuple, mode: str) -> None:
-    scorer = CandidateScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
+    scorer = SentenceScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
     found = greedy_search(scorer, POOL, 3, search=Search(mode))
     assert Selection.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
     assert (found.pool_sha256, found.pool_size) == (POOL.sha256, len(POOL))
@@ -150,7 +151,12 @@ def test_recall_and_certified_are_over_all_steps(three: Selection) -> None:
 def selection() -> Selection:
     runners_up = tuple(RankedWord(word, 0.5) for word in ("pile", "phone", "social", "heather"))
     steps = (
-        SelectionStep("furry", 2.0, 0.25, 1.975, 1.0, runners_up, 7, 0.5, compared=10, rising=3),
+        SelectionStep(
+            *("furry", 2.0, 0.25, 1.975, 1.0, runners_up, 7, 0.5),
+            compared=10,
+            rising=3,
+            certainty=Certainty(0.934, 1.5, 2.25),
+        ),
         SelectionStep("blue", -0.25, 0.5, -0.3, 1.25, (), 6, 0.25, recalled=True),
     )
     return Selection(steps, 2.0, "a {cls} {words}", 0.1, "paper", "text", 7, "ab" * 32)
@@ -165,13 +171,52 @@ def report(selection: Selection) -> str:
 
 def test_the_table_has_a_row_for_each_word_and_one_for_none(selection: Selection) -> None:
     table = words_table(selection)
-    assert table.columns == ("word", "gain", "utility", "redundancy", "loss after", "next best")
-    assert table.numeric == (False, True, True, True, True, False)
+    columns = ("word", "gain", "90 % interval", "wins", "redundancy", "loss after", "next best")
+    assert table.columns == columns
+    assert table.numeric == (False, True, True, True, True, True, False)
+    interval = "+1.5000 to +2.2500"
     assert table.rows == (
-        ("(none)", "", "", "", "2.0000", ""),
-        ("furry", "+1.9750", "+2.0000", "0.2500", "1.0000", "pile, phone, social"),
-        ("blue", "-0.3000", "-0.2500", "0.5000", "1.2500", ""),
+        ("(none)", "", "", "", "", "2.0000", ""),
+        ("furry", "+1.9750", interval, "93 %", "0.2500", "1.0000", "pile, phone, social"),
+        ("blue", "-0.3000", "", "", "0.5000", "1.2500", ""),
     )
+
+
+@pytest.mark.parametrize(
+    ("certainty", "expected"),
+    [
+        (Certainty(0.934, 1.5, 2.25), "'furry' wins 93 of 100 resamples (gain +1.9750, from"),
+        (
+            Certainty(0.12, 0.5, 2.25),
+            "'furry' wins only 12 of 100 resamples: it is not distinguishable from the next 4",
+        ),
+        (Certainty(0.6, -0.5, 2.25), "from -0.5000 to +2.2500, which may as well be 0)."),
+    ],
+)
+def test_how_sure_a_word_is(selection: Selection, certainty: Certainty, expected: str) -> None:
+    step = replace(selection.steps[0], certainty=certainty)
+    assert expected in step.how_sure
+    assert step.earns_its_place == (certainty.low > 0)
+    assert expected in report(replace(selection, steps=(step,)))
+
+
+def test_a_word_of_an_old_run_claims_nothing(selection: Selection) -> None:
+    step = selection.steps[1]
+    assert step.how_sure == ""
+    assert not step.earns_its_place
+
+
+def test_a_search_that_stopped_says_so(selection: Selection) -> None:
+    noise = replace(selection.steps[0], certainty=Certainty(0.1, -0.1, 0.1))
+    stopped = replace(selection.first(0), stopped_before=noise)
+    assert "The search stopped before 'furry'" in report(stopped)
+    assert "No word earned its place" in stopped.notes[0]
+    later = replace(selection.first(1), stopped_before=noise)
+    assert later.notes == ()
+    assert "The search stopped before 'furry'" in report(later)
+    assert Selection.from_dict(json.loads(json.dumps(later.as_dict()))) == later
+    assert later.first(1) == later
+    assert later.first(0).stopped_before is None
 
 
 def test_the_report_says_what_was_proved(selection: Selection) -> None:

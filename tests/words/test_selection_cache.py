@@ -27,7 +27,7 @@ from ipl.words.greedy import greedy_search
 from ipl.words.modes import Exact, Mode, Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 from ipl.words.selection_cache import SelectionCache, word_embeddings
 from ipl.words.template import Template
@@ -43,8 +43,8 @@ def cache(tmp_path: Path) -> Cache:
 
 
 @pytest.fixture
-def scorer(pocket: Backbone, few_images: Images) -> CandidateScorer:
-    return CandidateScorer(pocket, NAMES, *few_images)
+def scorer(pocket: Backbone, few_images: Images) -> SentenceScorer:
+    return SentenceScorer(pocket, NAMES, *few_images)
 
 
 def no_tower(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def told(selection: Selection) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
 def test_a_second_call_runs_no_tower(
-    scorer: CandidateScorer, cache: Cache, mode: str, monkeypatch: pytest.MonkeyPatch
+    scorer: SentenceScorer, cache: Cache, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = greedy_search(scorer, POOL, 3, search=Search(mode), cache=cache)
     assert cache.usage()["selections"][0] == cache.usage()["words"][0] == 1
@@ -96,7 +96,7 @@ def test_more_words_continue_and_equal_a_fresh_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def ask(k: int, cache: Cache | None) -> Selection:
-        scorer = CandidateScorer(pocket, NAMES, *few_images)
+        scorer = SentenceScorer(pocket, NAMES, *few_images)
         search = Search(mode, shortlist=30)
         return greedy_search(scorer, POOL, k, Objective(0.3), search, cache)
 
@@ -150,7 +150,7 @@ CHANGES: dict[str, Callable[[Question], Question]] = {
 
 def key(question: Question) -> str:
     parts = ("backbone", "names", "images", "labels", "template")
-    scorer = CandidateScorer(*(question[part] for part in parts))
+    scorer = SentenceScorer(*(question[part] for part in parts))
     rest = (question[part] for part in ("pool", "objective", "search"))
     return SelectionCache(None, scorer, *rest).key
 
@@ -179,7 +179,7 @@ def test_other_questions_get_other_answers(
         (NAMES, labels.flip(0), Objective(0.5)),
         (NAMES, labels, Objective(0.5, "reference", "token")),
     ):
-        scorer = CandidateScorer(pocket, names, images, y)
+        scorer = SentenceScorer(pocket, names, images, y)
         assert told(greedy_search(scorer, POOL, 2, objective, cache=cache)) == told(
             greedy_search(scorer, POOL, 2, objective)
         )
@@ -188,23 +188,25 @@ def test_other_questions_get_other_answers(
 
 
 def test_word_embeddings_are_kept_by_weights_and_pool(
-    scorer: CandidateScorer, cache: Cache, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+    scorer: SentenceScorer, cache: Cache, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = word_embeddings(cache, scorer, POOL, Objective())
+    found = word_embeddings(cache, scorer.backbone, POOL, Objective())
     smaller = Pool.from_words(POOL.words[:-1], "test")
     torch.testing.assert_close(
-        word_embeddings(cache, scorer, smaller, Objective()), found[:-1], atol=1e-6, rtol=0
+        word_embeddings(cache, scorer.backbone, smaller, Objective()), found[:-1], atol=1e-6, rtol=0
     )
     assert cache.usage()["words"][0] == 2
     no_tower(monkeypatch)
-    assert torch.equal(word_embeddings(cache, scorer, POOL, Objective(0.7, "reference")), found)
+    assert torch.equal(
+        word_embeddings(cache, scorer.backbone, POOL, Objective(0.7, "reference")), found
+    )
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", ["selections", "words"])
 @pytest.mark.parametrize("how", ["cut", "changed", "empty"])
 def test_a_damaged_entry_is_computed_anew(
-    scorer: CandidateScorer, tmp_path: Path, kind: str, how: str
+    scorer: SentenceScorer, tmp_path: Path, kind: str, how: str
 ) -> None:
     said = io.StringIO()
     cache = Cache(tmp_path / "cache", Reporter(console=Console(file=said, width=500)))
@@ -222,7 +224,7 @@ def test_a_damaged_entry_is_computed_anew(
 
 @pytest.mark.parametrize("facts", [{}, {"selection": {}}, {"selection": []}, {"selection": None}])
 def test_an_entry_that_tells_other_things_is_computed_anew(
-    scorer: CandidateScorer, cache: Cache, facts: dict[str, Any]
+    scorer: SentenceScorer, cache: Cache, facts: dict[str, Any]
 ) -> None:
     place = SelectionCache(cache, scorer, POOL, Objective(), Search())
     cache.put("selections", place.key, {"gains": np.zeros((1, len(POOL)))}, facts)
@@ -232,7 +234,7 @@ def test_an_entry_that_tells_other_things_is_computed_anew(
 
 
 def test_what_another_process_kept_meanwhile_is_not_shortened(
-    scorer: CandidateScorer, cache: Cache
+    scorer: SentenceScorer, cache: Cache
 ) -> None:
     place = SelectionCache(cache, scorer, POOL, Objective(), Search())
     long = greedy_search(scorer, POOL, 3, cache=cache)
@@ -248,25 +250,25 @@ def test_what_another_process_kept_meanwhile_is_not_shortened(
 
 @pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
 def test_ctrl_c_keeps_the_steps_that_were_done(
-    scorer: CandidateScorer, cache: Cache, mode: str, pocket: Backbone, few_images: Images
+    scorer: SentenceScorer, cache: Cache, mode: str, pocket: Backbone, few_images: Images
 ) -> None:
-    features = CandidateScorer.features
+    features = SentenceScorer.features
 
-    def interrupted(self: CandidateScorer, selected: Sequence[str], *rest: object) -> object:
+    def interrupted(self: SentenceScorer, selected: Sequence[str], *rest: object) -> object:
         if len(selected) == 1:
             raise KeyboardInterrupt
         return features(self, selected, *rest)
 
     search = Search(mode)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CandidateScorer, "features", interrupted)
+        patch.setattr(SentenceScorer, "features", interrupted)
         with pytest.raises(KeyboardInterrupt):
             greedy_search(scorer, POOL, 2, search=search, cache=cache)
     with pytest.MonkeyPatch.context() as patch:
         no_tower(patch)
         first = greedy_search(scorer, POOL, 1, search=search, cache=cache)
     # The scorer that was interrupted, or another, goes on from there.
-    fresh = greedy_search(CandidateScorer(pocket, NAMES, *few_images), POOL, 2, search=search)
+    fresh = greedy_search(SentenceScorer(pocket, NAMES, *few_images), POOL, 2, search=search)
     assert told(greedy_search(scorer, POOL, 2, search=search, cache=cache)) == told(fresh)
     assert told(first) == told(fresh.first(1))
 
@@ -277,9 +279,9 @@ from ipl.backbone.loading import load_backbone
 from ipl.support.cache import Cache
 from ipl.words.pool import Pool
 from ipl.words.greedy import greedy_search
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 images = torch.nn.functional.normalize(torch.linspace(-1, 1, 6 * 512).sin().view(6, 512), dim=-1)
-scorer = CandidateScorer(load_backbone("pocket", "cpu"), ["cat", "ox"], images, torch.arange(6) % 2)
+scorer = SentenceScorer(load_backbone("pocket", "cpu"), ["cat", "ox"], images, torch.arange(6) % 2)
 pool = Pool.from_words(Pool.bundled().words[::200], "test")
 print("ready", flush=True), input()
 print(json.dumps(greedy_search(scorer, pool, 3, cache=Cache()).as_dict()))

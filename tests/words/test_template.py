@@ -6,14 +6,14 @@ import pytest
 
 from ipl.backbone.backbone import Backbone
 from ipl.support.errors import ConfigError
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.template import Template
 from tests.helpers.reference_loss import NAMES, Images, plain_loss
 
 
 def test_a_template_with_text_after_the_words(pocket: Backbone, few_images: Images) -> None:
     template = Template("a {cls} showcasing: {words}.")
-    scorer = CandidateScorer(pocket, NAMES, *few_images, template)
+    scorer = SentenceScorer(pocket, NAMES, *few_images, template)
     ours = scorer.score(["blue"], ["furry"])
     loop = plain_loss(pocket, few_images, [f"a {n} showcasing: blue, furry." for n in NAMES])
     assert ours.item() == pytest.approx(loop, abs=1e-4)

@@ -38,7 +38,7 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import read_pool, word_choice
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer, check_room
+from ipl.words.scorer import SentenceScorer, check_room
 
 BEAM = 8  # sequences that beam search keeps
 CURVE = 6  # greedy steps in the plot
@@ -61,7 +61,7 @@ class SentenceGains:
 
     Parameters
     ----------
-    scorer : CandidateScorer
+    scorer : SentenceScorer
         Computes the losses.
     words : sequence of str
         The pool; sequences are tuples of its indices.
@@ -73,7 +73,7 @@ class SentenceGains:
 
     def __init__(
         self,
-        scorer: CandidateScorer,
+        scorer: SentenceScorer,
         words: Sequence[str],
         objective: Objective,
         embeddings: Tensor,
@@ -483,7 +483,7 @@ def _study(
     check_room(choice.template, backbone, training.class_names, max(steps, k + 2))
     store = FeatureStore(backbone, Cache(reporter=reporter) if environment.cache else None)
     images = encode_items(training.train, "training", store, strict=True, reporter=reporter)
-    scorer = CandidateScorer(
+    scorer = SentenceScorer(
         backbone,
         training.class_names,
         images.features,

@@ -29,7 +29,7 @@ from ipl.words.choice import WordChoice
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 from ipl.words.template import Template
 
@@ -108,9 +108,9 @@ class LoadedRun:
         search = Search(selection.search)
         return WordChoice(objective, Template(selection.template), search, pool=self.pool)
 
-    def sentence_scorer(self, selection: Selection, images: LabelledFeatures) -> CandidateScorer:
+    def sentence_scorer(self, selection: Selection, images: LabelledFeatures) -> SentenceScorer:
         """Returns the scorer of words in the sentence of the run's search, on these images."""
-        return CandidateScorer(
+        return SentenceScorer(
             self.learner.backbone,
             self.learner.prompts.class_names,
             images.features,

@@ -30,7 +30,7 @@ from ipl.metrics import Score, score, true_log_probabilities
 from ipl.support.progress import SILENT, Reporter
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 
 CLASSES = 3  # listed of those helped and of those hurt
 IMAGES = 4
@@ -134,7 +134,7 @@ def _word_effect(run: LoadedRun, run_images: RunImages, with_all: Tensor, index:
 
 
 def sample_step(
-    scorer: CandidateScorer,
+    scorer: SentenceScorer,
     objective: Objective,
     pool: Pool,
     words: tuple[str, ...],

@@ -84,6 +84,7 @@ STEP: Shape = {
     "rising?": COUNT,
     "margin?": NUMBER,
     "recalled?": OrNull(FLAG),
+    "certainty?": OrNull({"wins": SHARE, "low": NUMBER, "high": NUMBER}),
 }
 SELECTION: Shape = {
     "words?": [TEXT],
@@ -96,6 +97,8 @@ SELECTION: Shape = {
     "pool_size": COUNT,
     "pool_sha256": TEXT,
     "search?": TEXT,
+    "select_in?": TEXT,
+    "stopped_before?": OrNull(STEP),
     "certified?": FLAG,
     "recall?": OrNull(SHARE),
     "diminishing_returns?": {

@@ -16,7 +16,7 @@ from ipl.words.greedy import check_k, greedy_search
 from ipl.words.modes import Search, Start
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer, check_room
+from ipl.words.scorer import SentenceScorer, check_room
 from ipl.words.selection import Selection
 from ipl.words.template import Template
 
@@ -101,7 +101,7 @@ class WordChoice:
         Selection
             The words in order, with the gain of each.
         """
-        scorer = CandidateScorer(
+        scorer = SentenceScorer(
             backbone, class_names, images.features, images.labels, self.template, store, self.memory
         )
         pool = self.candidates(backbone)

@@ -12,10 +12,11 @@ from torch import Tensor
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
+from ipl.words.certainty import Resamples
 from ipl.words.modes import Mode, Search, SearchStep, Start
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer, check_room
+from ipl.words.scorer import StepScorers
 from ipl.words.selection import RankedWord, Selection, SelectionStep
 from ipl.words.selection_cache import SelectionCache, word_embeddings
 
@@ -24,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 def greedy_search(
-    scorer: CandidateScorer,
+    scorers: StepScorers,
     pool: Pool,
     k: int,
     objective: Objective | None = None,
@@ -32,13 +33,14 @@ def greedy_search(
     cache: Cache | None = None,
     reporter: Reporter = SILENT,
     start: Start = Search.start,
+    stop_at_noise: bool = False,
 ) -> Selection:
     """Returns the k words of a pool that a greedy search chooses.
 
     Parameters
     ----------
-    scorer : CandidateScorer
-        Computes the loss of candidate words.
+    scorers : StepScorers
+        Computes the loss of candidate words; a `SentenceScorer` is the same at every step.
     pool : Pool
         The words to choose from, each a single token of the backbone.
     k : int
@@ -53,6 +55,9 @@ def greedy_search(
         Gets the progress, and the selection after every step.
     start : callable
         Starts the search; the default searches in this process.
+    stop_at_noise : bool, default False
+        Whether to stop before the first word whose gain has a 90 % interval that includes 0, which
+        may be the first word.
 
     Returns
     -------
@@ -67,44 +72,64 @@ def greedy_search(
     objective, search = objective or Objective(), search or Search()
     check_k(k, pool)
     if k:
-        check_room(scorer.template, scorer.backbone, scorer.class_names, k)
-    entry = SelectionCache(cache, scorer, pool, objective, search)
-    selection, gains = entry.read() or (_empty_selection(scorer, pool, objective, search), [])
-    if len(selection.steps) >= k:
+        scorers.check_room(k)
+    entry = SelectionCache(cache, scorers, pool, objective, search)
+    selection, gains = entry.read() or (_empty_selection(scorers, pool, objective, search), [])
+    if not k and not selection.steps:
+        selection = replace(selection, loss_without_words=scorers.for_step(()).loss(()))
+    if enough := _enough(selection, k, stop_at_noise):
         if k:
             reporter.say("The words are in the cache.")
-        reporter.record_event(selection.first(k))
-        return selection.first(k)
+        reporter.record_event(enough)
+        return enough
     if not search.resumable:
         selection, gains = selection.first(0), []
-    if not scorer.backbone.causal:
+    if not scorers.backbone.causal:
         reporter.say(
-            f"The text tower of {scorer.backbone.name} is not causal: every prompt is encoded in "
+            f"The text tower of {scorers.backbone.name} is not causal: every prompt is encoded in "
             "full, which gives the same words but takes many times longer."
         )
-    embeddings = word_embeddings(cache, scorer, pool, objective)
-    mode = start(search, scorer, pool.words)
-    while len(selection.steps) < k:
-        title = f"Choosing word {len(selection.steps) + 1} of {k}"
+    embeddings = word_embeddings(cache, scorers.backbone, pool, objective)
+    mode: Mode | None = None
+    while True:
+        scorer = scorers.for_step(selection.words)
+        if mode is None or mode.scorer is not scorer:
+            mode = start(search, scorer, pool.words)
+            resamples = Resamples(scorer.cross_entropy.labels.cpu().numpy())
+        title = f"Choosing word {len(selection.steps) + 1}" + ("" if stop_at_noise else f" of {k}")
         with reporter.task(title, len(pool)) as advance:
-            step, step_gains = _step(mode, pool, selection, embeddings, objective, advance)
+            loss, step, step_gains = _step(
+                mode, pool, selection.words, embeddings, objective, resamples, advance
+            )
         if gains:
             compared, rising = _rising(gains[-1], step_gains)
             step = replace(step, compared=compared, rising=rising)
         gains.append(step_gains)
+        if not selection.steps:
+            selection = replace(selection, loss_without_words=loss)
         selection = replace(selection, steps=(*selection.steps, step))
         entry.write(selection, gains)
-        reporter.record_event(selection)
-    return selection
+        enough = _enough(selection, k, stop_at_noise)
+        reporter.record_event(enough or selection)
+        if enough:
+            return enough
+
+
+def _enough(selection: Selection, k: int, stop_at_noise: bool) -> Selection | None:
+    """Returns the part of a selection that answers the question, None if it needs more steps."""
+    for index, step in enumerate(selection.steps[:k] if stop_at_noise else ()):
+        if not step.earns_its_place:
+            return replace(selection.first(index), stopped_before=step)
+    return selection.first(k) if len(selection.steps) >= k else None
 
 
 def _empty_selection(
-    scorer: CandidateScorer, pool: Pool, objective: Objective, search: Search
+    scorers: StepScorers, pool: Pool, objective: Objective, search: Search
 ) -> Selection:
     return Selection(
         steps=(),
-        loss_without_words=scorer.loss([]),
-        template=scorer.template.text,
+        loss_without_words=float("nan"),  # the first step knows it
+        **scorers.facts,
         **asdict(objective),
         pool_size=len(pool),
         pool_sha256=pool.sha256,
@@ -115,24 +140,30 @@ def _empty_selection(
 def _step(
     mode: Mode,
     pool: Pool,
-    selection: Selection,
+    selected: tuple[str, ...],
     embeddings: Tensor,
     objective: Objective,
+    resamples: Resamples,
     advance: Any,
-) -> tuple[SelectionStep, Array]:
-    """Returns the next step and the gain of each word (words,), NaN where it was not computed."""
+) -> tuple[float, SelectionStep, Array]:
+    """Returns the loss before the step, the step, and the gain of each word (words,).
+
+    The gain is NaN where it was not computed.
+    """
     started = time.perf_counter()
-    loss = selection.steps[-1].loss if selection.steps else selection.loss_without_words
-    chosen = [pool.words.index(word) for word in selection.words]
+    scorer = mode.scorer
+    loss = scorer.loss(selected)
+    chosen = [pool.words.index(word) for word in selected]
     redundancy = objective.redundancy(embeddings, chosen).cpu().double().numpy()
     penalty = objective.lambda_ * redundancy
     penalty[chosen] = np.inf
-    losses = mode.losses(SearchStep(selection.words, penalty, loss, advance))
+    losses = mode.losses(SearchStep(selected, penalty, loss, advance))
     gains = objective.gain(loss - losses, redundancy)
     gains[chosen] = np.nan
     # The pool is sorted and the sort is stable, so equal gains are in alphabetical order.
     ranking = np.argsort(-gains, kind="stable")[: min(1 + RUNNERS_UP, np.isfinite(gains).sum())]
     best = int(ranking[0])
+    image_losses = scorer.image_losses(selected, [pool.words[i] for i in ranking]).numpy()
     step = SelectionStep(
         word=pool.words[best],
         utility=float(loss - losses[best]),
@@ -145,8 +176,9 @@ def _step(
         certified=mode.certified,
         margin=mode.margin,
         recalled=mode.recalled,
+        certainty=resamples.certainty(image_losses, penalty[ranking]),
     )
-    return step, gains
+    return loss, step, gains
 
 
 def _rising(previous: Array, current: Array) -> tuple[int, int]:

@@ -1,8 +1,10 @@
-"""CandidateScorer: text features and losses of candidate words."""
+"""CandidateScorer: losses of candidate words in any prompt; SentenceScorer: in a sentence."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,8 +19,130 @@ from ipl.words.template import Template
 WHOLE_PROMPTS = 512  # encoded together where the tower is not causal
 
 
-class CandidateScorer:
-    """Computes the cross-entropy of labelled images for prompts that end in a candidate word.
+class StepScorers(Protocol):
+    """Gives the scorer of each step of a search: the same one, or one that training has changed."""
+
+    @property
+    def backbone(self) -> Backbone:
+        """Returns the frozen towers."""
+        ...
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """Returns what the losses depend on beside the backbone, for the key of a cache."""
+        ...
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Returns what a selection says about how its words were scored."""
+        ...
+
+    def check_room(self, k: int) -> None:
+        """Raises ConfigError if a prompt with k words is too long for the text tower."""
+        ...
+
+    def for_step(self, words: tuple[str, ...]) -> CandidateScorer:
+        """Returns the scorer of the step after these words."""
+        ...
+
+
+class CandidateScorer(ABC):
+    """Computes the cross-entropy of labelled images for prompts with a candidate word.
+
+    A subclass says what the prompts are; `classes` of them stand in `cross_entropy`.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        The frozen towers.
+    cross_entropy : CrossEntropy
+        The loss of text features.
+    memory : float
+        GiB of working memory.
+    """
+
+    def __init__(
+        self, backbone: Backbone, cross_entropy: CrossEntropy, memory: float = MEMORY
+    ) -> None:
+        self.backbone, self.cross_entropy, self.memory = backbone, cross_entropy, memory
+
+    @abstractmethod
+    def features(
+        self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
+    ) -> Iterator[Tensor]:
+        """Yields text features (chunk, classes, dim) of the candidates in order."""
+
+    @abstractmethod
+    def features_without(self, selected: Sequence[str]) -> Tensor:
+        """Returns the text features (classes, dim) with the selected words and no candidate."""
+
+    @property
+    def half(self) -> torch.dtype | None:
+        """Returns the half precision for a first sweep, None where it is not faster."""
+        fast = self.backbone.causal and self.backbone.device.type == "cuda"
+        return torch.float16 if fast else None
+
+    def score(
+        self,
+        selected: Sequence[str],
+        candidates: Sequence[str],
+        advance: Callable[..., None] | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Returns the loss (candidates,) of the selected words followed by each candidate."""
+        losses = [torch.zeros(0, dtype=torch.float64)]
+        for features in self.features(selected, candidates, dtype):
+            losses.append(self.cross_entropy.losses(features).cpu())
+            if advance is not None:
+                advance(len(features))
+        return torch.cat(losses)
+
+    def blocks(
+        self,
+        selected: Sequence[str],
+        candidates: Sequence[str],
+        dtype: torch.dtype = torch.float32,
+        advance: Callable[..., None] | None = None,
+    ) -> Iterator[Tensor]:
+        """Yields the same features in blocks as large as half of the memory allows.
+
+        Each block overwrites the one before it. `advance` is called for every chunk, because a
+        block takes long.
+        """
+        word_bytes = self.cross_entropy.classes * self.backbone.feature_dim * dtype.itemsize
+        capacity = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
+        block, used = None, 0
+        for chunk in self.features(selected, candidates, dtype):
+            if block is None:  # one buffer for all blocks
+                size = min(len(candidates), max(capacity, len(chunk)))
+                block = chunk.new_empty(size, *chunk.shape[1:])
+            if used + len(chunk) > len(block):
+                yield block[:used]
+                used = 0
+            block[used : used + len(chunk)] = chunk
+            used += len(chunk)
+            if advance is not None:
+                advance(len(chunk))
+        if block is not None:
+            yield block[:used]
+
+    def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
+        """Returns estimates (candidates,) of the losses, for the search mode "screen"."""
+        raise NotImplementedError
+
+    def loss(self, words: Sequence[str]) -> float:
+        """Returns the loss of the prompt with these words; without words, of the plain prompt."""
+        return float(self.cross_entropy.losses(self.features_without(words)[None])[0])
+
+    def image_losses(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
+        """Returns the loss of each image (1 + candidates, images), first without a candidate."""
+        losses = [self.cross_entropy.image_losses(self.features_without(selected)[None])]
+        losses += map(self.cross_entropy.image_losses, self.features(selected, candidates))
+        return torch.cat(losses).cpu()
+
+
+class SentenceScorer(CandidateScorer):
+    """Scores words at the end of a fixed sentence, with frozen towers.
 
     Parameters
     ----------
@@ -48,36 +172,38 @@ class CandidateScorer:
         store: FeatureStore | None = None,
         memory: float = MEMORY,
     ) -> None:
-        self.backbone = backbone
+        cross_entropy = CrossEntropy(
+            image_features.to(backbone.device), labels, len(class_names), backbone.logit_scale
+        )
+        super().__init__(backbone, cross_entropy, memory)
         self.class_names = tuple(class_names)
         self.template = template or Template()
         self.store = store
-        self.memory = memory
-        self.cross_entropy = CrossEntropy(
-            image_features.to(backbone.device), labels, len(class_names), backbone.logit_scale
-        )
         self._prefix: tuple[tuple[str, ...], PrefixCache] | None = None
 
     @property
-    def half(self) -> torch.dtype | None:
-        """Returns the half precision for a first sweep, None where it is not faster."""
-        fast = self.backbone.causal and self.backbone.device.type == "cuda"
-        return torch.float16 if fast else None
+    def question(self) -> dict[str, Any]:
+        """Returns what the losses depend on beside the backbone, for the key of a cache."""
+        return {
+            "images": self.cross_entropy.sha256,  # features, whatever the images were read from
+            "labels": self.cross_entropy.labels.tolist(),
+            "classes": list(self.class_names),
+            "template": self.template.text,
+        }
 
-    def score(
-        self,
-        selected: Sequence[str],
-        candidates: Sequence[str],
-        advance: Callable[..., None] | None = None,
-        dtype: torch.dtype = torch.float32,
-    ) -> Tensor:
-        """Returns the loss (candidates,) of the selected words followed by each candidate."""
-        losses = [torch.zeros(0, dtype=torch.float64)]
-        for features in self.features(selected, candidates, dtype):
-            losses.append(self.cross_entropy.losses(features).cpu())
-            if advance is not None:
-                advance(len(features))
-        return torch.cat(losses)
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Returns what a selection says about how its words were scored."""
+        return {"template": self.template.text}
+
+    def check_room(self, k: int) -> None:
+        """Raises ConfigError if the sentence with k words is too long for the text tower."""
+        check_room(self.template, self.backbone, self.class_names, k)
+
+    def for_step(self, words: tuple[str, ...]) -> CandidateScorer:
+        """Returns itself: the sentence stays the same."""
+        del words
+        return self
 
     def features(
         self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
@@ -93,35 +219,6 @@ class CandidateScorer:
         # Candidate features depend on no image: other shots of the same classes can reuse them.
         key = (self.class_names, self.template, tuple(selected), tuple(tokens), dtype)
         yield from self.store.texts(key, run) if self.store else run()
-
-    def blocks(
-        self,
-        selected: Sequence[str],
-        candidates: Sequence[str],
-        dtype: torch.dtype = torch.float32,
-        advance: Callable[..., None] | None = None,
-    ) -> Iterator[Tensor]:
-        """Yields the same features in blocks as large as half of the memory allows.
-
-        Each block overwrites the one before it. `advance` is called for every chunk, because a
-        block takes long.
-        """
-        word_bytes = len(self.class_names) * self.backbone.feature_dim * dtype.itemsize
-        capacity = max(1, int(self.memory * (1 << 30) / 2 // word_bytes))
-        block, used = None, 0
-        for chunk in self.features(selected, candidates, dtype):
-            if block is None:  # one buffer for all blocks
-                size = min(len(candidates), max(capacity, len(chunk)))
-                block = chunk.new_empty(size, *chunk.shape[1:])
-            if used + len(chunk) > len(block):
-                yield block[:used]
-                used = 0
-            block[used : used + len(chunk)] = chunk
-            used += len(chunk)
-            if advance is not None:
-                advance(len(chunk))
-        if block is not None:
-            yield block[:used]
 
     def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
         """Returns estimates (candidates,) of the losses, linear in the candidate's embedding.
@@ -144,10 +241,10 @@ class CandidateScorer:
             (slope,) = torch.autograd.grad(loss, mean)
         return (loss.detach() + (rows - mean.detach()).double() @ slope.double()).cpu()
 
-    def loss(self, words: Sequence[str]) -> float:
-        """Returns the loss of the prompt with these words; without words, of the plain prompt."""
-        texts = [self.template.full(name, words) for name in self.class_names]
-        return float(self.cross_entropy.losses(self.backbone.encode_texts(texts)[None])[0])
+    def features_without(self, selected: Sequence[str]) -> Tensor:
+        """Returns the text features (classes, dim) with the selected words and no candidate."""
+        texts = [self.template.full(name, selected) for name in self.class_names]
+        return self.backbone.encode_texts(texts)
 
     def _prefix_for(self, selected: Sequence[str]) -> PrefixCache:
         """Returns the cache of the prompts up to the next word, extended from the last one."""

@@ -11,6 +11,9 @@ from rich.console import Group
 from rich.text import Text
 
 from ipl.display.table import Styled, Table
+from ipl.words.certainty import Certainty
+
+STABLE = 0.5  # of the resamples that a word must win to be told from the next best
 
 
 class RankedWord(NamedTuple):
@@ -52,6 +55,9 @@ class SelectionStep:
         The largest error of half precision that was allowed for; 0 if all was computed in fp32.
     recalled : bool or None, default None
         Whether the shortlist contained the true best word; None if that was not measured.
+    certainty : Certainty or None, default None
+        How often the word is the best of the twenty when the images are drawn anew, and the 90 %
+        interval of its gain; None in a selection of version 0.1.
     """
 
     word: str
@@ -67,6 +73,33 @@ class SelectionStep:
     rising: int = 0
     margin: float = 0.0
     recalled: bool | None = None
+    certainty: Certainty | None = None
+
+    @property
+    def earns_its_place(self) -> bool:
+        """Returns whether the 90 % interval of the gain lies above 0."""
+        return self.certainty is not None and self.certainty.low > 0
+
+    @property
+    def how_sure(self) -> str:
+        """Returns a sentence on how sure the word is; empty if that was not measured."""
+        if self.certainty is None:
+            return ""
+        wins, low, high = self.certainty
+        others = len(self.runners_up)
+        share = f"{round(100 * wins)} of 100 resamples"
+        if not others:
+            sentence = f"{self.word!r} was the only word left"
+        elif wins >= STABLE:
+            sentence = f"{self.word!r} wins {share}"
+        else:
+            nearest = "next best word" if others == 1 else f"next {others}"
+            sentence = (
+                f"{self.word!r} wins only {share}: it is not distinguishable from the {nearest}"
+            )
+        gain = f"gain {self.gain:+.4f}, from {low:+.4f} to {high:+.4f}"
+        doubt = "" if self.earns_its_place else ", which may as well be 0"
+        return f"{sentence} ({gain}{doubt})."
 
 
 @dataclass(frozen=True)
@@ -93,6 +126,11 @@ class Selection:
         The hash of the pool.
     search : str, default "exhaustive"
         The mode of the search.
+    select_in : str, default "sentence"
+        Where the words were scored: in the template ("sentence"), in the prompt while its vectors
+        were trained ("prompt"), or in prompts for classes that it was not trained on ("unseen").
+    stopped_before : SelectionStep or None, default None
+        The next word, if the search stopped because the interval of its gain includes 0.
     """
 
     steps: tuple[SelectionStep, ...]
@@ -104,6 +142,8 @@ class Selection:
     pool_size: int
     pool_sha256: str
     search: str = "exhaustive"
+    select_in: str = "sentence"
+    stopped_before: SelectionStep | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -112,15 +152,23 @@ class Selection:
 
     @property
     def harmful(self) -> tuple[str, ...]:
-        """Returns the words that raised the loss; a search for k words takes them all the same."""
-        return tuple(step.word for step in self.steps if step.utility < 0)
+        """Returns the words with a negative gain; a search for k words takes them all the same."""
+        return tuple(step.word for step in self.steps if step.gain < 0)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Returns warnings about the words."""
-        if not self.harmful:
-            return ()
-        return (f"More words do not lower the loss: {', '.join(self.harmful)} raised it.",)
+        notes = []
+        if self.harmful:
+            words = ", ".join(f"{word!r}" for word in self.harmful)
+            verb = "has" if len(self.harmful) == 1 else "have"
+            notes.append(f"{words} {verb} a negative gain: more words do not help here.")
+        if (stopped := self.stopped_before) is not None and not self.steps:
+            notes.append(
+                f"No word earned its place: the best, {stopped.word!r}, has a gain that may as "
+                "well be 0. The prompt has no words."
+            )
+        return tuple(notes)
 
     @property
     def certified(self) -> bool:
@@ -146,7 +194,9 @@ class Selection:
         Selection
             The shorter selection.
         """
-        return replace(self, steps=self.steps[:k])
+        if k >= len(self.steps):
+            return self
+        return replace(self, steps=self.steps[:k], stopped_before=None)
 
     def diminishing_returns(self) -> dict[str, Any]:
         """Returns the gain of each step, their running sum, and how often a word's gain rose.
@@ -173,8 +223,9 @@ class Selection:
     def as_dict(self) -> dict[str, Any]:
         """Returns the selection as plain values for JSON."""
         values = asdict(self)
-        for step in values["steps"]:
-            step["runners_up"] = [list(ranked) for ranked in step["runners_up"]]
+        values["steps"] = [_step_values(step) for step in self.steps]
+        stopped = self.stopped_before
+        values["stopped_before"] = None if stopped is None else _step_values(stopped)
         return {
             "words": list(self.words),
             **values,
@@ -186,13 +237,27 @@ class Selection:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
         """Returns the selection that `as_dict` wrote; unknown and derived values are ignored."""
-        steps = []
-        for step in values["steps"]:
-            ranked = tuple(RankedWord(*pair) for pair in step["runners_up"])
-            steps.append(
-                SelectionStep(**{**_field_values(SelectionStep, step), "runners_up": ranked})
-            )
-        return cls(**{**_field_values(cls, values), "steps": tuple(steps)})
+        steps = tuple(_step_of(step) for step in values["steps"])
+        stopped = values.get("stopped_before")
+        stopped_before = None if stopped is None else _step_of(stopped)
+        fields_ = {**_field_values(cls, values), "steps": steps, "stopped_before": stopped_before}
+        return cls(**fields_)
+
+
+def _step_values(step: SelectionStep) -> dict[str, Any]:
+    """Returns a step as plain values."""
+    values = asdict(step)
+    values["runners_up"] = [list(ranked) for ranked in step.runners_up]
+    values["certainty"] = None if step.certainty is None else step.certainty._asdict()
+    return values
+
+
+def _step_of(values: Mapping[str, Any]) -> SelectionStep:
+    """Returns the step of plain values."""
+    ranked = tuple(RankedWord(*pair) for pair in values["runners_up"])
+    certainty = values.get("certainty")
+    known = {"runners_up": ranked, "certainty": Certainty(**certainty) if certainty else None}
+    return SelectionStep(**{**_field_values(SelectionStep, values), **known})
 
 
 def _field_values(
@@ -203,17 +268,21 @@ def _field_values(
 
 
 def words_table(selection: Selection) -> Table:
-    """Returns a table of the words with gain, utility, redundancy, loss and the next best words."""
-    numbers = ["gain", "utility", "redundancy", "loss after"]
-    rows: list[list[str]] = [
-        [Styled("(none)", "bold"), "", "", "", f"{selection.loss_without_words:.4f}", ""]
-    ]
+    """Returns a table of the words with gain and its interval, loss and the next best words."""
+    numbers = ["gain", "90 % interval", "wins", "redundancy", "loss after"]
+    without = f"{selection.loss_without_words:.4f}"
+    rows: list[list[str]] = [[Styled("(none)", "bold"), "", "", "", "", without, ""]]
     for step in selection.steps:
+        interval = wins = ""
+        if step.certainty is not None:
+            interval = f"{step.certainty.low:+.4f} to {step.certainty.high:+.4f}"
+            wins = f"{100 * step.certainty.wins:.0f} %"
         rows.append(
             [
                 Styled(step.word, "bold"),
                 f"{step.gain:+.4f}",
-                f"{step.utility:+.4f}",
+                interval,
+                wins,
                 f"{step.redundancy:.4f}",
                 f"{step.loss:.4f}",
                 ", ".join(ranked.word for ranked in step.runners_up[:3]),
@@ -223,7 +292,7 @@ def words_table(selection: Selection) -> Table:
 
 
 def selection_report(selection: Selection) -> Group:
-    """Returns the table of the words, and sentences on what was proved and how gains fell."""
+    """Returns the table of the words, and sentences on what was proved and how sure they are."""
     lines = [_proof(selection), f"gain = utility - {selection.lambda_:g} * redundancy"]
     curve = selection.diminishing_returns()
     # In the other modes the scored words are no random sample of the pool.
@@ -238,8 +307,12 @@ def selection_report(selection: Selection) -> Group:
             f"The shortlist contained the true winner at {len(recalled)} of "
             f"{len(selection.steps)} steps" + (f" ({', '.join(recalled)})." if recalled else ".")
         )
+    lines += [step.how_sure for step in selection.steps if step.how_sure]
+    if (stopped := selection.stopped_before) is not None:
+        lines.append(f"The search stopped before {stopped.word!r}: {stopped.how_sure}")
     if not selection.steps:
-        return Group(Text("The number of words is 0."))
+        nothing = "The number of words is 0." if stopped is None else lines[-1]
+        return Group(Text(nothing))
     return Group(words_table(selection).to_terminal(), Text(""), Text("\n".join(lines)))
 
 

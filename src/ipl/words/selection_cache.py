@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict
 from typing import Any
 
@@ -10,15 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ipl.backbone.backbone import Backbone
 from ipl.support.cache import Cache, key_of
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import StepScorers
 from ipl.words.selection import Selection
 
 Array = np.ndarray[Any, Any]
-ALGORITHM = 1  # part of the keys; increase it when the same settings give another result
+ALGORITHM = 2  # part of the keys; increase it when the same settings give another result
 
 
 class SelectionCache:
@@ -27,27 +27,24 @@ class SelectionCache:
     def __init__(
         self,
         cache: Cache | None,
-        scorer: CandidateScorer,
+        scorers: StepScorers,
         pool: Pool,
         objective: Objective,
         search: Search,
     ) -> None:
         self.cache = cache
-        backbone, images = scorer.backbone, scorer.cross_entropy.images
+        question, backbone = scorers.question, scorers.backbone
         self.facts = {
             "backbone": backbone.name,
-            "classes": list(scorer.class_names),
-            "template": scorer.template.text,
+            "classes": question["classes"],
+            **scorers.facts,
             "pool_size": len(pool),
-            "images": len(images),
+            "images": len(question["labels"]),
         }
         self.key = key_of(
             way=ALGORITHM,
             backbone=backbone.fingerprint,
-            images=_sha256(images.cpu().numpy()),  # features, whatever the images were read from
-            labels=scorer.cross_entropy.labels.tolist(),
-            classes=list(scorer.class_names),
-            template=scorer.template.text,
+            **question,
             pool=pool.sha256,
             objective=asdict(objective),
             search=search.question,
@@ -75,10 +72,9 @@ class SelectionCache:
 
 
 def word_embeddings(
-    cache: Cache | None, scorer: CandidateScorer, pool: Pool, objective: Objective
+    cache: Cache | None, backbone: Backbone, pool: Pool, objective: Objective
 ) -> Tensor:
     """Returns the embeddings (words, dim) that redundancy compares, from the cache if possible."""
-    backbone = scorer.backbone
     if objective.word_embedding == "token":
         return objective.embed_words(backbone, pool.words)  # cheaper than reading a file
     key = key_of(
@@ -96,7 +92,3 @@ def word_embeddings(
         facts = {"backbone": backbone.name, "words": len(pool)}
         cache.put("words", key, {"embeddings": embeddings.cpu().numpy()}, facts)
     return embeddings
-
-
-def _sha256(values: Array) -> str:
-    return hashlib.sha256(values.tobytes()).hexdigest()

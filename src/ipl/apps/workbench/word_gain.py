@@ -13,7 +13,7 @@ from ipl.support.errors import DataError, closest
 from ipl.words.filters import is_one_token
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer, check_room
+from ipl.words.scorer import SentenceScorer, check_room
 from ipl.words.template import Template
 
 # Candidates in a pass of the scorer: smaller passes take other paths through a processor, and the
@@ -62,7 +62,7 @@ class GainScorer:
         template: Template,
     ) -> None:
         self.backbone, self.names, self.objective = backbone, tuple(names), objective
-        self.scorer = CandidateScorer(backbone, names, images.features, images.labels, template)
+        self.scorer = SentenceScorer(backbone, names, images.features, images.labels, template)
         self.without_words = self.scorer.loss([])
         self._lock = threading.Lock()
 

@@ -14,7 +14,7 @@ from ipl.backbone.loading import load_backbone
 from ipl.bench.engines.ray_engine import RETRIES, connect, import_ray, share
 from ipl.support.errors import ConfigError, IplError
 from ipl.words.modes import Mode, Search, SearchStep, Start
-from ipl.words.scorer import CandidateScorer
+from ipl.words.scorer import SentenceScorer
 from ipl.words.template import Template
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +34,7 @@ def spread_over_ray(workers: int, address: str | None = None, device: str = "aut
 
 def _spread(
     search: Search,
-    scorer: CandidateScorer,
+    scorer: SentenceScorer,
     words: tuple[str, ...],
     workers: int,
     address: str | None,
@@ -52,7 +52,7 @@ class _Parts(Mode):
 
     def __init__(
         self,
-        scorer: CandidateScorer,
+        scorer: SentenceScorer,
         words: tuple[str, ...],
         search: Search,
         workers: int,
@@ -121,7 +121,7 @@ def _part_losses(
         _current.clear()
         _current.update(name=name, backbone=load_backbone(*problem["backbone"]), parts={})
     if words[0] not in _current["parts"]:
-        scorer = CandidateScorer(
+        scorer = SentenceScorer(
             _current["backbone"],
             problem["classes"],
             torch.tensor(problem["images"]),
@@ -135,7 +135,7 @@ def _part_losses(
     return mode.losses(SearchStep(selected, penalty.copy(), loss, _nothing)), mode.margin
 
 
-def _problem(scorer: CandidateScorer, search: Search, device: str) -> dict[str, Any]:
+def _problem(scorer: SentenceScorer, search: Search, device: str) -> dict[str, Any]:
     backbone, loss = scorer.backbone, scorer.cross_entropy
     return {
         "backbone": (backbone.name, device, backbone.precision),
