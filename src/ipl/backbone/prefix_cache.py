@@ -10,14 +10,13 @@ candidate has been chosen, the cache is extended by it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from types import ModuleType
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.prefix_attention import Prefix, attend_to_prefix, find_kernels
 from ipl.backbone.text_tower import TextTower
 from ipl.support.errors import BackboneError, ConfigError
 
@@ -26,6 +25,23 @@ ROWS_AT_ONCE = {"cpu": 4096, "cuda": 65536}
 BLOCK = 64  # candidates per GPU program; chunks are multiples of it, so that no program is partial
 GIB = 1 << 30
 MEMORY = 2.0  # default of a search's working memory in GiB
+
+
+def candidates_at_once(
+    backbone: Backbone, rows: int, prompts: int, dtype: torch.dtype, memory: float
+) -> int:
+    """Returns how many candidates of so many rows each are run together in `memory` GiB."""
+    # The stream, its norm, the MLP's four widths, and what attention and products need.
+    row_bytes = 14 * backbone.text_width * dtype.itemsize
+    most_rows = ROWS_AT_ONCE.get(backbone.device.type, ROWS_AT_ONCE["cpu"])
+    capacity = int(memory / 2 * GIB // row_bytes)
+    if capacity < rows:
+        raise ConfigError(
+            f"memory is {memory:g} GiB; {prompts} prompts need at least "
+            f"{2.02 * rows * row_bytes / GIB:.3g}."
+        )
+    count = max(1, min(most_rows, capacity) // rows)
+    return count - count % BLOCK if count > BLOCK else count
 
 
 class PrefixCache:
@@ -75,18 +91,9 @@ class PrefixCache:
 
     def candidates_at_once(self, dtype: torch.dtype = torch.float32) -> int:
         """Returns the number of candidates that are run together within the memory limit."""
-        rows = len(self.lengths) * (1 + len(self.tail))  # of one candidate
-        # The stream, its norm, the MLP's four widths, and what attention and products need.
-        row_bytes = 14 * self.backbone.text_width * dtype.itemsize
-        most_rows = ROWS_AT_ONCE.get(self.backbone.device.type, ROWS_AT_ONCE["cpu"])
-        capacity = int(self.memory / 2 * GIB // row_bytes)
-        if capacity < rows:
-            raise ConfigError(
-                f"memory is {self.memory:g} GiB; {len(self.lengths)} prompts need at least "
-                f"{2.02 * rows * row_bytes / GIB:.3g}."
-            )
-        count = max(1, min(most_rows, capacity) // rows)
-        return count - count % BLOCK if count > BLOCK else count
+        prompts = len(self.lengths)
+        rows = prompts * (1 + len(self.tail))  # of one candidate
+        return candidates_at_once(self.backbone, rows, prompts, dtype, self.memory)
 
     @torch.no_grad()
     def features(
@@ -141,14 +148,9 @@ class _CandidatePass:
         self.tower: TextTower = backbone.text_tower(dtype)
         layers = range(len(self.tower.layers))
         pairs = [prefix.keys_and_values(index) for index in layers]
-        self.keys = [key.to(dtype) for key, _ in pairs]
-        self.values = [value.to(dtype) for _, value in pairs]
-        longest = self.keys[0].shape[1]
-        padding = torch.arange(longest, device=self.lengths.device) >= self.lengths[:, None]
-        self.padding = padding[:, None, None, :]  # (prompts, 1, 1, prefix)
-        # Triton multiplies fp32 in reduced precision, but fp32 results have to be exact.
-        fast = backbone.device.type == "cuda" and dtype.itemsize == 2
-        self.kernels = _kernels(backbone.text_width // self.tower.heads) if fast else None
+        self.prefixes = [Prefix(k.to(dtype), v.to(dtype), self.lengths) for k, v in pairs]
+        head_width = backbone.text_width // self.tower.heads
+        self.kernels = find_kernels(backbone.device, dtype, head_width)
 
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
@@ -185,7 +187,9 @@ class _CandidatePass:
         key, value = layer.key(normed), layer.value(normed)
         if queries < hidden.shape[1]:
             hidden, normed = (rows[:, -queries:].contiguous() for rows in (hidden, normed))
-        mixed = self._attend(layer.query(normed), key, value, index)
+        mixed = attend_to_prefix(
+            layer.query(normed), key, value, self.prefixes[index], self.tower.heads, self.kernels
+        )
         hidden = self.tower.add(hidden, mixed, layer.out)
         return self.tower.mlp(hidden, self._norm(hidden, 2 * index + 1), index)
 
@@ -194,46 +198,3 @@ class _CandidatePass:
             return self.tower.norm(hidden, index)
         out: Tensor = self.kernels.norm(hidden, self.tower.offsets[index], self.tower.eps)
         return out
-
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, index: int) -> Tensor:
-        """Returns the attention of the query rows to the shared prefix and to their own rows."""
-        if self.kernels is not None:
-            prefix = (self.keys[index], self.values[index], self.lengths)
-            out: Tensor = self.kernels.attend(query, key, value, *prefix, self.tower.heads)
-            return out
-        count, queries = query.shape[:2]
-        rows_each = key.shape[1]
-        query, key, value = (self._split(rows) for rows in (query, key, value))
-        prefix_key, prefix_value = (
-            rows[index].unflatten(-1, (self.tower.heads, -1)).transpose(1, 2)
-            for rows in (self.keys, self.values)
-        )
-        shared = query.flatten(2, 3) @ prefix_key.transpose(-1, -2)
-        shared = shared.masked_fill_(self.padding, -torch.inf)
-        # Products of a few rows: elementwise is faster than thousands of tiny matrix products.
-        private = (query[..., :, None, :] * key[..., None, :, :]).sum(-1)
-        future = torch.ones(queries, rows_each, dtype=torch.bool, device=key.device)
-        private = private.masked_fill_(future.triu(1 + rows_each - queries), -torch.inf)
-        weights = torch.cat([shared, private.flatten(2, 3)], dim=-1).softmax(dim=-1)
-        prefix_weights, own_weights = weights.split([shared.shape[-1], rows_each], dim=-1)
-        mixed = (prefix_weights @ prefix_value).unflatten(2, (count, queries))
-        own_weights = own_weights.unflatten(2, (count, queries))
-        for row in range(rows_each):
-            mixed = mixed.addcmul_(own_weights[..., row, None], value[..., row, None, :])
-        joined: Tensor = mixed.permute(2, 3, 0, 1, 4).flatten(3)
-        return joined
-
-    def _split(self, rows: Tensor) -> Tensor:
-        """Returns (count, rows, prompts, width) as (prompts, heads, count, rows, head width)."""
-        split: Tensor = rows.unflatten(-1, (self.tower.heads, -1))
-        return split.permute(2, 3, 0, 1, 4)
-
-
-@cache
-def _kernels(head_width: int) -> ModuleType | None:
-    """Returns the Triton kernels; None if they cannot run or do not suit this head width."""
-    try:
-        from ipl.backbone import search_kernels
-    except ImportError:  # not every build of torch has Triton
-        return None
-    return search_kernels if search_kernels.fits(head_width) else None

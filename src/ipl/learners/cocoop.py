@@ -53,13 +53,22 @@ class CoCoOp(Learner):
         parts = image_features.split(max(1, PROMPTS_AT_ONCE // classes))
         return torch.cat([self._logits(part) for part in parts])
 
-    def _logits(self, images: Tensor) -> Tensor:
-        images = normalize(images, dim=-1)
+    def soft_for(self, image_features: Tensor) -> Tensor:
+        """Returns the soft vectors with the shift of the mean image feature (soft, width)."""
+        mean = normalize(normalize(image_features, dim=-1).mean(0), dim=-1)
+        return self._shifted_soft(mean[None])[0]
+
+    def _shifted_soft(self, images: Tensor) -> Tensor:
+        """Returns the soft vectors (images, soft, width) of normalised image features."""
         shift = self.meta(images)  # (images, width)
         group = self.layout.group_slice(-1)
         soft = self.soft.expand(len(images), -1, -1)
         shifted = soft[:, group] + shift[:, None]
-        soft = torch.cat([soft[:, : group.start], shifted], dim=1)  # (images, soft, width)
+        return torch.cat([soft[:, : group.start], shifted], dim=1)
+
+    def _logits(self, images: Tensor) -> Tensor:
+        images = normalize(images, dim=-1)
+        soft = self._shifted_soft(images)
         texts = self.prompts.assemble(soft).flatten(0, 1)  # (images * classes, tokens, width)
         eos = self.prompts.eos.repeat(len(images))
         # The prompts of one image differ from the class name on.

@@ -313,14 +313,29 @@ class Learner(nn.Module, ABC):
 
     # -- features, logits, loss -----------------------------------------------------------------
 
+    @property
+    def deep_text(self) -> Tensor | None:
+        """Returns the vectors (layers, rows, width) of the deeper text layers, if there are any.
+
+        They take the place of the class-side group before each layer from the second on.
+        """
+        return None
+
+    def soft_for(self, image_features: Tensor) -> Tensor:
+        """Returns the soft vectors (soft, width) that stand for a set of images (images, dim)."""
+        del image_features
+        return self.soft
+
     def text_features(self) -> Tensor:
         """Returns the normalised feature of each class (classes, dim)."""
-        return self.encode_prompts()
+        return self.encode_prompts(self.soft)
 
-    def encode_prompts(self, enter: Enter | None = None) -> Tensor:
-        """Returns the normalised feature of each prompt; `enter` may rewrite rows at each layer."""
+    def encode_prompts(self, soft: Tensor) -> Tensor:
+        """Returns the normalised feature of each prompt (classes, dim) with these soft vectors."""
+        deep = self.deep_text
+        enter = None if deep is None else replace_rows(self.group_row, deep)
         features = self.backbone.encode_text(
-            self.prompts.assemble(self.soft), self.prompts.eos, enter, self.prompts.shared
+            self.prompts.assemble(soft), self.prompts.eos, enter, self.prompts.shared
         )
         return normalize(features, dim=-1)
 

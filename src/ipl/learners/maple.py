@@ -68,9 +68,10 @@ class MaPLe(Learner):
         deeper += [copy.deepcopy(deeper[0]) for _ in range(couplings - 2)]
         self.couple = nn.ModuleList([first, *deeper])
 
-    def text_features(self) -> Tensor:
-        """Returns the normalised feature of each class (classes, dim)."""
-        return self.encode_prompts(replace_rows(self.group_row, self.deep))
+    @property
+    def deep_text(self) -> Tensor:
+        """Returns the vectors (layers, rows, width) of the deeper text layers."""
+        return self.deep
 
     def image_features(self, pixels: Tensor) -> Tensor:
         """Returns normalised features (images, dim) of the prompted image tower."""

@@ -117,9 +117,10 @@ class PromptSRC(Learner):
         self.deep = self.vectors(self.text_depth - 1, m, self.backbone.text_width, generator)
         self.image = self.vectors(self.image_depth, m, image_width, generator)
 
-    def text_features(self) -> Tensor:
-        """Returns the normalised feature of each class (classes, dim)."""
-        return self.encode_prompts(replace_rows(self.group_row, self.deep))
+    @property
+    def deep_text(self) -> Tensor:
+        """Returns the vectors (layers, rows, width) of the deeper text layers."""
+        return self.deep
 
     def image_features(self, pixels: Tensor) -> Tensor:
         """Returns normalised features (images, dim) of the prompted image tower."""

@@ -243,6 +243,9 @@ class SentenceScorer(CandidateScorer):
 
     def features_without(self, selected: Sequence[str]) -> Tensor:
         """Returns the text features (classes, dim) with the selected words and no candidate."""
+        if selected and self.backbone.causal:  # as precise as the candidates of the next step
+            tokens = self.backbone.tokenize_words(selected[-1:])
+            return next(self._prefix_for(selected[:-1]).features(tokens))[0]
         texts = [self.template.full(name, selected) for name in self.class_names]
         return self.backbone.encode_texts(texts)
 
