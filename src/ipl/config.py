@@ -37,8 +37,12 @@ if TYPE_CHECKING:
     from ipl.learners.hyperparameters import Hyperparameters
 
 T = TypeVar("T", bound=Callable[..., Any])
-AUTO = "auto"
+AUTO, PAPER = "auto", "paper"  # numbers of words that a fit finds
+MOST_WORDS = 6  # that it tries
 FRESH = "fresh"
+# Where words are scored: in a sentence, or in the prompt itself, on images or classes that its
+# vectors were not trained on.
+SENTENCE, PROMPT, UNSEEN = "sentence", "prompt", "unseen"
 # What stands in the slots of the words: there are none, they stay empty, words drawn at random,
 # words that the search chose, words that a person gave.
 PLAIN, EMPTY, RANDOM, CHOSEN, GIVEN = "plain", "empty", "random", "words", "given"
@@ -79,12 +83,14 @@ class FitConfig:
     learner: str = _option("coop", "The prompt learner.", TRAINING, "--learner", bench="list")
     words: int | str = _option(
         3,
-        "Words in the prompt, k: a number (0: the plain learner), or auto.",
+        "Words in the prompt, k: a number (0: the plain learner); auto stops before the first word "
+        "whose gain may be chance; paper takes the number from 1 to 6 with the best training "
+        "accuracy.",
         WORDS,
         "--words",
         least=0,
         most=1000,
-        keyword=AUTO,
+        keywords=(AUTO, PAPER),
         bench="list",
     )
     shots: int = _option(16, "Training images per class.", DATA, "--shots", least=1, bench="list")
@@ -164,6 +170,16 @@ class FitConfig:
         least=20,
         concerns_words=True,
     )
+    select_in: str = _option(
+        SENTENCE,
+        "Where words are scored: sentence (as in the paper), prompt (in the prompt itself, on "
+        "shots that its vectors were not trained on), or unseen (the same, on classes that they "
+        "were not trained on).",
+        TRAINING,
+        "--select-in",
+        choices=(SENTENCE, PROMPT, UNSEEN),
+        concerns_words=True,
+    )
     memory: float = _option(
         2.0, "GiB of working memory for the search.", MACHINE, "--memory", above=0, bench=""
     )
@@ -208,7 +224,7 @@ class FitConfig:
         "--views",
         least=0,
         most=10_000,
-        keyword=FRESH,
+        keywords=(FRESH,),
     )
     words_file: str | None = _option(
         None, "Choose from your own list of words.", WORDS, "--words-file", concerns_words=True
@@ -272,7 +288,7 @@ class FitConfig:
                 )
             object.__setattr__(self, "words_given", ", ".join(words))
             object.__setattr__(self, "words", len(words))
-        elif used and self.words in (0, AUTO):
+        elif used and self.words in (0, PAPER):
             raise ConfigError(f"words is {self.words}; {used[0]} needs a number of words above 0.")
 
     def _check_together(self) -> None:
@@ -290,8 +306,16 @@ class FitConfig:
             raise ConfigError(
                 f"depth is {self.depth}; {kind.name} has vectors only in the first layer."
             )
-        k = 1 if self.words == AUTO else int(self.words)
-        self.hyperparameters.word_epochs(k)
+        self.hyperparameters.word_epochs(1 if isinstance(self.words, str) else self.words)
+        if self.select_in != SENTENCE:
+            from ipl.learners.prompt_scorer import check_scorable
+
+            check_scorable(kind, self.select_in)
+            if self.search not in ("exact", "exhaustive"):
+                raise ConfigError(
+                    f"search is {self.search!r}; with select_in {self.select_in!r} it can be exact "
+                    "or exhaustive."
+                )
 
     @property
     def arm(self) -> str:
@@ -310,7 +334,7 @@ class FitConfig:
     @property
     def searches(self) -> bool:
         """Returns whether the result depends on a search for words."""
-        return self.arm in (CHOSEN, RANDOM)
+        return self.arm in (CHOSEN, RANDOM) or (self.arm == EMPTY and self.words == AUTO)
 
     @cached_property
     def hyperparameters(self) -> Hyperparameters:

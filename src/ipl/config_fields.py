@@ -42,8 +42,8 @@ class Option:
         The largest allowed number: what is larger could only be a slip, and would run for years.
     above : float or None
         A number that the value must be larger than.
-    keyword : str
-        A text that is allowed in place of a number.
+    keywords : tuple of str
+        Texts that are allowed in place of a number.
     concerns_words : bool
         Whether a prompt without words does not depend on it.
     bench : str
@@ -58,7 +58,7 @@ class Option:
     least: float | None = None
     most: float | None = None
     above: float | None = None
-    keyword: str = ""
+    keywords: tuple[str, ...] = ()
     concerns_words: bool = False
     bench: str = "setting"
     flag_help: str = ""
@@ -148,7 +148,7 @@ class Setting:
             text += f", {option.least:g} or more"
         if option.above is not None:
             text += f" above {option.above:g}"
-        return f"{text}, or {option.keyword}" if option.keyword else text
+        return ", or ".join([text, *option.keywords])
 
 
 def document_settings(target: Any, described: Iterable[Setting]) -> None:
@@ -189,8 +189,8 @@ def checked_value(setting: Setting, value: Any) -> Any:
     value = _typed(setting, value)
     option = setting.option
     if isinstance(value, str):
-        # Text in place of a number can only be the keyword.
-        allowed = option.choices or ((option.keyword,) if option.keyword else (value,))
+        # Text in place of a number can only be a keyword.
+        allowed = option.choices or option.keywords or (value,)
         wrong = value not in allowed
     else:
         wrong = isinstance(value, float) and not math.isfinite(value)

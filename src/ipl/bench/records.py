@@ -25,7 +25,7 @@ from ipl.bench.run import (
     settings_about_search,
     settings_about_words,
 )
-from ipl.config import AUTO, CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
+from ipl.config import AUTO, CHOSEN, EMPTY, GIVEN, PAPER, PLAIN, RANDOM, settings
 from ipl.saving.schema import (
     COUNT,
     FLAG,
@@ -71,7 +71,7 @@ RECORD: Shape = {
     "status": Kind(" or ".join(STATUS), lambda value: value in STATUS),
     "dataset": TEXT,
     "learner": TEXT,
-    "words": Kind(f"a whole number from 0, or {AUTO}", lambda v: COUNT.fits(v) or v == AUTO),
+    "words": SETTINGS["words"],
     "seed": COUNT,
     "shots": COUNT,
     "settings?": OrNull(
@@ -195,7 +195,7 @@ class RunRecord:
             protocol=values["protocol"],
             dataset=values["dataset"],
             learner=values["learner"],
-            words=0 if values["learner"] == ZERO_SHOT else values["words"],
+            words=_words(values),
             seed=values["seed"],
             shots=values["shots"],
             settings=values.get("settings") or {},
@@ -390,6 +390,13 @@ def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 # -- writing --------------------------------------------------------------------------------------
+
+
+def _words(values: Mapping[str, Any]) -> int | str:
+    """Returns the number of words that a record names; in version 0.1, auto was the paper's."""
+    words: int | str = 0 if values["learner"] == ZERO_SHOT else values["words"]
+    version_of_record = str((values.get("versions") or {}).get("ipl"))
+    return PAPER if words == AUTO and version_of_record.startswith("0.1.") else words
 
 
 def write_record(out: Path, record: Mapping[str, Any]) -> None:

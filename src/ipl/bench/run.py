@@ -26,6 +26,8 @@ from ipl.config import (
     CHOSEN,
     EMPTY,
     GIVEN,
+    MOST_WORDS,
+    PAPER,
     PLAIN,
     RANDOM,
     FitConfig,
@@ -102,7 +104,7 @@ class Run:
 
     @property
     def words(self) -> int | str:
-        """Returns the number of words, or auto."""
+        """Returns the number of words, auto or paper."""
         return self.config.words
 
     @property
@@ -156,11 +158,13 @@ class Run:
 
     @property
     def _words_title(self) -> str:
-        if self.words in (0, AUTO):
-            return "no words" if self.words == 0 else "words auto"
+        if self.words == 0:
+            return "no words"
         if self.arm == GIVEN:
             return f"given words ({self.config.words_given})"
         noun = "slot" if self.arm == EMPTY else "word"
+        if isinstance(self.words, str):
+            return f"{noun}s {self.words}" if self.arm != RANDOM else f"random words {self.words}"
         kind = f"{self.arm} " if self.arm in (EMPTY, RANDOM) else ""
         draw = f" (draw {self.config.random_words})" if self.arm == RANDOM else ""
         return f"{self.words} {kind}{noun}{'' if self.words == 1 else 's'}{draw}"
@@ -238,7 +242,7 @@ def settings_about_words() -> frozenset[str]:
 @cache
 def settings_about_search() -> frozenset[str]:
     """Returns the settings in a record that decide which words a search chooses."""
-    return frozenset([POOL, *(s.name for s in settings() if s.option.part == WORDS)])
+    return frozenset([POOL, "select_in", *(s.name for s in settings() if s.option.part == WORDS)])
 
 
 @cache
@@ -359,16 +363,16 @@ def _has_slots(learner: str, plan: Plan) -> bool:
 def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
     """Returns the numbers of words of an arm; raises ConfigError if one is not possible."""
     for words in plan.words:
-        if words == AUTO and arm != CHOSEN:
+        if (words == PAPER and arm != CHOSEN) or (words == AUTO and arm in (WORDS_ONLY, GIVEN)):
             raise ConfigError(
-                f"words is {AUTO} for {dataset}; the arm {arm} needs a number, so that it is as "
+                f"words is {words} for {dataset}; the arm {arm} needs a number, so that it is as "
                 "long as the prompt it is compared with: --words 3, or --arms plain,words."
             )
     if not any(plan.words) and arm != CHOSEN:
         raise ConfigError(f"words is 0; the arm {arm} needs 1 or more.")
     if arm == RANDOM and plan.config.words_file is not None:
         size = len(_read_words(plan.config.words_file).split())
-        most = max(int(words) for words in plan.words)
+        most = max(words if isinstance(words, int) else MOST_WORDS for words in plan.words)
         if size < 2 * most:
             raise ConfigError(
                 f"words is {most}; {plan.config.words_file} has {size} words, and the chosen words "
@@ -389,7 +393,9 @@ def _run_config(
         changes |= {s.name: s.default for s in settings() if s.option.concerns_words}
         if plan.config.epochs is None:
             changes["epochs"] = PUBLISHED_EPOCHS.get((dataset, learner))
-    elif "empty_slots" in slots or "words_given" in slots:  # nothing is searched
+    elif "words_given" in slots or (
+        "empty_slots" in slots and words != AUTO
+    ):  # nothing is searched
         about_search = settings_about_search()
         changes |= {s.name: s.default for s in settings() if s.name in about_search}
     changes |= slots

@@ -16,6 +16,7 @@ from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import remove_checkpoints
 from ipl.training.fit import new_learner, train_best
+from ipl.training.views import make_views
 
 TRAIN = "train"  # instead of a folder: train the baseline now
 
@@ -62,11 +63,15 @@ def train_baseline(
     def start(words: int) -> Learner:
         return new_learner(config, run.learner.backbone, run.classes, words)
 
+    views = make_views(
+        config.views, type(run.learner), run.learner.backbone, shots, config.seed, reporter
+    )
     learner, _, _, checkpoints = train_best(
         start,
         (0,),
         (),
         shots,
+        views,
         config.views,
         config.hyperparameters,
         config.seed,

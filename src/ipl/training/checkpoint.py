@@ -43,10 +43,21 @@ class TrainingState:
 
 
 class Checkpoint:
-    """The state of one training in a cache; without a cache nothing is written."""
+    """The state of one training in a cache; without a cache nothing is written.
 
-    def __init__(self, cache: Cache | None = None, key: str = "") -> None:
-        self.cache, self.key = cache, key
+    `start` is a state to go on from if the cache has none. With `keep`, `latest` is the last state,
+    for another training to go on from.
+    """
+
+    def __init__(
+        self,
+        cache: Cache | None = None,
+        key: str = "",
+        start: TrainingState | None = None,
+        keep: bool = False,
+    ) -> None:
+        self.cache, self.key, self.start, self.keep = cache, key, start, keep
+        self.latest = start
         self._state: TrainingState | None = None  # the latest, if it is not written yet
         self._written = time.monotonic()
 
@@ -61,53 +72,34 @@ class Checkpoint:
         hyperparameters: Hyperparameters,
         seed: int,
     ) -> Checkpoint:
-        """Returns the checkpoint of a training; its key has everything the training depends on.
-
-        That includes the code and the learning rate of every epoch, so that a training never
-        resumes with another formula, schedule or template than it began with.
-        """
+        """Returns the checkpoint of a training."""
         if cache is None:
             return cls()
-        kind = type(learner)
-        features = shots.features.cpu().numpy()
-        key = key_of(
-            code=code_sha256(kind),
-            learner=f"{kind.__module__}.{kind.__qualname__}",
-            backbone=learner.backbone.fingerprint,
-            device=learner.backbone.device.type,
-            classes=list(learner.prompts.class_names),
-            start=_sha256(learner.state_dict()),
-            layout=repr(learner.layout),
-            placeholder=learner.placeholder,
-            class_template=learner.class_template,
-            words=list(words),
-            images=hashlib.sha256(features.tobytes()).hexdigest(),
-            labels=shots.labels.tolist(),
-            views=views,
-            hyperparameters=asdict(hyperparameters),
-            rates=[
-                learning_rate(e, hyperparameters.lr, hyperparameters.epochs)
-                for e in range(hyperparameters.epochs)
-            ],
-            seed=seed,
-        )
+        key = training_key(learner, words, shots, views, hyperparameters, seed)
         return cls(cache, key)
 
     def read(self) -> TrainingState | None:
-        """Returns the last state that was written; None if there is none."""
+        """Returns the last state that was written, or that to start from; None without one."""
         entry = self.cache.get(KIND, self.key) if self.cache else None
         if entry is None:
-            return None
+            return self.start
         try:
             epochs = tuple(EpochRecord(**epoch) for epoch in entry.facts["epochs"])
             seconds = float(entry.facts["seconds"])
         except (KeyError, TypeError, ValueError):  # written by another version
-            return None
+            return self.start
         tensors = {name: torch.from_numpy(array) for name, array in entry.arrays.items()}
-        return TrainingState(tensors, epochs, seconds)
+        self.latest = TrainingState(tensors, epochs, seconds)
+        return self.latest
+
+    @property
+    def wants_state(self) -> bool:
+        """Returns whether it does anything with the state after an epoch."""
+        return self.cache is not None or self.keep
 
     def update(self, state: TrainingState) -> None:
         """Takes the state after an epoch, and writes it if the last write was 20 seconds ago."""
+        self.latest = state if self.keep else None
         if self.cache is None:
             return
         self._state = state
@@ -134,6 +126,46 @@ class Checkpoint:
         self._state = None
         if self.cache is not None:
             self.cache.drop(KIND, self.key)
+
+
+def training_key(
+    learner: Learner,
+    words: Sequence[str],
+    shots: LabelledFeatures,
+    views: int | str,
+    hyperparameters: Hyperparameters,
+    seed: int,
+    **more: Any,
+) -> str:
+    """Returns a key of everything that a training depends on; `more` is what a caller adds.
+
+    It includes the code and the learning rate of every epoch, so that a training never resumes
+    with another formula, schedule or template than it began with.
+    """
+    kind = type(learner)
+    features = shots.features.cpu().numpy()
+    return key_of(
+        code=code_sha256(kind),
+        learner=f"{kind.__module__}.{kind.__qualname__}",
+        backbone=learner.backbone.fingerprint,
+        device=learner.backbone.device.type,
+        classes=list(learner.prompts.class_names),
+        start=_sha256(learner.state_dict()),
+        layout=repr(learner.layout),
+        placeholder=learner.placeholder,
+        class_template=learner.class_template,
+        words=list(words),
+        images=hashlib.sha256(features.tobytes()).hexdigest(),
+        labels=shots.labels.tolist(),
+        views=views,
+        hyperparameters=asdict(hyperparameters),
+        rates=[
+            learning_rate(e, hyperparameters.lr, hyperparameters.epochs)
+            for e in range(hyperparameters.epochs)
+        ],
+        seed=seed,
+        **more,
+    )
 
 
 def remove_checkpoints(keys: Iterable[str], cache: Cache | None = None) -> None:

@@ -13,7 +13,17 @@ from torch.nn.functional import cross_entropy
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
-from ipl.config import AUTO, GIVEN, RANDOM, FitConfig, given_words
+from ipl.config import (
+    AUTO,
+    CHOSEN,
+    EMPTY,
+    GIVEN,
+    MOST_WORDS,
+    RANDOM,
+    SENTENCE,
+    FitConfig,
+    given_words,
+)
 from ipl.datasets.dataset import Dataset, read_alike
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
@@ -23,18 +33,20 @@ from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
+from ipl.training.joint_selection import JointSteps
 from ipl.training.loop import train
 from ipl.training.result import FitResult, TrainingHistory, Trial, identity_of
-from ipl.training.views import make_views
+from ipl.training.views import View, make_views
 from ipl.words.choice import WordChoice
 from ipl.words.frequency import RandomWords
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
+from ipl.words.scorer import StepScorers
+from ipl.words.selection import Selection
 from ipl.words.template import Template
 
 PHOTO_START = "a photo of a"
-MOST_WORDS = 6  # that words="auto" tries
 
 
 def fit(
@@ -77,19 +89,16 @@ def fit(
     NotFiniteError
         If the loss is not finite.
     """
-    hyperparameters, names = config.hyperparameters, dataset.class_names
+    names = dataset.class_names
     cache = Cache(reporter=reporter) if config.cache else None
     if cache is not None:
         cache.expire(KIND, SECONDS_KEPT)
     store = features or FeatureStore(backbone, cache)
     choice = word_choice(config, pool or read_pool(config, backbone, reporter))
 
-    def make(k: int) -> Learner:
-        return new_learner(config, backbone, names, k)
-
     def check(k: int) -> None:  # fails before anything is computed
-        make(k)
-        if config.searches:
+        new_learner(config, backbone, names, k)
+        if config.searches and config.select_in == SENTENCE:
             choice.check(backbone, names, k)
         if config.arm == RANDOM and (size := len(choice.candidates(backbone))) < 2 * k:
             raise ConfigError(
@@ -97,20 +106,33 @@ def fit(
                 f"random ones are {2 * k}."
             )
 
-    counts, limits = word_counts(config.words, hyperparameters, check)
+    counts, limits = word_counts(config.words, config.hyperparameters, check)
     shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
-    words: tuple[str, ...] = ()
-    selection = None
-    if config.arm == GIVEN:
-        words = given_words(config.words_given or "")
-    elif config.searches:
-        selection = choice.choose(backbone, names, shots, counts[-1], cache, features, reporter)
-        words = selection.words
-    if config.arm == RANDOM:
-        words, selection = _draw_words(config, choice.candidates(backbone), backbone, words), None
-    learner, history, trials, checkpoints = train_best(
-        make, counts, words, shots, config.views, hyperparameters, config.seed, reporter, cache
+    kind = learner_class(config.learner)
+    views = make_views(config.views, kind, backbone, shots, config.seed, reporter)
+    words, selection, checkpoints = _find_words(
+        config, choice, backbone, names, shots, views, counts[-1], cache, features, reporter
+    )
+    trained_config = config
+    if config.words == AUTO:
+        slots = 0 if selection is None else len(selection.words)
+        counts = (slots,)
+        if not slots:  # the plain learner, as published
+            trained_config = config.without_words()
+    if config.arm != CHOSEN and selection is not None:  # it told how many words, or how frequent
+        selection = None
+    learner, history, trials, keys = train_best(
+        lambda k: new_learner(trained_config, backbone, names, k),
+        counts,
+        words,
+        shots,
+        views,
+        config.views,
+        trained_config.hyperparameters,
+        config.seed,
+        reporter,
+        cache,
     )
     if selection is not None:
         selection = selection.first(len(learner.words))
@@ -118,7 +140,7 @@ def fit(
     held_out = encode_items(dataset.test or undrawn, "held-out", store, config.strict, reporter)
     return FitResult(
         config=config,
-        hyperparameters=hyperparameters,
+        hyperparameters=trained_config.hyperparameters,
         prompt=learner.layout.readable(learner.words),
         words=learner.words,
         backbone=identity_of(backbone),
@@ -137,8 +159,48 @@ def fit(
         notes=(*notes, *held_out.notes),
         tensors=dict(learner.state_dict()),
         learner=learner,
-        checkpoints=checkpoints,
+        checkpoints=(*checkpoints, *keys),
     )
+
+
+def _find_words(
+    config: FitConfig,
+    choice: WordChoice,
+    backbone: Backbone,
+    names: Sequence[str],
+    shots: LabelledFeatures,
+    views: View,
+    most: int,
+    cache: Cache | None,
+    features: FeatureStore | None,
+    reporter: Reporter,
+) -> tuple[tuple[str, ...], Selection | None, tuple[str, ...]]:
+    """Returns the words of the prompt, the search if there was one, and keys of its trainings."""
+    if config.arm == GIVEN:
+        return given_words(config.words_given or ""), None, ()
+    if not config.searches:
+        return (), None, ()
+    stop_at_noise = config.words == AUTO
+    checkpoints: list[str] = []
+    if config.select_in == SENTENCE:
+        scorers: StepScorers = choice.scorer(backbone, names, shots, features)
+    else:
+        steps = JointSteps(
+            config,
+            names,
+            lambda part, slots: new_learner(config, backbone, part, slots),
+            shots,
+            views,
+            None if stop_at_noise else most,
+            cache,
+            reporter,
+        )
+        scorers, checkpoints = steps, steps.checkpoints
+    selection = choice.search_with(scorers, most, cache, reporter, stop_at_noise=stop_at_noise)
+    words = selection.words
+    if config.arm == RANDOM:
+        words = _draw_words(config, choice.candidates(backbone), backbone, words)
+    return () if config.arm == EMPTY else words, selection, tuple(checkpoints)
 
 
 def new_learner(
@@ -215,20 +277,20 @@ def read_pool(config: FitConfig, backbone: Backbone, reporter: Reporter = SILENT
 def word_counts(
     words: int | str, hyperparameters: Hyperparameters, check: Callable[[int], None]
 ) -> tuple[Sequence[int], tuple[str, ...]]:
-    """Returns each number of words to train with, in order, and a note if "auto" tries fewer.
+    """Returns each number of words to try, in order, and a note if fewer than usual are possible.
 
-    `check` raises IplError for a number that is not possible; "auto" then tries fewer words.
+    `check` raises IplError for a number that is not possible; "auto" and "paper" then try fewer.
     """
-    if words != AUTO:
-        check(int(words))
-        return (int(words),), ()
+    if isinstance(words, int):
+        check(words)
+        return (words,), ()
     most, notes = (
         min(MOST_WORDS, hyperparameters.epochs // hyperparameters.interval),
         tuple[str, ...](),
     )
     if most < MOST_WORDS:
         notes = (
-            f"words is {AUTO}; no more than {most} can be tried: "
+            f"words is {words}; no more than {most} can be tried: "
             f"{hyperparameters.epochs} epochs have room "
             f"for {most} intervals of {hyperparameters.interval}.",
         )
@@ -240,7 +302,7 @@ def word_counts(
             if most == 1:
                 raise
             most -= 1
-            notes = (f"words is {AUTO}; no more than {most} can be tried: {error}",)
+            notes = (f"words is {words}; no more than {most} can be tried: {error}",)
 
 
 def train_best(
@@ -248,6 +310,7 @@ def train_best(
     counts: Sequence[int],
     words: Sequence[str],
     shots: LabelledFeatures,
+    view: View,
     views: int | str,
     hyperparameters: Hyperparameters,
     seed: int = 1,
@@ -260,8 +323,6 @@ def train_best(
     words. With a cache, training that was interrupted resumes when the same call is made again. The
     last value returned are the keys of its checkpoints, for `remove_checkpoints`.
     """
-    first = make(counts[0])
-    view = make_views(views, type(first), first.backbone, shots, seed, reporter)
     best: tuple[tuple[float, float], Learner, TrainingHistory] | None = None
     trials, checkpoints = [], []
     for k in counts:

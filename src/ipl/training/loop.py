@@ -36,6 +36,8 @@ def train(
     seed: int = 1,
     reporter: Reporter = SILENT,
     checkpoint: Checkpoint | None = None,
+    stop: int | None = None,
+    delay: int = 0,
 ) -> TrainingHistory:
     """Trains a learner in place.
 
@@ -58,6 +60,10 @@ def train(
         Gets the progress, and an EpochRecord after every epoch.
     checkpoint : Checkpoint, optional
         The state to resume from, if there is one; the result is the same as without interruption.
+    stop : int, optional
+        The number of epochs after which to stop, before all are done; nothing is averaged then.
+    delay : int, default 0
+        The number of epochs before the first word enters.
 
     Returns
     -------
@@ -69,7 +75,11 @@ def train(
     NotFiniteError
         If the loss or a vector is not finite.
     """
-    arrivals = dict(zip(hyperparameters.word_epochs(len(words)), words, strict=True))
+    arrivals = {
+        epoch + delay: word
+        for epoch, word in zip(hyperparameters.word_epochs(len(words)), words, strict=True)
+    }
+    last = hyperparameters.epochs if stop is None else stop
     optimiser = new_optimiser(learner, hyperparameters.lr)
     average = Average(learner, hyperparameters)
     checkpoint = checkpoint or Checkpoint()
@@ -82,15 +92,16 @@ def train(
             next(batches(count, hyperparameters.batch, order))
             if epoch in arrivals:
                 learner.place_word(arrivals[epoch])
-        reporter.say(f"Resuming after epoch {len(epochs)} of {hyperparameters.epochs}.")
+        if state is not checkpoint.start:
+            reporter.say(f"Resuming after epoch {len(epochs)} of {last}.")
         for record in epochs:
             reporter.record_event(record)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
-    with _threads(learner), reporter.task("Training", hyperparameters.epochs) as advance:
+    with _threads(learner), reporter.task("Training", last) as advance:
         advance(len(epochs))
         try:
-            for epoch in range(len(epochs), hyperparameters.epochs):
+            for epoch in range(len(epochs), last):
                 word = arrivals.get(epoch)
                 if word is not None:
                     learner.place_word(word)
@@ -105,10 +116,10 @@ def train(
                 mean = _mean(losses, epoch)
                 average.add(epoch)
                 epochs.append(EpochRecord(epoch, rate, mean, word))
-                tensors = training_tensors(learner, optimiser, average) if checkpoint.cache else {}
-                checkpoint.update(
-                    TrainingState(tensors, tuple(epochs), time.perf_counter() - started)
-                )
+                if checkpoint.wants_state:
+                    tensors = training_tensors(learner, optimiser, average)
+                    seconds = time.perf_counter() - started
+                    checkpoint.update(TrainingState(tensors, tuple(epochs), seconds))
                 advance(note=f"loss {mean:.3f}")
                 reporter.record_event(epochs[-1])
         except NotFiniteError:
@@ -116,7 +127,8 @@ def train(
             raise
         finally:
             checkpoint.write()
-    average.put_in_place()
+    if stop is None:
+        average.put_in_place()
     _check_finite(learner)
     return TrainingHistory(tuple(epochs), time.perf_counter() - started)
 

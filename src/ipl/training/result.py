@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
-from ipl.config import AUTO, FitConfig
+from ipl.config import PAPER, FitConfig
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
@@ -242,14 +242,14 @@ def identity_of(backbone: Backbone) -> dict[str, Any]:
 def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the config of a run that version 0.1.0 saved, which had no `config` block."""
     training, words = values["training"], len(values["words"])
-    auto = len(values["results"].get("words_tried", ())) > 1
-    published = vars(learner_class(values["learner"]).hyperparameters(1 if auto else words))
+    found = len(values["results"].get("words_tried", ())) > 1
+    published = vars(learner_class(values["learner"]).hyperparameters(1 if found else words))
     given = _field_values(FitConfig, training)
     return {
         **_field_values(FitConfig, values["selection"] or {}),
         **{name: value for name, value in given.items() if value != published.get(name)},
         "learner": values["learner"],
-        "words": AUTO if auto else words,
+        "words": PAPER if found else words,
         "placeholder": values["placeholder"],
         "backbone": values["backbone"]["name"],
         "precision": values["backbone"].get("precision", "fp32"),

@@ -16,7 +16,7 @@ from ipl.words.greedy import check_k, greedy_search
 from ipl.words.modes import Search, Start
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import SentenceScorer, check_room
+from ipl.words.scorer import SentenceScorer, StepScorers, check_room
 from ipl.words.selection import Selection
 from ipl.words.template import Template
 
@@ -101,8 +101,32 @@ class WordChoice:
         Selection
             The words in order, with the gain of each.
         """
-        scorer = SentenceScorer(
+        scorer = self.scorer(backbone, class_names, images, store)
+        return self.search_with(scorer, k, cache, reporter, start)
+
+    def scorer(
+        self,
+        backbone: Backbone,
+        class_names: Sequence[str],
+        images: LabelledFeatures,
+        store: FeatureStore | None = None,
+    ) -> SentenceScorer:
+        """Returns the scorer of words in the template."""
+        return SentenceScorer(
             backbone, class_names, images.features, images.labels, self.template, store, self.memory
         )
-        pool = self.candidates(backbone)
-        return greedy_search(scorer, pool, k, self.objective, self.search, cache, reporter, start)
+
+    def search_with(
+        self,
+        scorers: StepScorers,
+        k: int,
+        cache: Cache | None = None,
+        reporter: Reporter = SILENT,
+        start: Start = Search.start,
+        stop_at_noise: bool = False,
+    ) -> Selection:
+        """Chooses up to k words with any scorer; see `greedy_search`."""
+        pool = self.candidates(scorers.backbone)
+        return greedy_search(
+            *(scorers, pool, k, self.objective, self.search, cache, reporter, start), stop_at_noise
+        )

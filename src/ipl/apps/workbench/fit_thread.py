@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from ipl.classifier import PromptClassifier
+from ipl.config import MOST_WORDS
 from ipl.datasets.dataset import Dataset
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import Advance, Reporter
-from ipl.training.fit import MOST_WORDS
 from ipl.training.result import EpochRecord
 from ipl.words.selection import Selection
 

@@ -16,7 +16,7 @@ from ipl.bench.run import (
     settings_about_words,
 )
 from ipl.bench.tables import paper
-from ipl.config import AUTO, FRESH, settings
+from ipl.config import FRESH, PAPER, settings
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 from ipl.support.errors import IplError
@@ -24,7 +24,7 @@ from ipl.support.errors import IplError
 NOT_TESTED = "the paper does not test on"
 # As good as the paper's own value: k found as the paper finds it, the precision that CLIP's frozen
 # towers had in the published runs, and the search that finds the same words.
-ALSO_PUBLISHED = {"words": AUTO, "precision": "fp16", "search": "exhaustive"}
+ALSO_PUBLISHED = {"words": PAPER, "precision": "fp16", "search": "exhaustive"}
 
 
 def published_settings(run: RunRecord) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def published_settings(run: RunRecord) -> dict[str, Any]:
     values |= {"shots": paper.SHOTS, **vars(recipe), "views": FRESH}
     values["class_template"] = teacher_template_of(run.dataset)
     if run.with_words:
-        values["words"] = paper.WORDS.get(run.dataset, AUTO)
+        values["words"] = paper.WORDS.get(run.dataset, PAPER)
         values["lambda_"] = paper.LAMBDA.get(run.dataset, 0.1)
         return {**values, POOL: BUNDLED}
     values["words"] = 0
