@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import time
 import traceback
 from collections.abc import Iterator, Mapping
@@ -27,11 +28,16 @@ from ipl.bench.protocols.registry import find_protocol
 from ipl.bench.records import CHECKPOINTS, DONE, blank, one_sentence
 from ipl.bench.run import Run
 from ipl.classifier import PromptClassifier
+from ipl.config import CHOSEN, RANDOM
 from ipl.datasets.dataset import Dataset
+from ipl.learners.learner import Learner
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.fit import read_pool, word_choice
+from ipl.training.fit import accuracy, read_pool, word_choice
+from ipl.words.frequency import RandomWords
+
+REPLACEMENTS = 5  # draws of random words that stand in the finished prompt
 
 
 @dataclass(frozen=True)
@@ -294,7 +300,7 @@ class Runner:
                 f"Training overflowed in {run.precision}; it was repeated in {backbone.precision}."
             )
             store = FeatureStore(backbone)
-        accuracy = {
+        scores = {
             name: classifier.with_classes(test.dataset).score(test.dataset, features=store)
             for name, test in tests.items()
         }
@@ -302,7 +308,8 @@ class Runner:
         record = {
             "chosen": classifier.words_,
             "prompt": classifier.prompt_,
-            "accuracy": accuracy,
+            "accuracy": scores,
+            "replaced": self._replaced(run, classifier.learner_, tests, store),
             "train_accuracy": result.train_accuracy,
             "words_tried": result.results["words_tried"],
             "history": result.history.as_dict() if result.history else None,
@@ -314,6 +321,37 @@ class Runner:
             CHECKPOINTS: list(result.checkpoints),
         }
         return record, classifier
+
+    def _replaced(
+        self, run: Run, learner: Learner, tests: Mapping[str, _TestSet], store: FeatureStore
+    ) -> dict[str, float]:
+        """Returns the accuracies of the finished prompt with random words in its slots.
+
+        If they are no lower, the prompt does not depend on which words stand in it. Only where it
+        is cheap: where neither the image features nor the prompts of an image are the learner's.
+        """
+        cheap = learner.fixed_texts and not learner.prompts_images
+        if run.arm not in (CHOSEN, RANDOM) or not learner.words or not cheap:
+            return {}
+        pool = word_choice(run.config, read_pool(run.config, store.backbone)).candidates(
+            store.backbone
+        )
+        source = RandomWords(pool, store.backbone.tokenize_words(pool.words))
+        stream = random.Random(f"replacements, seed {run.seed}")
+        try:
+            draws = [source.draw(learner.words, stream) for _ in range(REPLACEMENTS)]
+        except ConfigError:  # the pool is too small
+            return {}
+        replaced = {}
+        for name, test in tests.items():
+            items = test.dataset.test
+            images = LabelledFeatures(items, store.encode([i.path for i in items]).features, ())
+            names = test.dataset.class_names
+            values = [
+                accuracy(learner.rebuilt(class_names=names, words=words), images) for words in draws
+            ]
+            replaced[name] = sum(values) / len(values)
+        return replaced
 
 
 class _TestSet:

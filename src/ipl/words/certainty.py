@@ -30,6 +30,8 @@ class Certainty(NamedTuple):
 class Resamples:
     """Bootstrap resamples of labelled images, stratified by class.
 
+    If no class has two images, they are drawn from all images.
+
     Parameters
     ----------
     labels : array of shape (images,)
@@ -49,6 +51,8 @@ class Resamples:
         images = len(self.labels)
         order = np.argsort(self.labels, kind="stable")
         _, first, size = np.unique(self.labels[order], return_index=True, return_counts=True)
+        if size.max() == 1:  # nothing varies within a class of one image: draw from all images
+            first, size = np.zeros(1, int), np.array([images])
         group = np.repeat(np.arange(len(size)), size)
         draws = np.random.default_rng(self.seed).random((self.count, images))
         drawn = order[first[group] + (draws * size[group]).astype(np.int64)]
