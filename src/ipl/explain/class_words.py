@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ipl.display.document import Block, Figure, Paragraph, Section
+from ipl.display.document import Block, Figure, Figures, Paragraph, Section
 from ipl.display.formatting import listed, percent, several, signed
 from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
@@ -20,7 +20,7 @@ from ipl.words.scorer import CandidateScorer, SentenceScorer
 
 BEST = 20  # words of a class that are compared in resamples
 AT_ONCE = 1 << 23  # losses, of words times images, that are in memory together
-DRAWN = 6  # classes that are drawn
+DRAWN = 4  # classes that are drawn
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,7 @@ def class_words_section(results: Sequence[ClassWord], template: str, pool: int) 
         )
     ]
     if clear:
-        blocks += [Paragraph(sentence) for sentence in _check_sentences(clear)]
-        blocks.append(_figure(clear))
+        blocks += [*_check(clear), _figures(clear)]
     if without := [result for result in results if not result.clear]:
         names = listed([result.name for result in without])
         few = ""
@@ -174,41 +173,51 @@ def class_words_section(results: Sequence[ClassWord], template: str, pool: int) 
     return Section("class-words", "Words for one class", tuple(blocks))
 
 
-def _check_sentences(clear: Sequence[ClassWord]) -> list[str]:
+def _check(clear: Sequence[ClassWord]) -> list[Block]:
     """Returns how many words hold on images that had no part in the choice."""
     checked = [result.held_out for result in clear if result.held_out is not None]
     if not checked:
         return []
-    holding = sum(held_out.gain.mean > 0 for held_out in checked)
-    sure = sum(held_out.gain.beyond_noise and held_out.gain.mean > 0 for held_out in checked)
+    count = several(len(checked), "word")
+    helpful = [held_out for held_out in checked if held_out.gain.mean > 0]
+    sure = sum(held_out.gain.beyond_noise for held_out in helpful)
     everywhere = sum(held_out.all_classes > 0 for held_out in checked)
+    kind = "plain" if 2 * everywhere > len(checked) else "warning"
     return [
-        "The fair check are the held-out images, which had no part in the choice: of "
-        f"{several(len(checked), 'word')}, {holding} also lower the loss of the class's held-out "
-        f"images, {sure} of them with an interval above 0. Only the images of one class decide, "
-        f"so a word may hurt the others: {everywhere} of {len(checked)} lower the loss over the "
-        "held-out images of all classes."
+        Paragraph(
+            f"The fair check is on held-out images, which had no part in the choice: {len(helpful)}"
+            f" of {count} also lower the loss of the class's held-out images, {sure} of them with "
+            "an interval above 0."
+        ),
+        Paragraph(
+            "Only the images of one class decide, so a word may merely draw all images to that "
+            f"class: {everywhere} of {count} lower the loss over the held-out images of all "
+            "classes.",
+            kind,
+        ),
     ]
 
 
-def _figure(clear: Sequence[ClassWord]) -> Block:
+def _figures(clear: Sequence[ClassWord]) -> Block:
     drawn = []
     for result in clear[:DRAWN]:
-        drawn.append(Bar(f"{result.name}: {result.word}", result.gain, signed(result.gain), 1))
+        gains = [(f"{result.name}: {result.word}", result.gain)]
         if result.held_out is not None:
-            gain = result.held_out.gain.mean
-            drawn.append(Bar("the same on held-out images", gain, signed(gain), 2))
+            gains.append(("held-out images of the class", result.held_out.gain.mean))
+            gains.append(("held-out images of all classes", result.held_out.all_classes))
+        drawn += [
+            Bar(name, gain, signed(gain), tone)
+            for (name, gain), tone in zip(gains, (1, 0, 2), strict=False)
+        ]
     columns = (
         *("class", "word", "images", "gain", "90 % interval", "wins"),
         *("held-out images", "held-out gain", "its interval", "all classes"),
     )
     values = ", ".join(f"{result.name} {result.word} {result.gain:+.3f}" for result in clear)
     count = "" if len(clear) <= DRAWN else f"; the first {DRAWN} of {len(clear)}"
-    return Figure(
-        f"The word of each class and its gain on training and held-out images{count}",
-        bars(drawn, f"Gain of the word of each class: {values}."),
-        Table(columns, [_row(result) for result in clear], caption="The word of each class"),
-    )
+    svg = bars(drawn, f"Gain of the word of each class: {values}.")
+    table = Table(columns, [_row(result) for result in clear], caption="The word of each class")
+    return Figures((Figure(f"The word of each class and its gain{count}", svg, None),), table)
 
 
 def _row(result: ClassWord) -> list[str]:

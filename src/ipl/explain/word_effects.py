@@ -233,13 +233,14 @@ def dependence_sentences(effects: WordEffects) -> list[str]:
     sentences = []
     if helpful:
         sentences.append(
-            "In the finished prompt, random words raise the loss on held-out images in place of "
-            f"{_with_changes(helpful)}."
+            "In the finished prompt, whose vectors were trained around its words, random words in "
+            f"place of {_with_changes(helpful)} raise the loss on held-out images."
         )
     if harmful:
+        subject = "this word does" if len(harmful) == 1 else "these words do"
         sentences.append(
-            "In the finished prompt, random words lower the loss on held-out images in place of "
-            f"{_with_changes(harmful)}: there the chosen word does harm."
+            f"In the finished prompt, random words in place of {_with_changes(harmful)} lower the "
+            f"loss on held-out images: {subject} harm."
         )
     if clear:
         names = [f"“{effect.word}”" for effect in effects.words if effect not in clear]
@@ -327,13 +328,10 @@ def _change_table(effects: WordEffects) -> Block:
                 f"{rank_among(prompt.loss, losses)} of {len(losses) + 1}",
             ]
         )
-    columns = (
-        *("replaced", "change of the loss", "90 % interval", "least and most by replacement"),
-        *("change of accuracy, points", "place"),
-    )
+    columns = ("replaced", "loss", "90 % interval", "least and most", "accuracy", "place")
     caption = (
-        f"With random words instead; with its own, the prompt has loss {number(prompt.loss)} and "
-        f"accuracy {percent(prompt.accuracy)}"
+        "How random words change the loss and the accuracy (in points) of the prompt, which are "
+        f"{number(prompt.loss)} and {percent(prompt.accuracy)} with its own words"
     )
     return Table(columns, rows, caption=caption)
 
