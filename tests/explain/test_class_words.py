@@ -140,7 +140,7 @@ def test_the_section_shows_only_clear_words_and_their_check() -> None:
     assert isinstance(figures, Figures)
     assert figures.table is not None
     assert [row[:2] for row in figures.table.rows] == [("beach", "sand"), ("lake", "wet")]
-    assert figures.table.rows[0][-3:] == ("+0.3000", "+0.1000 to +0.5000", "\N{MINUS SIGN}0.2000")
+    assert figures.table.rows[0][-3:] == ("+0.300", "+0.100 to +0.500", "\N{MINUS SIGN}0.200")
     assert figures.table.rows[1][-2] == ""  # one image has no interval
     assert isinstance(without, Paragraph)
     assert without.text == "No word stands out for desert."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,3 +144,23 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
     assert [method["name"] for method in methods] == ["zero-shot", "plain", "prompt"]
     assert " ".join(methods[0]) == "name how test calibration confused counts novel"
     assert " ".join(vector) == "group number norm nearest nearest_at_start moved start_norm"
+
+
+def test_words_that_were_not_chosen_in_the_sentence(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, pool_file: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(make_run("coop", 2), tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    # A loss without words that is not the sentence's says nothing about the images.
+    config["selection"] |= {"select_in": "prompt", "loss_without_words": 0.25}
+    (run / "config.json").write_text(json.dumps(config))
+    settings = ReportSettings(1, images=8)
+    analysis = analyse_run(run, six_scenes, settings, pocket, words_file=pool_file, cache=False)
+    assert analysis.notes == ()
+    assert analysis.stability is None
+    assert "trained again each time" in " ".join(missing.why for missing in analysis.missing)
+    document = report_document(analysis)
+    assert "sentence that chose them" not in as_markdown(document)
+    assert "which did not choose these words" in as_markdown(document)
+    assert "Beside" not in " ".join(document.lead)
+    assert report_values(analysis)["select_in"] == "prompt"

@@ -211,7 +211,7 @@ def _figures(clear: Sequence[ClassWord]) -> Block:
         ]
     columns = (
         *("class", "word", "images", "gain", "90 % interval", "wins"),
-        *("held-out images", "held-out gain", "its interval", "all classes"),
+        *("held out", "gain there", "90 % interval", "all classes"),
     )
     values = ", ".join(f"{result.name} {result.word} {result.gain:+.3f}" for result in clear)
     count = "" if len(clear) <= DRAWN else f"; the first {DRAWN} of {len(clear)}"
@@ -222,10 +222,15 @@ def _figures(clear: Sequence[ClassWord]) -> Block:
 
 def _row(result: ClassWord) -> list[str]:
     certainty, held_out = result.certainty, result.held_out
-    row = [result.name, result.word, str(result.images), signed(result.gain)]
-    row += [f"{signed(certainty.low)} to {signed(certainty.high)}", percent(certainty.wins, 0)]
+    row = [result.name, result.word, str(result.images), signed(result.gain, 3)]
+    row += [_interval(certainty.low, certainty.high), percent(certainty.wins, 0)]
     if held_out is None:
         return [*row, "", "", "", ""]
     gain = held_out.gain
-    interval = f"{signed(gain.low)} to {signed(gain.high)}" if held_out.images > 1 else ""
-    return [*row, str(held_out.images), signed(gain.mean), interval, signed(held_out.all_classes)]
+    interval = _interval(gain.low, gain.high) if held_out.images > 1 else ""
+    row += [str(held_out.images), signed(gain.mean, 3), interval]
+    return [*row, signed(held_out.all_classes, 3)]
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{signed(low, 3)} to {signed(high, 3)}"
