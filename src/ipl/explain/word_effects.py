@@ -253,9 +253,10 @@ def dependence_sentences(effects: WordEffects) -> list[str]:
             f"held-out images by no more than noise; in place of {ALL_WORDS} they do "
             f"({effects.change})."
         ]
+    replaced = ALL_WORDS if len(effects.words) > 1 else f"“{effects.words[0].word}”"
     return [
-        f"{NO_EFFECT} Random words in their places change the loss on held-out images by no more "
-        f"than noise ({ALL_WORDS}: {effects.change})."
+        f"{NO_EFFECT} Random words instead change the loss on held-out images by no more than "
+        f"noise ({replaced}: {effects.change})."
     ]
 
 
@@ -275,9 +276,9 @@ def effects_section(effects: WordEffects, images: int) -> Section:
             "90 % of the means when images and replacements are drawn anew 1,000 times."
         ),
         *map(Paragraph, dependence_sentences(effects)),
-        _change_figure(effects),
         _change_table(effects),
         Paragraph(f"Place is that of the chosen word by loss. {FLATTERED}"),
+        _change_figure(effects),
     ]
     for effect in effects.words:
         blocks.append(Heading(f"What “{effect.word}” does"))
