@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ipl.explain.random_words import rank_among
+from ipl.display.document import Paragraph
+from ipl.explain.random_words import draw_random_words, random_words_blocks, rank_among
 from ipl.explain.report import Analysis
+from ipl.words.pool import Pool
 
 
 def test_rank_among_counts_lower_losses() -> None:
@@ -23,4 +27,31 @@ def test_chance_and_its_chosen_words(analysis: Analysis) -> None:
     assert chance.chosen.shots_loss == pytest.approx(selection.steps[-1].loss, abs=1e-4)
     assert chance.chosen.prompt == analysis.test
     assert len(chance.draws) == 20
-    assert [len(one) for one in chance.singles] == [20, 20]
+
+
+@pytest.mark.parametrize("select_in", ["sentence", "prompt"])
+def test_words_that_the_sentence_did_not_choose_are_said_to_be_so(
+    analysis: Analysis, select_in: str
+) -> None:
+    assert analysis.random_words is not None
+    blocks = random_words_blocks(analysis.random_words, select_in)
+    text = " ".join(block.text for block in blocks if isinstance(block, Paragraph))
+    assert ("In the sentence that chose them" in text) == (select_in == "sentence")
+    assert ("which did not choose these words" in text) == (select_in == "prompt")
+    assert "which flatters them" in text
+
+
+def test_given_words_outside_the_pool_and_of_several_tokens_are_replaced(
+    analysis: Analysis, pool: Pool
+) -> None:
+    run = analysis.run
+    layout = run.learner.layout.with_slot_sizes([1, 2])
+    learner = run.learner.rebuilt(layout=layout, words=["Zebra", "pirate ship"])
+    given = replace(run, learner=learner, result=replace(run.result, words=learner.words))
+    drawn = draw_random_words(given)
+    assert len(drawn.draws) == 20
+    for draw in drawn.draws:
+        first, second = draw[0], draw[1].split()
+        assert len({first, *second}) == 3
+        assert {first, *second} <= set(pool.words)
+        assert learner.rebuilt(words=draw).words == draw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
 from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_document, report_values
+from ipl.explain.word_effects import NO_EFFECT
 from ipl.support.errors import ConfigError
 from tests.helpers.page_check import check_page
 
@@ -59,8 +61,11 @@ def test_every_learner_has_a_report(
     assert "eight of them" not in markdown
     if words:
         assert "**The best 20 words of step 1**" in markdown
-        assert "Beside random words in its place, about as frequent, it has" in markdown
-        assert "a middling word in its place" in text
+        assert "Random words in its place" in markdown
+        assert "which flatters them here" in text
+        assert "Words for one class" in text
+        assert "resamples (gain" in " ".join(document.lead)
+        assert "In the finished prompt" in " ".join(document.lead) or NO_EFFECT in document.lead[-2]
         assert "The loss while training, and where words entered" in text
     values = json.loads(json.dumps(report_values(analysis), allow_nan=False))
     assert values["words"] == list(analysis.run.words)
@@ -100,13 +105,25 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
     assert set(values) == {
         *("run", "prompt", "words", "classes", "classes_as_saved", "notes", "data", "chosen"),
         *("results_when_trained", "diminishing_returns", "held_out", "effects", "chance"),
-        *("stability", "people", "outcomes", "vectors", "plain_learner", "made", "missing"),
+        *(
+            "select_in",
+            "stopped_before",
+            "class_words",
+            "stability",
+            "people",
+            "outcomes",
+            "vectors",
+            "plain_learner",
+            "made",
+            "missing",
+        ),
     }
     keys = {
-        "chosen": "word gain utility redundancy loss best place lead earlier certified sense",
-        "effects": "word without sample with_median classes_helped classes_hurt images_helped "
-        "images_hurt",
-        "chance": "frequency chosen draws singles places_by_loss of",
+        "chosen": "word gain utility redundancy loss best place lead earlier certified sense "
+        "certainty how_sure",
+        "effects": "frequency prompt words change replacements",
+        "class_words": "name images word gain certainty held_out clear",
+        "chance": "frequency chosen draws places_by_loss of",
         "stability": "how shared resamples counts near",
         "outcomes": "methods classes images novel_classes novel_images why_no_novel",
         "vectors": "vectors others word_norm",
@@ -116,10 +133,34 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
     for part, names in keys.items():
         value = values[part][0] if isinstance(values[part], list) else values[part]
         assert list(value) == names.split(), part
-    sample, draw = values["effects"][0]["sample"], values["chance"]["draws"][0]
-    assert list(sample) == ["sampled", "pool", "gain", "better", "quantiles", "median_word"]
+    effect, draw = values["effects"]["words"][0], values["chance"]["draws"][0]
+    assert " ".join(effect) == (
+        "word change replacements classes_helped classes_hurt images_helped images_hurt"
+    )
+    assert list(effect["change"]) == ["mean", "low", "high"]
+    assert list(effect["replacements"][0]) == ["words", "score"]
     assert list(draw) == ["words", "shots_loss", "test_loss", "prompt"]
     methods, vector = values["outcomes"]["methods"], values["vectors"]["vectors"][0]
     assert [method["name"] for method in methods] == ["zero-shot", "plain", "prompt"]
     assert " ".join(methods[0]) == "name how test calibration confused counts novel"
     assert " ".join(vector) == "group number norm nearest nearest_at_start moved start_norm"
+
+
+def test_words_that_were_not_chosen_in_the_sentence(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, pool_file: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(make_run("coop", 2), tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    # A loss without words that is not the sentence's says nothing about the images.
+    config["selection"] |= {"select_in": "prompt", "loss_without_words": 0.25}
+    (run / "config.json").write_text(json.dumps(config))
+    settings = ReportSettings(1, images=8)
+    analysis = analyse_run(run, six_scenes, settings, pocket, words_file=pool_file, cache=False)
+    assert analysis.notes == ()
+    assert analysis.stability is None
+    assert "trained again each time" in " ".join(missing.why for missing in analysis.missing)
+    document = report_document(analysis)
+    assert "sentence that chose them" not in as_markdown(document)
+    assert "which did not choose these words" in as_markdown(document)
+    assert "Beside" not in " ".join(document.lead)
+    assert report_values(analysis)["select_in"] == "prompt"

@@ -5,14 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
-from ipl.display.formatting import number, ordinal, several, signed
+from ipl.display.formatting import number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
+from ipl.words.certainty import Certainty
 from ipl.words.selection import RankedWord, Selection
 from ipl.words.senses import Sense, sense_of
 
 BEST = 20  # how many words of a step are saved with a run
 DRAWN = 8  # how many of them are drawn
+HOW_CHOSEN = {  # by where words were scored
+    "sentence": "before any training, in the sentence “{template}”",
+    "prompt": (
+        "while the vectors were trained: each candidate was scored in its slot of the prompt as it "
+        "was then, on training images that those vectors had not been trained on"
+    ),
+    "unseen": (
+        "before this prompt was trained, in prompts with empty slots that were trained on one half "
+        "of the classes and scored on the training images of the other half"
+    ),
+}
+HOW_SURE = (
+    "The images were drawn anew 1,000 times, within each class. Wins is how often the word was "
+    "still the best of its step's twenty; the interval holds 90 % of its gains. The word was "
+    "chosen on the same images among thousands, so an interval above 0 is a necessary sign, not a "
+    "sufficient one."
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +48,8 @@ class WordFacts:
     earlier: tuple[int | None, ...]  # its rank at each earlier step, None below the best twenty
     certified: bool
     sense: Sense
+    certainty: Certainty | None  # None in a run of version 0.1
+    how_sure: str  # the same in words
 
 
 def word_facts(selection: Selection) -> tuple[WordFacts, ...]:
@@ -52,6 +72,8 @@ def word_facts(selection: Selection) -> tuple[WordFacts, ...]:
                 earlier=tuple(_rank(ranking, step.word) for ranking in rankings[:index]),
                 certified=step.certified,
                 sense=sense_of(step.word),
+                certainty=step.certainty,
+                how_sure=step.how_sure,
             )
         )
     return tuple(facts)
@@ -78,40 +100,74 @@ def words_section(
 
     `about_words` is a sentence on where they come from, for words that no search chose.
     """
-    if selection is None or not words:
+    if selection is None:
         return Section("words", "The words", (Paragraph(about_words),))
+    notes = [Paragraph(note, "warning") for note in selection.notes]
+    if selection.stopped_before is not None:
+        notes.append(Paragraph(certainty_sentences(selection)[-1]))
+    if not words:
+        return Section("words", "The words", tuple(notes) or (Paragraph(about_words),))
     proved = "no other word of the pool has a higher gain at its step (proved)"
     guess = f"approximate ({selection.search}): another word may be better"
+    how = HOW_CHOSEN[selection.select_in].format(template=selection.template)
     blocks: list[Block] = [
         Paragraph(
-            f"The words were chosen one after the other from {selection.pool_size:,}, before any "
-            f"training, in the sentence “{selection.template}”. Gain is utility (how much the word "
-            f"lowers the cross-entropy on the training images) minus {selection.lambda_:g} times "
-            f"redundancy (how much it repeats the words before it); "
+            f"The words were chosen one after the other from {selection.pool_size:,}, {how}. Gain "
+            "is utility (how much the word lowers the cross-entropy on the training images) minus "
+            f"{selection.lambda_:g} times redundancy (how much it repeats the words before it); "
             f"{proved if selection.certified else guess}."
-        )
+        ),
+        *notes,
     ]
-    blocks += [Paragraph(note, "warning") for note in selection.notes]
     blocks.append(_overview(words, selection.loss_without_words))
-    blocks.append(_curve(words, selection.loss_without_words))
+    if any(word.certainty for word in words):
+        blocks.append(Paragraph(HOW_SURE))
+    blocks.append(_curve(words, selection))
     for step, word in enumerate(words, start=1):
         blocks += [Heading(f"{word.word}: word {step}"), *_word_blocks(word, step)]
     return Section("words", "The words", tuple(blocks))
 
 
+def certainty_sentences(selection: Selection) -> list[str]:
+    """Returns how sure each word is, and before which word the search stopped and why."""
+    sentences = [step.how_sure for step in selection.steps if step.how_sure]
+    if (stopped := selection.stopped_before) is not None:
+        sentences.append(f"The search stopped before {stopped.word!r}: {stopped.how_sure}".strip())
+    return sentences
+
+
 def _overview(words: tuple[WordFacts, ...], loss: float) -> Block:
-    rows = [["(none)", "", "", "", number(loss)]]
-    rows += [
-        [w.word, signed(w.gain), signed(w.utility), number(w.redundancy), number(w.loss)]
-        for w in words
-    ]
-    columns = ("word", "gain", "utility", "redundancy", "loss after")
+    rows = [["(none)", "", "", "", "", "", number(loss)]]
+    for word in words:
+        interval = wins = ""
+        if word.certainty is not None:
+            interval = f"{signed(word.certainty.low)} to {signed(word.certainty.high)}"
+            wins = percent(word.certainty.wins, 0)
+        row = [word.word, signed(word.gain), interval, wins]
+        rows.append([*row, signed(word.utility), number(word.redundancy), number(word.loss)])
+    columns = ["word", "gain", "90 % interval", "wins", "utility", "redundancy", "loss after"]
+    if not any(word.certainty for word in words):
+        columns, rows = _without_certainty(columns), [_without_certainty(row) for row in rows]
     return Table(columns, rows, caption="The words in the order they were chosen")
 
 
-def _curve(words: tuple[WordFacts, ...], loss: float) -> Block:
+def _without_certainty(row: list[str]) -> list[str]:
+    return row[:2] + row[4:]
+
+
+def _curve(words: tuple[WordFacts, ...], selection: Selection) -> Block:
+    gains = bars(
+        [Bar(w.word, w.gain, signed(w.gain), 1 if w.gain >= 0 else 2) for w in words],
+        "Gain of each word: " + ", ".join(f"{w.word} {w.gain:+.3f}" for w in words) + ".",
+    )
+    gain_table = Table(
+        ("word", "gain"), [[w.word, signed(w.gain)] for w in words], caption="Gain of each word"
+    )
+    gained = Figure("What each word gained", gains, gain_table)
+    if selection.select_in == "prompt":  # training between two steps changes the loss as well
+        return Figures((gained,))
     names = ["none", *(w.word for w in words)]
-    losses = [loss, *(w.loss for w in words)]
+    losses = [selection.loss_without_words, *(w.loss for w in words)]
     values = ", ".join(f"{n} {v:.3f}" for n, v in zip(names, losses, strict=True))
     svg = lines(
         [Series("loss", tuple((float(i), v) for i, v in enumerate(losses)))],
@@ -121,24 +177,13 @@ def _curve(words: tuple[WordFacts, ...], loss: float) -> Block:
         x_range=(-0.3, len(words) + 0.3),
         x_ticks=[(float(i), name) for i, name in enumerate(names)],
     )
-    gains = bars(
-        [Bar(w.word, w.gain, signed(w.gain), 1 if w.gain >= 0 else 2) for w in words],
-        "Gain of each word: " + ", ".join(f"{w.word} {w.gain:+.3f}" for w in words) + ".",
-    )
     loss_table = Table(
         ("after", "cross-entropy"),
         [[n, number(v)] for n, v in zip(names, losses, strict=True)],
         caption="Cross-entropy on the training images after each word",
     )
-    gain_table = Table(
-        ("word", "gain"), [[w.word, signed(w.gain)] for w in words], caption="Gain of each word"
-    )
-    return Figures(
-        (
-            Figure("Diminishing returns: the loss after each word", svg, loss_table),
-            Figure("What each word gained", gains, gain_table),
-        )
-    )
+    title = "Diminishing returns: the loss after each word"
+    return Figures((Figure(title, svg, loss_table), gained))
 
 
 def _word_blocks(word: WordFacts, step: int) -> list[Block]:
@@ -172,4 +217,5 @@ def _word_blocks(word: WordFacts, step: int) -> list[Block]:
         caption=f"The best {len(word.best)} words of step {step}",
     )
     title = f"The best words of step {step}" + (" (eight of them)" if len(best) > DRAWN else "")
-    return [Paragraph(meaning), Paragraph(rank + "."), Figure(title, svg, table)]
+    sure = [Paragraph(word.how_sure)] if word.how_sure else []
+    return [Paragraph(meaning), *sure, Paragraph(rank + "."), Figure(title, svg, table)]

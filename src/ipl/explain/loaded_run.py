@@ -116,6 +116,7 @@ class LoadedRun:
             images.features,
             images.labels,
             Template(selection.template),
+            self.store,
         )
 
 
@@ -263,7 +264,7 @@ def _check_shots(run: LoadedRun, shots: LabelledFeatures) -> tuple[str, ...]:
     saved_accuracy = run.result.train_accuracy
     if saved_count != len(shots.items):
         reason = f"{len(shots.items)} training images were drawn; the run had {saved_count}"
-    elif selection is not None:
+    elif selection is not None and selection.select_in == "sentence":
         loss = run.sentence_scorer(selection, shots).loss([])
         if abs(loss - selection.loss_without_words) < SAME_LOSS:
             return ()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph
 from ipl.display.formatting import number, ordinal, percent, several
 from ipl.display.plots import Strip, strips
 from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
-from ipl.metrics import Score, score
+from ipl.metrics import Score
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.words.frequency import RandomWords
@@ -20,6 +21,26 @@ from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 
 DRAWS = 20
+FLATTERED = (
+    "The vectors were trained around the chosen words, which flatters them here: random words that "
+    "the vectors had been trained around would have a good place too."
+)
+
+
+@dataclass(frozen=True)
+class RandomDraws:
+    """Draws of random words, one for each slot of a prompt."""
+
+    frequency: str  # how the frequency of words was measured
+    draws: tuple[tuple[str, ...], ...]  # none if the pool is too small
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Random words in the finished prompt, and its score on the held-out images with them."""
+
+    words: tuple[str, ...]
+    score: Score
 
 
 @dataclass(frozen=True)
@@ -34,12 +55,11 @@ class Draw:
 
 @dataclass(frozen=True)
 class RandomComparison:
-    """The chosen words beside random ones; the first entry of `singles` is for the first word."""
+    """The chosen words beside random ones."""
 
     frequency: str  # how the frequency of words was measured
     chosen: Draw
     draws: tuple[Draw, ...]
-    singles: tuple[tuple[Score, ...], ...]  # for each word: it alone replaced, a score per draw
 
     @property
     def sentence_rank(self) -> int:
@@ -56,63 +76,63 @@ class RandomComparison:
         """Returns the chosen words' rank by loss of the finished prompt."""
         return rank_among(self.chosen.prompt.loss, [draw.prompt.loss for draw in self.draws])
 
-    def word_rank(self, index: int) -> int:
-        """Returns a chosen word's rank by loss when random words replace it alone."""
-        return rank_among(self.chosen.prompt.loss, [single.loss for single in self.singles[index]])
-
 
 def rank_among(value: float, others: Sequence[float]) -> int:
     """Returns the rank of a loss among others and itself; 1 is the lowest."""
     return 1 + sum(other < value for other in others)
 
 
+def draw_random_words(run: LoadedRun, count: int = DRAWS) -> RandomDraws:
+    """Returns draws of random words that are about as frequent as the words of a run.
+
+    A word of several tokens is replaced by as many words, because its slot has room for these.
+    """
+    backbone, pool = run.learner.backbone, run.candidates
+    words = [word.lower() for word in run.words]
+    sizes = run.learner.layout.slot_sizes[: len(words)]
+    known = Pool.from_words([*pool.words, *words], pool.source)  # a given word may not be in it
+    source = RandomWords(known, [backbone.tokenize(word)[0] for word in known.words])
+    single = [word for word, size in zip(words, sizes, strict=True) for _ in range(size)]
+    stream, draws = random.Random(0), list[tuple[str, ...]]()
+    with suppress(ConfigError):  # the pool may be too small
+        for _ in range(count):
+            drawn = iter(source.draw(single, stream))
+            draws.append(tuple(" ".join(islice(drawn, size)) for size in sizes))
+    return RandomDraws(source.measure, tuple(draws))
+
+
 def compare_with_random_words(
     run: LoadedRun,
     run_images: RunImages,
     selection: Selection,
-    pool: Pool,
+    frequency: str,
+    chosen: Replacement,
+    replacements: Sequence[Replacement],
     reporter: Reporter = SILENT,
-    draws: int = DRAWS,
 ) -> RandomComparison:
-    """Returns how random words of equal frequency do, in all slots and in one at a time."""
-    learner, labels, words = run.learner, run_images.test.labels, run.words
+    """Returns how the chosen words and random ones in all slots do in the search's sentence."""
     shots_scorer = run.sentence_scorer(selection, run_images.shots)
     test_scorer = run.sentence_scorer(selection, run_images.test)
 
-    def prompt_score(candidates: Sequence[str]) -> Score:
-        changed = learner.rebuilt(words=candidates)
-        return score(changed.log_probabilities(run_images.features), labels)
+    def draws() -> Iterator[Draw]:
+        with reporter.task("Trying random words", 1 + len(replacements)) as advance:
+            for each in (chosen, *replacements):
+                losses = shots_scorer.loss(each.words), test_scorer.loss(each.words)
+                yield Draw(each.words, *losses, each.score)
+                advance()
 
-    def score_draw(candidates: tuple[str, ...]) -> Draw:
-        return Draw(
-            candidates,
-            shots_scorer.loss(candidates),
-            test_scorer.loss(candidates),
-            prompt_score(candidates),
-        )
-
-    source = RandomWords(pool, learner.backbone.tokenize_words(pool.words))
-    stream, random_draws = random.Random(0), list[tuple[str, ...]]()
-    with suppress(ConfigError):  # the pool may be too small
-        random_draws += [source.draw(words, stream) for _ in range(draws)]
-    scored_draws = []
-    singles: list[list[Score]] = [[] for _ in words]
-    with reporter.task("Trying random words", len(random_draws)) as advance:
-        for random_words in random_draws:
-            scored_draws.append(score_draw(random_words))
-            for index, word in enumerate(random_words):
-                singles[index].append(prompt_score([*words[:index], word, *words[index + 1 :]]))
-            advance()
-    return RandomComparison(
-        source.measure, score_draw(words), tuple(scored_draws), tuple(map(tuple, singles))
-    )
+    first, *others = draws()
+    return RandomComparison(frequency, first, tuple(others))
 
 
 # -- how it is shown ----------------------------------------------------------------------------
 
 
-def random_words_blocks(comparison: RandomComparison) -> list[Block]:
-    """Returns where the chosen words stand among random ones, as blocks of a section."""
+def random_words_blocks(comparison: RandomComparison, select_in: str) -> list[Block]:
+    """Returns where the chosen words stand among random ones, as blocks of a section.
+
+    `select_in` says where the words were scored: in the sentence, or elsewhere.
+    """
     heading = Heading("Random words in their places")
     if not comparison.draws:
         return [heading, Paragraph("The pool is too small to draw random words from.")]
@@ -127,31 +147,39 @@ def random_words_blocks(comparison: RandomComparison) -> list[Block]:
             "draws are grey dots, the chosen words the large dot in colour."
         ),
         Paragraph(
-            f"In the sentence that chose them, nothing trained, the chosen words have "
+            f"In {_sentence(select_in)}, nothing trained, the chosen words have "
             f"{ordinal(comparison.sentence_rank)} place of {count + 1} by loss on the training "
             f"images, which they were chosen for, and {ordinal(comparison.held_out_rank)} on the "
-            f"held-out images, which is the fair question. In the finished prompt, whose vectors "
-            f"were trained around them, they have {ordinal(comparison.prompt_rank)} place by loss; "
-            f"{better} of {count} random draws have a higher accuracy than "
-            f"{percent(chosen.prompt.accuracy)}."
+            "held-out images, which is the fair question."
         ),
-        _strip_figures(comparison),
-        _single_words_table(comparison),
+        Paragraph(
+            f"In the finished prompt they have {ordinal(comparison.prompt_rank)} place by loss; "
+            f"{better} of {count} random draws have a higher accuracy than "
+            f"{percent(chosen.prompt.accuracy)}. {FLATTERED}"
+        ),
+        _strip_figures(comparison, select_in),
     ]
 
 
-def _single_words_table(comparison: RandomComparison) -> Block:
-    count, rows = len(comparison.draws), []
-    for index, word in enumerate(comparison.chosen.words):
-        accuracies = [single.accuracy for single in comparison.singles[index]]
-        rank = f"{comparison.word_rank(index)} of {count + 1}"
-        mean = sum(accuracies) / len(accuracies)
-        rows.append([word, rank, percent(mean), percent(max(accuracies))])
-    columns = ("word", "place by loss", "mean accuracy of random words", "best of them")
-    return Table(columns, rows, caption="Each word alone replaced, in the finished prompt")
+def held_out_sentences(comparison: RandomComparison) -> list[str]:
+    """Returns where the chosen words stand among random ones before training."""
+    if not comparison.draws:
+        return []
+    count = len(comparison.draws)
+    return [
+        f"Beside {several(count, 'draw')} of random words these have "
+        f"{ordinal(comparison.held_out_rank)} place of {count + 1} by loss on held-out images, in "
+        "the sentence that chose them, before any training."
+    ]
 
 
-def _strip_figures(comparison: RandomComparison) -> Block:
+def _sentence(select_in: str) -> str:
+    if select_in == "sentence":
+        return "the sentence that chose them"
+    return "the scoring sentence, which did not choose these words"
+
+
+def _strip_figures(comparison: RandomComparison, select_in: str) -> Block:
     chosen, draws = comparison.chosen, comparison.draws
     sentence = [
         Strip("training images", tuple(d.shots_loss for d in draws), chosen.shots_loss),
@@ -174,7 +202,7 @@ def _strip_figures(comparison: RandomComparison) -> Block:
     table = Table(columns, rows, caption="The chosen words and every random draw")
     figures = []
     for title, groups, axis in (
-        ("Loss in the sentence that chose them", sentence, "cross-entropy (lower is better)"),
+        (f"Loss in {_sentence(select_in)}", sentence, "cross-entropy (lower is better)"),
         ("Loss in the finished prompt", losses, "cross-entropy (lower is better)"),
         ("Accuracy of the finished prompt", accuracies, "accuracy in % (higher is better)"),
     ):

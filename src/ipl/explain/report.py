@@ -12,7 +12,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name
 from ipl.display.document import Block, Document, Paragraph, Section
-from ipl.display.formatting import listed, ordinal, percent, several
+from ipl.display.formatting import listed, percent, several
 from ipl.explain.accuracy import (
     BASELINE,
     PROMPT,
@@ -23,18 +23,32 @@ from ipl.explain.accuracy import (
     outcomes_section,
 )
 from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
-from ipl.explain.chosen_words import WordFacts, word_facts, words_section
+from ipl.explain.chosen_words import (
+    WordFacts,
+    certainty_sentences,
+    word_facts,
+    words_section,
+)
+from ipl.explain.class_words import ClassWord, class_words, class_words_section
 from ipl.explain.loaded_run import LoadedRun, RunImages, load_run, read_run_images
 from ipl.explain.provenance import Provenance, provenance_of, provenance_section
 from ipl.explain.random_words import (
     RandomComparison,
+    Replacement,
     compare_with_random_words,
+    draw_random_words,
+    held_out_sentences,
     random_words_blocks,
 )
 from ipl.explain.ratings.results import RunRating, ratings_section
 from ipl.explain.stability import RESAMPLES, Stability, resample_words, stability_blocks
 from ipl.explain.vectors import Vectors, describe_vectors, vectors_section
-from ipl.explain.word_effects import WordEffect, effects_section, word_effects
+from ipl.explain.word_effects import (
+    WordEffects,
+    dependence_sentences,
+    effects_section,
+    word_effects,
+)
 from ipl.metrics import Score, score
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
@@ -100,8 +114,9 @@ class Analysis:
     run: LoadedRun
     words: tuple[WordFacts, ...]
     test: Score | None
-    effects: tuple[WordEffect, ...] | None
+    effects: WordEffects | None
     random_words: RandomComparison | None
+    class_words: tuple[ClassWord, ...] | None
     stability: Stability | None
     vectors: Vectors
     baseline_vectors: Vectors | None
@@ -208,7 +223,7 @@ def _image_parts(
     run: LoadedRun, settings: ReportSettings, baseline: Baseline | None, reporter: Reporter
 ) -> dict[str, Any]:
     """Returns the parts that need images; each is None without them."""
-    names = ("test", "effects", "random_words", "stability", "outcomes")
+    names = ("test", "effects", "random_words", "class_words", "stability", "outcomes")
     parts: dict[str, Any] = dict.fromkeys(names)
     run_images, selection, pool = run.run_images, run.selection, run.pool
     if run_images is None:
@@ -218,17 +233,29 @@ def _image_parts(
     parts["outcomes"] = evaluate_outcomes(
         run, run_images, predictions, baseline, settings.strict, reporter
     )
+    if selection is not None and pool is not None:
+        scorers = [run.sentence_scorer(selection, i) for i in (run_images.shots, run_images.test)]
+        parts["class_words"] = class_words(scorers[0], pool.words, scorers[1], reporter)
     if not run.words:
         return parts
-    parts["effects"] = word_effects(run, run_images, predictions, reporter)
-    if selection is not None and pool is not None:
-        parts["random_words"] = compare_with_random_words(
-            run, run_images, selection, pool, reporter
+    random_draws = draw_random_words(run)
+    effects = word_effects(run, run_images, predictions, random_draws, reporter)
+    parts["effects"] = effects
+    if selection is None or pool is None:
+        return parts
+    parts["random_words"] = compare_with_random_words(
+        run,
+        run_images,
+        selection,
+        random_draws.frequency,
+        Replacement(run.words, parts["test"]),
+        () if effects is None else effects.replacements,
+        reporter,
+    )
+    if settings.resamples and selection.select_in == "sentence":
+        parts["stability"] = resample_words(
+            run, run_images, selection, settings.resamples, reporter
         )
-        if settings.resamples:
-            parts["stability"] = resample_words(
-                run, run_images, selection, settings.resamples, reporter
-            )
     return parts
 
 
@@ -239,7 +266,8 @@ def _missing_parts(
     if run.run_images is None:
         missing.append(
             MissingPart(
-                "what each word does, random words, stability, confusion, calibration, accuracy",
+                "what each word does, random words, words for one class, stability, confusion, "
+                "calibration, accuracy",
                 "They need images, and a saved run names its data but does not say where it is: "
                 "give --data.",
             )
@@ -249,19 +277,28 @@ def _missing_parts(
     elif run.selection is None:
         missing.append(
             MissingPart(
-                "gains, the median word, random words, stability", run.result.config.about_words
+                "gains, random words, words for one class, stability",
+                run.result.config.about_words,
             )
         )
     elif run.pool is None:
         missing.append(
             MissingPart(
-                "the median word, random words, stability",
+                "random words, words for one class, stability",
                 "The run chose from a list of words that is not the bundled one: give "
                 "--words-file.",
             )
         )
     elif run.run_images is not None and not settings.resamples:
         missing.append(MissingPart("stability", "No resamples were asked for."))
+    elif run.run_images is not None and run.selection.select_in != "sentence":
+        missing.append(
+            MissingPart(
+                "stability",
+                "The words were not chosen in the sentence alone: to choose them again for other "
+                "shots, vectors would have to be trained again each time.",
+            )
+        )
     if run.learner.layout.slots and baseline is None:
         missing.append(
             MissingPart(
@@ -292,18 +329,21 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
     """
     run, result = analysis.run, analysis.run.result
     sections = [words_section(analysis.words, run.selection, result.config.about_words)]
-    if analysis.effects and analysis.test is not None and analysis.run_images is not None:
+    if analysis.effects is not None and analysis.run_images is not None:
         images = len(analysis.run_images.test.items)
-        sections.append(
-            effects_section(analysis.effects, analysis.test, images, analysis.random_words)
-        )
+        sections.append(effects_section(analysis.effects, images))
     belief: list[Block] = []
-    if analysis.random_words is not None:
-        belief += random_words_blocks(analysis.random_words)
+    selection = run.selection
+    if analysis.random_words is not None and selection is not None:
+        belief += random_words_blocks(analysis.random_words, selection.select_in)
     if analysis.stability is not None:
         belief += stability_blocks(analysis.stability, run.words)
     if belief:
         sections.append(Section("belief", "Whether to believe it", tuple(belief)))
+    if analysis.class_words and selection is not None:
+        sections.append(
+            class_words_section(analysis.class_words, selection.template, selection.pool_size)
+        )
     if ratings is not None:
         gains = {word.word: word.gain for word in analysis.words}
         sections.append(ratings_section(ratings, gains))
@@ -339,13 +379,14 @@ def _lead(analysis: Analysis) -> list[str]:
         lead += _accuracy_sentences(analysis.outcomes)
     elif isinstance(accuracy := saved_results.get("held_out_accuracy"), float):
         lead.append(f"When it was trained, its held-out accuracy was {percent(accuracy)}.")
-    if (comparison := analysis.random_words) is not None and comparison.draws:
-        draws = len(comparison.draws)
-        lead.append(
-            f"Beside {draws} draws of random words these have {ordinal(comparison.held_out_rank)} "
-            f"place of {draws + 1} by loss on held-out images before training, and "
-            f"{ordinal(comparison.prompt_rank)} in the finished prompt."
-        )
+    selection = analysis.run.selection
+    if selection is not None and (sure := certainty_sentences(selection)):
+        lead.append(" ".join(sure))
+    if analysis.effects is not None:
+        lead.append(" ".join(dependence_sentences(analysis.effects)))
+    in_sentence = selection is not None and selection.select_in == "sentence"
+    if analysis.random_words is not None and in_sentence:
+        lead += held_out_sentences(analysis.random_words)
     return lead
 
 
@@ -417,10 +458,15 @@ def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[
             "notes": list(run_images.notes),
         },
         "chosen": _plain(analysis.words),
+        "select_in": run.selection.select_in if run.selection else None,
+        "stopped_before": _plain(run.selection.stopped_before) if run.selection else None,
         "diminishing_returns": run.selection.diminishing_returns() if run.selection else None,
         "held_out": _plain(analysis.test),
         "effects": _plain(analysis.effects),
         "chance": _random_words_values(analysis.random_words),
+        "class_words": [{**_plain(each), "clear": each.clear} for each in analysis.class_words]
+        if analysis.class_words is not None
+        else None,
         "stability": _plain(analysis.stability),
         "people": _plain(ratings),
         "outcomes": _plain(analysis.outcomes),

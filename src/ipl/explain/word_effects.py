@@ -1,9 +1,11 @@
-"""What each word does in the finished prompt: without it, and with a middling word instead."""
+"""What each word does in the finished prompt: random words, about as frequent, in its place."""
 
 from __future__ import annotations
 
-import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,56 +13,48 @@ from torch import Tensor
 
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name, thumbnail
-from ipl.display.document import (
-    Block,
-    Figure,
-    Figures,
-    Gallery,
-    Heading,
-    Paragraph,
-    Section,
-    Thumb,
-)
-from ipl.display.formatting import number, ordinal, percent, points, several, signed
-from ipl.display.plots import Bar, bars
+from ipl.display.document import Block, Figure, Gallery, Heading, Paragraph, Section, Thumb
+from ipl.display.formatting import listed, number, percent, points, several, signed
+from ipl.display.plots import Strip, strips
 from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
-from ipl.explain.random_words import RandomComparison
+from ipl.explain.random_words import FLATTERED, RandomDraws, Replacement, rank_among
 from ipl.metrics import Score, score, true_log_probabilities
 from ipl.support.progress import SILENT, Reporter
-from ipl.words.objective import Objective
-from ipl.words.pool import Pool
-from ipl.words.scorer import SentenceScorer
+from ipl.words.certainty import HIGH, LOW, RESAMPLES
 
 CLASSES = 3  # listed of those helped and of those hurt
 IMAGES = 4
-SAMPLE = 512  # words; the median of so many is within 4.4 % of the pool's, 19 times in 20
-ALL_WORDS = "all words as they are"
-LEGEND = ((ALL_WORDS, 1), ("the word taken out", 0), ("a middling word in its place", 2))
+ALL_WORDS = "all words at once"
+NO_EFFECT = "The finished prompt does not depend on which words stand in it."
 
 
-@dataclass(frozen=True)
-class SampledStep:
-    """The gains of words drawn at random from the pool, at the step of one chosen word."""
+class LossChange(NamedTuple):
+    """The mean change of the loss, and the 90 % interval of that mean."""
 
-    sampled: int
-    pool: int
-    gain: float  # of the chosen word
-    better: int  # how many of the drawn words have a higher gain
-    quantiles: tuple[float, float, float, float, float]  # least, quarter, median, quarter, most
-    median_word: str
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def beyond_noise(self) -> bool:
+        """Returns whether the interval excludes 0; that of a single image has no width."""
+        return self.low < self.high and not self.low <= 0 <= self.high
+
+    def __str__(self) -> str:
+        return f"{signed(self.mean)}, 90 % interval {signed(self.low)} to {signed(self.high)}"
 
 
 @dataclass(frozen=True)
 class ClassEffect:
-    """One class with and without the word."""
+    """One class with the word, and on average with others in its place."""
 
     name: str
     images: int
     accuracy: float
-    accuracy_without: float
+    accuracy_replaced: float
     loss: float
-    loss_without: float
+    loss_replaced: float
 
 
 @dataclass(frozen=True)
@@ -70,244 +64,296 @@ class ImageEffect:
     item: Item
     true: str
     probability: float
-    probability_without: float
+    probability_replaced: float  # the geometric mean over the replacements
     predicted: str
-    predicted_without: str
 
 
 @dataclass(frozen=True)
 class WordEffect:
-    """One word: scores on the held-out images, and what it helps and hurts most."""
+    """One word: how others do in its place, and what it helps and hurts most."""
 
     word: str
-    without: Score
-    sample: SampledStep | None  # None where the pool is not known
-    with_median: Score | None
+    change: LossChange  # of the loss, when others take its place: above 0 the word helps
+    replacements: tuple[Replacement, ...]
     classes_helped: tuple[ClassEffect, ...]
     classes_hurt: tuple[ClassEffect, ...]
     images_helped: tuple[ImageEffect, ...]
     images_hurt: tuple[ImageEffect, ...]
 
 
+@dataclass(frozen=True)
+class WordEffects:
+    """All words of a prompt, the one that helps most first."""
+
+    frequency: str  # how the frequency of words was measured
+    prompt: Score  # with its own words
+    words: tuple[WordEffect, ...]
+    change: LossChange  # when all words are replaced at once
+    replacements: tuple[Replacement, ...]  # of all words at once
+
+
+class _Outcome(NamedTuple):
+    """The held-out images with one prompt."""
+
+    losses: Tensor  # (images,)
+    predicted: Tensor  # (images,)
+    right: Tensor  # (images,)
+    score: Score
+
+
 def word_effects(
-    run: LoadedRun, run_images: RunImages, with_all: Tensor, reporter: Reporter = SILENT
-) -> tuple[WordEffect, ...]:
-    """Returns the effect of each word; `with_all` are the log-probabilities with all words."""
-    effects = []
-    with reporter.task("Taking words out", len(run.words)) as advance:
-        for index in range(len(run.words)):
-            effects.append(_word_effect(run, run_images, with_all, index))
-            advance()
-    return tuple(effects)
+    run: LoadedRun,
+    run_images: RunImages,
+    with_all: Tensor,
+    random_draws: RandomDraws,
+    reporter: Reporter = SILENT,
+) -> WordEffects | None:
+    """Returns the effect of each word; `with_all` are the log-probabilities with all words.
 
-
-def _word_effect(run: LoadedRun, run_images: RunImages, with_all: Tensor, index: int) -> WordEffect:
-    learner, words, labels = run.learner, run.words, run_images.test.labels
-    others = (*words[:index], *words[index + 1 :])
-    reduced = learner.rebuilt(layout=learner.layout.without_slot(index), words=others)
-    without = reduced.log_probabilities(run_images.features)
-    sample = with_median = None
-    if run.pool is not None and run.selection is not None:
-        scorer = run.sentence_scorer(run.selection, run_images.shots)
-        sample = sample_step(scorer, run.choice(run.selection).objective, run.pool, words, index)
-    if sample is not None:
-        replaced = learner.rebuilt(words=[*words[:index], sample.median_word, *words[index + 1 :]])
-        with_median = score(replaced.log_probabilities(run_images.features), labels)
-    classes = sorted(
-        _class_effects(run, labels, with_all, without), key=lambda c: c.loss - c.loss_without
-    )
-    change = true_log_probabilities(with_all, labels) - true_log_probabilities(without, labels)
-    order = torch.argsort(change, descending=True, stable=True).tolist()
-    images = [_image_effect(run, run_images, with_all, without, i) for i in _both_ends(order)]
-    return WordEffect(
-        word=words[index],
-        without=score(without, labels),
-        sample=sample,
-        with_median=with_median,
-        classes_helped=tuple(c for c in classes[:CLASSES] if c.loss < c.loss_without),
-        classes_hurt=tuple(c for c in classes[::-1][:CLASSES] if c.loss > c.loss_without),
-        images_helped=tuple(i for i in images[:IMAGES] if i.probability > i.probability_without),
-        images_hurt=tuple(
-            i for i in images[::-1][:IMAGES] if i.probability < i.probability_without
-        ),
-    )
-
-
-def sample_step(
-    scorer: SentenceScorer,
-    objective: Objective,
-    pool: Pool,
-    words: tuple[str, ...],
-    index: int,
-    limit: int = SAMPLE,
-) -> SampledStep | None:
-    """Returns how a sample of the pool does at the step that chose the word number `index`.
-
-    None if the pool had no other word.
+    None if the pool is too small to draw random words from.
     """
-    chosen, before = words[index], list(words[:index])
-    free = [word for word in pool.words if word not in words[: index + 1]]
-    drawn = free if len(free) <= limit else random.Random(index).sample(free, limit)
-    if not drawn:
+    words, draws, labels = run.words, random_draws.draws, run_images.test.labels
+    if not draws:
         return None
-    losses = scorer.score(before, [chosen, *drawn]).numpy()
-    embeddings = objective.embed_words(scorer.backbone, [*before, chosen, *drawn])
-    redundancy = objective.redundancy(embeddings, range(index))[index:].cpu().double().numpy()
-    gains = objective.gain(scorer.loss(before) - losses, redundancy)
-    other_gains = gains[1:]
-    order = np.argsort(other_gains, kind="stable")
-    quantiles = np.quantile(other_gains, [0, 0.25, 0.5, 0.75, 1])
-    return SampledStep(
-        sampled=len(drawn),
-        pool=len(free),
-        gain=float(gains[0]),
-        better=int((other_gains > gains[0]).sum()),
-        quantiles=tuple(float(value) for value in quantiles),  # type: ignore[arg-type]
-        median_word=drawn[int(order[len(order) // 2])],
+    own = _outcome(with_all, labels)
+
+    @cache  # a prompt of one word has the same replacements twice
+    def outcome(candidates: tuple[str, ...]) -> _Outcome:
+        changed = run.learner.rebuilt(words=candidates)
+        return _outcome(changed.log_probabilities(run_images.features), labels)
+
+    def replace(index: int | None) -> list[_Outcome]:
+        outcomes = []
+        for draw in draws:
+            single = draw if index is None else (*words[:index], draw[index], *words[index + 1 :])
+            outcomes.append(outcome(single))
+            advance()
+        return outcomes
+
+    effects = []
+    with reporter.task("Replacing words", len(draws) * (len(words) + 1)) as advance:
+        together = replace(None)
+        for index, word in enumerate(words):
+            outcomes = replace(index)
+            replacements = _replacements([(draw[index],) for draw in draws], outcomes)
+            effects.append(_word_effect(run, run_images, own, word, outcomes, replacements))
+    return WordEffects(
+        frequency=random_draws.frequency,
+        prompt=own.score,
+        words=tuple(sorted(effects, key=lambda effect: -effect.change.mean)),
+        change=_loss_change(own, together),
+        replacements=_replacements(draws, together),
     )
 
 
-def _both_ends(order: list[int]) -> list[int]:
-    return order if len(order) <= 2 * IMAGES else [*order[:IMAGES], *order[-IMAGES:]]
+def _outcome(log_probabilities: Tensor, labels: Tensor) -> _Outcome:
+    losses, predicted = (
+        -true_log_probabilities(log_probabilities, labels),
+        log_probabilities.argmax(1),
+    )
+    return _Outcome(losses, predicted, predicted == labels, score(log_probabilities, labels))
 
 
-def _class_effects(
-    run: LoadedRun, labels: Tensor, with_all: Tensor, without: Tensor
-) -> list[ClassEffect]:
-    effects = []
+def _replacements(
+    draws: Sequence[tuple[str, ...]], outcomes: Sequence[_Outcome]
+) -> tuple[Replacement, ...]:
+    pairs = zip(draws, outcomes, strict=True)
+    return tuple(Replacement(words, outcome.score) for words, outcome in pairs)
+
+
+def _loss_change(own: _Outcome, outcomes: Sequence[_Outcome]) -> LossChange:
+    changes = torch.stack([outcome.losses - own.losses for outcome in outcomes])
+    return mean_with_interval(changes)
+
+
+def mean_with_interval(values: Tensor) -> LossChange:
+    """Returns the mean of values (draws, images), with an interval for other draws and images."""
+    array, stream = values.double().cpu().numpy(), np.random.default_rng(0)
+    draws, images = array.shape
+    means = []
+    for _ in range(RESAMPLES):
+        times = np.bincount(stream.integers(draws, size=draws), minlength=draws)
+        by_image = times @ array / draws
+        means.append(by_image[stream.integers(images, size=images)].mean())
+    low, high = np.percentile(means, [LOW, HIGH])
+    return LossChange(float(array.mean()), float(low), float(high))
+
+
+def _word_effect(
+    run: LoadedRun,
+    run_images: RunImages,
+    own: _Outcome,
+    word: str,
+    outcomes: Sequence[_Outcome],
+    replacements: tuple[Replacement, ...],
+) -> WordEffect:
+    labels = run_images.test.labels
+    mean_losses = torch.stack([outcome.losses for outcome in outcomes]).mean(0)
+    mean_right = torch.stack([outcome.right for outcome in outcomes]).double().mean(0)
+    classes = []
     for label, name in enumerate(run.classes):
         rows = labels == label
-        if not rows.any():
-            continue
-        now, then = score(with_all[rows], labels[rows]), score(without[rows], labels[rows])
-        effects.append(
-            ClassEffect(name, int(rows.sum()), now.accuracy, then.accuracy, now.loss, then.loss)
+        if rows.any():
+            accuracies = float(own.right[rows].double().mean()), float(mean_right[rows].mean())
+            losses = float(own.losses[rows].mean()), float(mean_losses[rows].mean())
+            classes.append(ClassEffect(name, int(rows.sum()), *accuracies, *losses))
+    classes.sort(key=lambda one: one.loss - one.loss_replaced)
+    order = torch.argsort(own.losses - mean_losses, stable=True).tolist()
+
+    def image_effect(index: int) -> ImageEffect:
+        item = run_images.test.items[index]
+        return ImageEffect(
+            item=item,
+            true=run.classes[item.label],
+            probability=float((-own.losses[index]).exp()),
+            probability_replaced=float((-mean_losses[index]).exp()),
+            predicted=run.classes[int(own.predicted[index])],
         )
-    return effects
 
-
-def _image_effect(
-    run: LoadedRun, run_images: RunImages, with_all: Tensor, without: Tensor, index: int
-) -> ImageEffect:
-    names, item = run.classes, run_images.test.items[index]
-    return ImageEffect(
-        item=item,
-        true=names[item.label],
-        probability=float(with_all[index, item.label].exp()),
-        probability_without=float(without[index, item.label].exp()),
-        predicted=names[int(with_all[index].argmax())],
-        predicted_without=names[int(without[index].argmax())],
+    best, worst = map(image_effect, order[:IMAGES]), map(image_effect, order[::-1][:IMAGES])
+    return WordEffect(
+        word=word,
+        change=_loss_change(own, outcomes),
+        replacements=replacements,
+        classes_helped=tuple(c for c in classes[:CLASSES] if c.loss < c.loss_replaced),
+        classes_hurt=tuple(c for c in classes[::-1][:CLASSES] if c.loss > c.loss_replaced),
+        images_helped=tuple(i for i in best if i.probability > i.probability_replaced),
+        images_hurt=tuple(i for i in worst if i.probability < i.probability_replaced),
     )
 
 
 # -- how it is shown ----------------------------------------------------------------------------
 
 
-def effects_section(
-    effects: tuple[WordEffect, ...], test: Score, images: int, random_words: RandomComparison | None
-) -> Section:
-    """Returns what each word does in the finished prompt.
+def dependence_sentences(effects: WordEffects) -> list[str]:
+    """Returns whether the finished prompt depends on its words, and on which."""
+    clear = [effect for effect in effects.words if effect.change.beyond_noise]
+    helpful = [effect for effect in clear if effect.change.mean > 0]
+    harmful = [effect for effect in clear if effect.change.mean < 0]
+    sentences = []
+    if helpful:
+        sentences.append(
+            "In the finished prompt, whose vectors were trained around its words, random words in "
+            f"place of {_with_changes(helpful)} raise the loss on held-out images."
+        )
+    if harmful:
+        subject = "this word does" if len(harmful) == 1 else "these words do"
+        sentences.append(
+            f"In the finished prompt, random words in place of {_with_changes(harmful)} lower the "
+            f"loss on held-out images: {subject} harm."
+        )
+    if clear:
+        names = [f"“{effect.word}”" for effect in effects.words if effect not in clear]
+        if names:
+            sentences.append(f"In place of {listed(names)} they change it by no more than noise.")
+        return sentences
+    if effects.change.beyond_noise:
+        return [
+            "In the finished prompt, random words in place of any single word change the loss on "
+            f"held-out images by no more than noise; in place of {ALL_WORDS} they do "
+            f"({effects.change})."
+        ]
+    replaced = ALL_WORDS if len(effects.words) > 1 else f"“{effects.words[0].word}”"
+    return [
+        f"{NO_EFFECT} Random words instead change the loss on held-out images by no more than "
+        f"noise ({replaced}: {effects.change})."
+    ]
 
-    `test` is the score with all words, `images` the number of held-out images.
-    """
-    sampled = any(effect.sample is not None for effect in effects)
-    replaced = ", and a middling word put in its place" if sampled else ""
+
+def _with_changes(effects: Sequence[WordEffect]) -> str:
+    return listed([f"“{effect.word}” ({effect.change})" for effect in effects])
+
+
+def effects_section(effects: WordEffects, images: int) -> Section:
+    """Returns what each word does in the finished prompt, on this number of held-out images."""
+    count = len(effects.replacements)
     blocks: list[Block] = [
         Paragraph(
-            f"On {several(images, 'held-out image')}, with the trained vectors as they are: each "
-            f"word taken out of the sentence{replaced}. The vectors were trained around these "
-            "words, so a prompt trained without the word would do better than this one without it."
+            f"On {several(images, 'held-out image')}, with the trained vectors as they are, each "
+            f"word was replaced by {several(count, 'random word')} of the pool, one after the "
+            f"other, that are about as frequent (measured by: {effects.frequency}). The change is "
+            "the mean over these replacements: above 0, the chosen word helps. Its interval holds "
+            "90 % of the means when images and replacements are drawn anew 1,000 times."
         ),
-        _score_figures(effects, test),
+        *map(Paragraph, dependence_sentences(effects)),
+        _change_table(effects),
+        Paragraph(f"Place is that of the chosen word by loss. {FLATTERED}"),
+        _change_figure(effects),
     ]
-    for index, effect in enumerate(effects):
+    for effect in effects.words:
         blocks.append(Heading(f"What “{effect.word}” does"))
-        blocks += _effect_blocks(effect, test, _rank_among_random(random_words, index))
+        blocks += _effect_blocks(effect, effects.prompt)
     return Section("effects", "What each word does", tuple(blocks))
 
 
-def _score_figures(effects: tuple[WordEffect, ...], test: Score) -> Block:
-    scores, tones = [(ALL_WORDS, test)], [1]
-    for effect in effects:
-        scores.append((f"without “{effect.word}”", effect.without))
-        tones.append(0)
-        if effect.with_median is not None and effect.sample is not None:
-            name = f"“{effect.sample.median_word}” in place of “{effect.word}”"
-            scores.append((name, effect.with_median))
-            tones.append(2)
-    legend = [(name, tone) for name, tone in LEGEND if tone in tones]
-    rows = []
-    for name, value in scores:
-        accuracy_change = "" if value is test else points(value.accuracy - test.accuracy)
-        loss_change = "" if value is test else signed(value.loss - test.loss)
-        rows.append(
-            [name, percent(value.accuracy), accuracy_change, number(value.loss), loss_change]
-        )
-    columns = ("prompt", "accuracy", "change, points", "loss", "change")
-    table = Table(columns, rows, caption="With words taken out and replaced")
-    accuracy_bars = [
-        Bar(name, value.accuracy, percent(value.accuracy), tone)
-        for (name, value), tone in zip(scores, tones, strict=True)
-    ]
-    loss_bars = [
-        Bar(name, value.loss - test.loss, signed(value.loss - test.loss), tone)
-        for (name, value), tone in zip(scores[1:], tones[1:], strict=True)
-    ]
-    values = "; ".join(f"{row[0]}: {row[1]}, loss {row[3]}" for row in rows)
-    title = "Change of the loss (more than 0 is worse)"
-    return Figures(
-        (
-            Figure("Accuracy", bars(accuracy_bars, f"Accuracy. {values}.", legend=legend), None),
-            Figure(title, bars(loss_bars, f"{title}. {values}.", legend=legend[1:]), None),
-        ),
-        table,
+def _rows(effects: WordEffects) -> list[tuple[str, LossChange, tuple[Replacement, ...]]]:
+    """Returns the name, the change and the replacements of each word, then of all words."""
+    rows = [(effect.word, effect.change, effect.replacements) for effect in effects.words]
+    return [*rows, (ALL_WORDS, effects.change, effects.replacements)] if len(rows) > 1 else rows
+
+
+def _change_figure(effects: WordEffects) -> Block:
+    loss, groups = effects.prompt.loss, []
+    for name, change, replacements in _rows(effects):
+        values = tuple(replacement.score.loss - loss for replacement in replacements)
+        groups.append(Strip(name, values, change.mean))
+    title = "Change of the loss with random words instead"
+    ranges = "; ".join(
+        f"{g.label}: mean {g.marked:+.3f}, from {min(g.values):+.3f} to {max(g.values):+.3f}"
+        for g in groups
     )
+    alt = f"{title}: each replacement as a grey dot, their mean in colour. {ranges}."
+    rows = [
+        [name, ", ".join(each.words), signed(each.score.loss - loss), percent(each.score.accuracy)]
+        for name, _, replacements in _rows(effects)
+        for each in replacements
+    ]
+    columns = ("in place of", "words", "change of the loss", "accuracy")
+    table = Table(columns, rows, caption="Every replacement")
+    svg = strips(groups, alt, "change (above 0: the chosen word helps)")
+    return Figure(f"{title} (grey), and its mean (colour)", svg, table)
 
 
-def _describe_change(changed: Score, test: Score) -> str:
-    """Returns what a change of the prompt does to accuracy and loss."""
-    lost, rise = test.accuracy - changed.accuracy, changed.loss - test.loss
-    accuracy = f"{'costs' if lost > 0 else 'gains'} {abs(100 * lost):.1f} points of accuracy"
-    if not lost:
-        accuracy = "leaves the accuracy as it is"
-    return f"{accuracy} and {'raises' if rise > 0 else 'lowers'} the loss by {abs(rise):.4f}"
-
-
-def _rank_among_random(random_words: RandomComparison | None, index: int) -> str | None:
-    """Returns where a word stands among random words in its place, if that is known."""
-    if random_words is None or not random_words.draws:
-        return None
-    count = len(random_words.singles[index]) + 1
-    return f"it has {ordinal(random_words.word_rank(index))} place of {count} by loss"
-
-
-def _effect_blocks(effect: WordEffect, test: Score, rank: str | None) -> list[Block]:
-    sample = effect.sample
-    summary = f"Taking “{effect.word}” out {_describe_change(effect.without, test)}"
-    if effect.with_median is not None and sample is not None:
-        replacement = f"putting the middling word “{sample.median_word}” in its place"
-        summary += f"; {replacement} {_describe_change(effect.with_median, test)}"
-    if rank is not None:
-        summary += f". Beside random words in its place, about as frequent, {rank}"
-    blocks: list[Block] = [Paragraph(f"{summary}.")]
-    if sample is not None:
-        share = "all" if sample.sampled == sample.pool else f"{sample.sampled:,} drawn at random of"
-        blocks.append(
-            Paragraph(
-                f"The middling word is “{sample.median_word}”: it has the median gain of {share} "
-                f"{sample.pool:,} other words at this step. Their gains go from "
-                f"{signed(sample.quantiles[0])} over {signed(sample.quantiles[2])} (median) to "
-                f"{signed(sample.quantiles[4])}; that of “{effect.word}” is {signed(sample.gain)}, "
-                f"and {sample.better} of them are above it."
-            )
+def _change_table(effects: WordEffects) -> Block:
+    prompt, rows = effects.prompt, []
+    for name, change, replacements in _rows(effects):
+        losses = [replacement.score.loss for replacement in replacements]
+        accuracy = sum(each.score.accuracy for each in replacements) / len(replacements)
+        rows.append(
+            [
+                name,
+                signed(change.mean),
+                f"{signed(change.low)} to {signed(change.high)}",
+                f"{signed(min(losses) - prompt.loss)} to {signed(max(losses) - prompt.loss)}",
+                points(accuracy - prompt.accuracy),
+                f"{rank_among(prompt.loss, losses)} of {len(losses) + 1}",
+            ]
         )
+    columns = ("replaced", "loss", "90 % interval", "least and most", "accuracy", "place")
+    caption = (
+        "How random words change the loss and the accuracy (in points) of the prompt, which are "
+        f"{number(prompt.loss)} and {percent(prompt.accuracy)} with its own words"
+    )
+    return Table(columns, rows, caption=caption)
+
+
+def _effect_blocks(effect: WordEffect, prompt: Score) -> list[Block]:
+    change = effect.change
+    by_loss = sorted(effect.replacements, key=lambda each: each.score.loss)
+    least, most = by_loss[0], by_loss[-1]
+    noise = "" if change.beyond_noise else ", which may as well be 0"
+    verb = "raise" if change.mean > 0 else "lower"
+    summary = (
+        f"Random words in its place {verb} the loss by {number(abs(change.mean))} on average "
+        f"(90 % interval {signed(change.low)} to {signed(change.high)}{noise}): from "
+        f"{signed(least.score.loss - prompt.loss)} with “{least.words[0]}” to "
+        f"{signed(most.score.loss - prompt.loss)} with “{most.words[0]}”."
+    )
+    blocks: list[Block] = [Paragraph(summary)]
     rows = [_class_row("helps", one) for one in effect.classes_helped]
     rows += [_class_row("hurts", one) for one in effect.classes_hurt]
     if rows:
-        columns = (
-            *("it", "class", "images", "accuracy", "accuracy without it"),
-            *("loss", "loss without it"),
-        )
+        columns = ("it", "class", "images", "accuracy", "with others", "loss", "with others")
         title = f"Classes that “{effect.word}” helps and hurts most, by the change of their loss"
         blocks.append(Table(columns, rows, caption=title))
     for title, images in (
@@ -321,8 +367,8 @@ def _effect_blocks(effect: WordEffect, test: Score, rank: str | None) -> list[Bl
 
 
 def _class_row(verb: str, effect: ClassEffect) -> list[str]:
-    scores = [percent(effect.accuracy), percent(effect.accuracy_without)]
-    scores += [number(effect.loss, 3), number(effect.loss_without, 3)]
+    scores = [percent(effect.accuracy), percent(effect.accuracy_replaced)]
+    scores += [number(effect.loss, 3), number(effect.loss_replaced, 3)]
     return [verb, effect.name, str(effect.images), *scores]
 
 
@@ -331,8 +377,8 @@ def _thumb(effect: ImageEffect) -> Thumb | None:
     if uri is None:
         return None
     caption = (
-        f"{effect.true}: {percent(effect.probability_without)} without the word, "
-        f"{percent(effect.probability)} with it"
+        f"{effect.true}: {percent(effect.probability)} with the word, "
+        f"{percent(effect.probability_replaced)} with others"
     )
     if effect.predicted != effect.true:
         caption += f"; taken for {effect.predicted}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ipl import PromptClassifier
@@ -175,3 +176,22 @@ def test_arrivals_are_marked_on_the_axis() -> None:
     assert marked.count('class="guide"') == 2
     assert ">a&lt;b</text>" in marked
     assert ">wall</text>" in marked
+
+
+def test_it_says_how_sure_each_word_is_and_where_the_search_stopped(
+    trained: PromptClassifier,
+) -> None:
+    selection = trained.selection_
+    assert selection is not None
+    first, second = selection.steps
+    text = text_of(rendering.words(selection))
+    assert first.how_sure in text
+    assert second.how_sure in text
+    stopped = replace(selection, steps=(first,), stopped_before=second)
+    text = text_of(rendering.words(stopped))
+    assert f"The search stopped before {second.word!r}: {second.how_sure}" in text
+    nothing = text_of(rendering.words(replace(selection, steps=(), stopped_before=first)))
+    assert nothing == f"The search stopped before {first.word!r}: {first.how_sure}"
+    old = replace(selection, steps=tuple(replace(s, certainty=None) for s in selection.steps))
+    assert "resamples" not in rendering.words(old)
+    assert rendering.words(None) == ""

@@ -13,6 +13,7 @@ from ipl.apps.workbench.word_gain import GainInRun
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
+from ipl.explain.chosen_words import certainty_sentences
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import prompt_pieces
 from ipl.training.result import EpochRecord, FitResult
@@ -25,8 +26,8 @@ MAX_NAMES = 24  # of classes in a sentence
 MAX_BARS = 10  # of a ranking
 IMAGES_CHANGED = "Learnt from other images than those above."
 OTHER_IMAGES = (
-    "The words of this prompt were chosen on other images, shots or seed, so these gains differ "
-    "from the table above."
+    "The words of this prompt were chosen on other images, shots or seed, or in another prompt, so "
+    "these gains differ from the table above."
 )
 WAITING = "Waiting for other fits on this machine to finish."
 
@@ -163,9 +164,12 @@ def _accuracy(result: FitResult) -> str:
 
 
 def words(selection: Selection | None) -> str:
-    """Returns a table of the words selected so far, with the gain of each."""
-    if selection is None or not selection.steps:
+    """Returns a table of the words selected so far, with their gains and how sure each is."""
+    if selection is None:
         return ""
+    sentences = "".join(paragraph(sentence) for sentence in certainty_sentences(selection))
+    if not selection.steps:
+        return sentences
     rows = [["(none)", "", "", "", number(selection.loss_without_words), ""]]
     for step in selection.steps:
         row = [step.word, signed(step.gain), signed(step.utility), number(step.redundancy)]
@@ -173,7 +177,7 @@ def words(selection: Selection | None) -> str:
         rows.append([*row, number(step.loss), runners_up])
     columns = ("word", "gain", "utility", "redundancy", "loss after", "next best")
     caption = f"The words: gain = utility \N{MINUS SIGN} {selection.lambda_:g} times redundancy"
-    return Table(columns, rows, caption=caption).to_html()
+    return Table(columns, rows, caption=caption).to_html() + sentences
 
 
 def _figures(
