@@ -265,7 +265,7 @@ class RunRecord:
             ignored = {setting.name for setting in settings() if not setting.changes_result}
             if not self.with_words:
                 ignored |= settings_about_words()
-            elif self.arm in (EMPTY, GIVEN):
+            elif self.arm == GIVEN or (self.arm == EMPTY and self.words != AUTO):
                 ignored |= settings_about_search()
             added = {} if self.arm in UNTRAINED else added_settings()
             values = {**added, **self.settings}

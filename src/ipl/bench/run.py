@@ -100,7 +100,7 @@ class Run:
     @property
     def searches(self) -> bool:
         """Returns whether the run depends on a search for words."""
-        return self.arm in SEARCHED
+        return self.arm in SEARCHED or (self.arm == EMPTY and self.words == AUTO)
 
     @property
     def words(self) -> int | str:
