@@ -82,7 +82,7 @@ def class_words(
     """
     with reporter.task("Choosing a word for each class", len(words)) as advance:
         best = best_words(scorer, words, advance)
-    without = scorer.cross_entropy.image_losses(scorer.features_without(())[None])[0].cpu()
+    without = scorer.losses_without(())
     labels = scorer.cross_entropy.labels.cpu()
     results = []
     for label, name in enumerate(scorer.class_names):
@@ -130,8 +130,8 @@ def _with_held_out_gains(results: Sequence[ClassWord], scorer: SentenceScorer) -
     clear = sorted({result.word for result in results if result.clear})
     if not clear:
         return list(results)
-    losses = scorer.image_losses((), clear)  # (1 + words, images)
-    gains = dict(zip(clear, losses[0] - losses[1:], strict=True))
+    losses = scorer.image_losses((), clear)  # (words, images)
+    gains = dict(zip(clear, scorer.losses_without(()) - losses, strict=True))
     labels = scorer.cross_entropy.labels.cpu()
     checked = []
     for result in results:

@@ -54,11 +54,13 @@ class Resamples:
         if size.max() == 1:  # nothing varies within a class of one image: draw from all images
             first, size = np.zeros(1, int), np.array([images])
         group = np.repeat(np.arange(len(size)), size)
-        draws = np.random.default_rng(self.seed).random((self.count, images))
-        drawn = order[first[group] + (draws * size[group]).astype(np.int64)]
-        cells = drawn + images * np.arange(self.count)[:, None]
-        counts = np.bincount(cells.ravel(), minlength=self.count * images)
-        return counts.reshape(self.count, images) / images
+        draws = np.random.default_rng(self.seed).random((self.count, images), dtype=np.float32)
+        drawn = (draws * size[group].astype(np.float32)).astype(np.int64)
+        drawn += first[group] + images * np.arange(self.count)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=self.count * images)
+        weights = np.empty((self.count, images), dtype=np.float32)
+        weights[:, order] = counts.reshape(self.count, images) * np.float32(1 / images)
+        return weights
 
     def certainty(self, losses: Array, penalties: Array) -> Certainty:
         """Returns how sure the first of several words is.
@@ -75,7 +77,8 @@ class Resamples:
         Certainty
             How often it is the best of these words, and the interval of its gain.
         """
-        means = losses @ self.weights.T  # (1 + words, resamples)
-        gains = means[0] - means[1:] - penalties[:, None]
+        # Centred, so that fp32 is enough for the differences between words.
+        means = (losses - losses[0]).astype(np.float32) @ self.weights.T  # (1 + words, resamples)
+        gains = -means[1:].astype(np.float64) - penalties[:, None]
         low, high = np.percentile(gains[0], [LOW, HIGH])
         return Certainty(float((gains.argmax(0) == 0).mean()), float(low), float(high))

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ipl.support.cache import Cache
@@ -152,7 +153,8 @@ def _step(
     """
     started = time.perf_counter()
     scorer = mode.scorer
-    loss = scorer.loss(selected)
+    without = scorer.losses_without(selected)
+    loss = float(without.mean())
     chosen = [pool.words.index(word) for word in selected]
     redundancy = objective.redundancy(embeddings, chosen).cpu().double().numpy()
     penalty = objective.lambda_ * redundancy
@@ -163,7 +165,8 @@ def _step(
     # The pool is sorted and the sort is stable, so equal gains are in alphabetical order.
     ranking = np.argsort(-gains, kind="stable")[: min(1 + RUNNERS_UP, np.isfinite(gains).sum())]
     best = int(ranking[0])
-    image_losses = scorer.image_losses(selected, [pool.words[i] for i in ranking]).numpy()
+    best_twenty = scorer.image_losses(selected, [pool.words[i] for i in ranking])
+    image_losses = torch.cat([without[None], best_twenty]).numpy()
     step = SelectionStep(
         word=pool.words[best],
         utility=float(loss - losses[best]),

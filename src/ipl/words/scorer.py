@@ -132,13 +132,16 @@ class CandidateScorer(ABC):
 
     def loss(self, words: Sequence[str]) -> float:
         """Returns the loss of the prompt with these words; without words, of the plain prompt."""
-        return float(self.cross_entropy.losses(self.features_without(words)[None])[0])
+        return float(self.losses_without(words).mean())
+
+    def losses_without(self, selected: Sequence[str]) -> Tensor:
+        """Returns the loss of each image (images,) with the selected words and no candidate."""
+        return self.cross_entropy.image_losses(self.features_without(selected)[None])[0].cpu()
 
     def image_losses(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
-        """Returns the loss of each image (1 + candidates, images), first without a candidate."""
-        losses = [self.cross_entropy.image_losses(self.features_without(selected)[None])]
-        losses += map(self.cross_entropy.image_losses, self.features(selected, candidates))
-        return torch.cat(losses).cpu()
+        """Returns the loss of each image (candidates, images)."""
+        features = self.features(selected, candidates)
+        return torch.cat([self.cross_entropy.image_losses(chunk) for chunk in features]).cpu()
 
 
 class SentenceScorer(CandidateScorer):
