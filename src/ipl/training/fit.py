@@ -22,6 +22,7 @@ from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.baselines import WITHOUT_WORDS, compare_with_baselines
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
 from ipl.training.loop import train
 from ipl.training.result import FitResult, TrainingHistory, Trial, identity_of
@@ -44,6 +45,7 @@ def fit(
     *,
     pool: Pool | None = None,
     features: FeatureStore | None = None,
+    compare: bool = False,
     reporter: Reporter = SILENT,
 ) -> FitResult:
     """Trains a prompt on up to `config.shots` images of each class.
@@ -61,6 +63,9 @@ def fit(
         The words to choose from. Default: those that the config names.
     features : FeatureStore, optional
         Keeps the features of images and texts, so that several fits can share them.
+    compare : bool, default False
+        Whether the same prompt is trained without words as well, to compare with; zero-shot and a
+        linear probe are always compared with.
     reporter : Reporter
         Gets the progress and the warnings.
 
@@ -116,6 +121,32 @@ def fit(
         selection = selection.first(len(learner.words))
         notes += selection.notes
     held_out = encode_items(dataset.test or undrawn, "held-out", store, config.strict, reporter)
+    comparison = None
+    if held_out.items:
+        others = []
+        if compare and learner.words:
+            empty, _, _, more = train_best(
+                make,
+                (learner.layout.slots,),
+                (),
+                shots,
+                config.views,
+                hyperparameters,
+                config.seed,
+                reporter,
+                cache,
+            )
+            checkpoints += more
+            predictions = empty.log_probabilities(features_for(empty, held_out))
+            others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
+        comparison = compare_with_baselines(
+            learner,
+            learner.log_probabilities(features_for(learner, held_out)),
+            shots,
+            held_out,
+            config,
+            others,
+        )
     return FitResult(
         config=config,
         hyperparameters=hyperparameters,
@@ -128,8 +159,9 @@ def fit(
         data=dataset.name,
         images=len(shots.items),
         train_accuracy=next(t.accuracy for t in trials if t.words == learner.layout.slots),
-        held_out_accuracy=accuracy(learner, held_out) if held_out.items else None,
+        held_out_accuracy=comparison.accuracy(comparison.prompt) if comparison else None,
         held_out_images=len(held_out.items),
+        comparison=comparison,
         trials=trials,
         history=history,
         selection=selection,
