@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ipl.metrics import (
+    ThresholdCurve,
     calibration,
     confusion,
     most_confused,
@@ -99,3 +100,45 @@ def test_the_interval_of_a_difference_covers_it_19_times_in_20(better: float, wo
 def test_a_difference_is_turned_round_with_the_two() -> None:
     one, other = paired_difference(9, 2, 40), paired_difference(2, 9, 40)
     assert (one.low, one.high) == (-other.high, -other.low)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_threshold_curve_as_counted_one_by_one(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(40, 4, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 4, (40,), generator=generator)
+    logits[torch.arange(40), labels] += 1.5
+    curve = ThresholdCurve(logits.log_softmax(1), labels)
+
+    def by_hand(threshold: float) -> tuple[int, int, float]:
+        kept = correct = rejected = 0
+        for row, label in zip(logits.tolist(), labels.tolist(), strict=True):
+            weights = [math.exp(value) for value in row]
+            if max(weights) / sum(weights) >= threshold:
+                kept += 1
+                correct += weights.index(max(weights)) == label
+            others = [weight for index, weight in enumerate(weights) if index != label]
+            rejected += max(others) / sum(others) < threshold
+        return kept, correct, rejected / 40
+
+    for threshold in (0.0, 0.3, 0.5, 0.9):
+        point = curve.at(threshold)
+        assert (point.kept, point.correct, point.rejected) == by_hand(threshold)
+    best = curve.suggest()
+    assert best is not None
+    right = curve.at(0.0).correct
+
+    def merit(threshold: float) -> float:
+        _, correct, rejected = by_hand(threshold)
+        return correct / right + rejected
+
+    assert merit(best.threshold) == pytest.approx(max(merit(step / 2000) for step in range(2000)))
+
+
+def test_two_classes_have_no_threshold_for_none_of_these() -> None:
+    curve = ThresholdCurve(P.log(), LABELS)
+    assert curve.suggest() is None
+    assert curve.at(0.65).kept == 3
+    assert curve.at(0.65).accuracy == pytest.approx(2 / 3)
+    assert curve.at(0.65).rejected is None
+    assert curve.at(1.0).accuracy is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +48,67 @@ class Confused:
     predicted: str
     count: int
     of: int  # images of the true class
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """The predictions for one class; a ratio of nothing is 0."""
+
+    name: str
+    images: int
+    predicted: int  # images that were taken for this class
+    correct: int
+
+    @property
+    def precision(self) -> float:
+        """Returns the share of the images taken for this class that are of this class."""
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Returns the share of the images of this class that are recognised."""
+        return self.correct / self.images if self.images else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Returns the harmonic mean of precision and recall."""
+        return harmonic_mean(self.precision, self.recall)
+
+
+@dataclass(frozen=True)
+class ThresholdPoint:
+    """What happens if predictions that are less probable than a threshold are not given.
+
+    Parameters
+    ----------
+    threshold : float
+        The least probability of a prediction.
+    kept : int
+        Images whose prediction is given.
+    correct : int
+        Those of them that are right.
+    images : int
+        All images.
+    rejected : float or None
+        The share of images that get no prediction once their class is taken off the list, as an
+        image of none of the classes should; None with two classes, of which one would be left.
+    """
+
+    threshold: float
+    kept: int
+    correct: int
+    images: int
+    rejected: float | None
+
+    @property
+    def coverage(self) -> float:
+        """Returns the share of images whose prediction is given."""
+        return self.kept / self.images
+
+    @property
+    def accuracy(self) -> float | None:
+        """Returns the share of given predictions that are right, None if none is given."""
+        return self.correct / self.kept if self.kept else None
 
 
 @dataclass(frozen=True)
@@ -111,6 +172,65 @@ def calibration(log_probabilities: Tensor, labels: Tensor, bins: int = BINS) -> 
         ece += count / len(labels) * abs(accuracy - confidence)
         results.append(Bin(low, high, count, confidence, accuracy))
     return Calibration(ece, tuple(results))
+
+
+def class_scores(counts: Tensor, names: Sequence[str]) -> tuple[ClassScore, ...]:
+    """Returns the score of each class, from counts (true, predicted)."""
+    rows = zip(names, counts.sum(1), counts.sum(0), counts.diagonal(), strict=True)
+    return tuple(ClassScore(name, int(row), int(column), int(c)) for name, row, column, c in rows)
+
+
+class ThresholdCurve:
+    """How many predictions are given, and how many of them are right, at any threshold.
+
+    Parameters
+    ----------
+    log_probabilities : Tensor of shape (images, classes)
+        The predictions.
+    labels : Tensor of shape (images,)
+        The true classes.
+    """
+
+    def __init__(self, log_probabilities: Tensor, labels: Tensor) -> None:
+        best = log_probabilities.max(1)
+        self._confidences, self._right = best.values.exp(), best.indices == labels
+        self._strangers: Tensor | None = None  # confidences once the true class is off the list
+        if log_probabilities.shape[1] > 2:
+            others = log_probabilities.scatter(1, labels[:, None], -math.inf)
+            self._strangers = others.log_softmax(1).max(1).values.exp()
+
+    def at(self, threshold: float) -> ThresholdPoint:
+        """Returns what happens at one threshold."""
+        kept = self._confidences >= threshold
+        strangers = self._strangers
+        return ThresholdPoint(
+            threshold,
+            int(kept.sum()),
+            int((kept & self._right).sum()),
+            len(kept),
+            None if strangers is None else float((strangers < threshold).double().mean()),
+        )
+
+    def suggest(self) -> ThresholdPoint | None:
+        """Returns the threshold that best tells images of the classes from images of none.
+
+        It has the largest sum of two shares: of right predictions, those that are kept; of images
+        whose class is taken off the list, those that are rejected. None with two classes, or if
+        no prediction is right.
+        """
+        right = self._confidences[self._right].sort().values
+        if self._strangers is None or not len(right):
+            return None
+        strangers = self._strangers.sort().values
+        # Only at the confidence of a right prediction does one more of them get lost.
+        lost = torch.searchsorted(right, right) / len(right)
+        rejected = torch.searchsorted(strangers, right) / len(strangers)
+        best = int((rejected - lost).argmax())
+        # Half-way down to the next lower confidence, so that rounding does not matter.
+        values = torch.cat([self._confidences, self._strangers])
+        below = values[values < right[best]]
+        lower = float(below.max()) if len(below) else 0.0
+        return self.at((float(right[best]) + lower) / 2)
 
 
 def harmonic_mean(base: float, novel: float) -> float:
