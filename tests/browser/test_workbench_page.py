@@ -127,7 +127,7 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     assert rows.locator("th").all_inner_texts() == ["(none)", *words]
     gains = rows.locator("td:nth-child(2)").all_inner_texts()
     assert page.locator("#outcome figure svg").count() == 2
-    page.get_by_text("Accuracy:").wait_for()
+    page.get_by_text("Accuracy on").first.wait_for()
 
     page.get_by_label("Word", exact=True).fill(words[1])
     page.get_by_role("button", name="Show its gain").click()

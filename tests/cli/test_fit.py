@@ -90,6 +90,17 @@ def test_the_comparison_of_words_is_offered_with_its_time(
     assert "--compare" not in fit(data, "--out", home / "plain", "--words", 0).out
 
 
+def test_few_epochs_alone_shorten_the_interval_and_say_so(
+    ipl: Call, images: Call, words_file: Path
+) -> None:
+    settings = ["--shots", 2, "--epochs", 4, "--words", 2, "--views", 0, "--device", "cpu"]
+    data = images(beach=2, castle=2)
+    told = ipl("fit", data, *settings, "--words-file", words_file, "--json", "--out", "run").json
+    assert told["training"]["interval"] == 2
+    (note,) = told["notes"]
+    assert note.startswith("interval is 2, not the published 10: with 4 epochs, ")
+
+
 def test_progress_goes_to_standard_error(
     ipl: Call, images: Call, home: Path, words_file: Path
 ) -> None:

@@ -105,6 +105,7 @@ def fit(
     counts, limits = word_counts(config.words, hyperparameters, check)
     shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
+    notes += _note_interval(config)
     words: tuple[str, ...] = ()
     selection = None
     if config.arm == GIVEN:
@@ -332,6 +333,19 @@ def accuracy(learner: Learner, images: LabelledFeatures, labels: Tensor | None =
     labels = images.labels if labels is None else labels
     features = features_for(learner, images).to(learner.backbone.device)
     return float((learner.logits(features).argmax(1).cpu() == labels).double().mean())
+
+
+def _note_interval(config: FitConfig) -> tuple[str, ...]:
+    """Returns a note if the interval was shortened because there are few epochs."""
+    words = config.words if isinstance(config.words, int) else 1
+    published = learner_class(config.learner).hyperparameters(words, config.protocol).interval
+    interval = config.hyperparameters.interval
+    if config.interval is not None or interval == published:
+        return ()
+    return (
+        f"interval is {interval}, not the published {published}: with {config.epochs} epochs, a "
+        f"word enters every {interval}.",
+    )
 
 
 def _note_depth(config: FitConfig, backbone: Backbone) -> tuple[str, ...]:

@@ -15,6 +15,13 @@ from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import prompt_pieces
+from ipl.training.baselines import (
+    ABOUT_INTERVALS,
+    NO_IMAGES,
+    class_table,
+    comparison_table,
+    confusion_sentence,
+)
 from ipl.training.result import EpochRecord, FitResult
 from ipl.words.selection import Selection
 
@@ -27,6 +34,9 @@ IMAGES_CHANGED = "Learnt from other images than those above."
 OTHER_IMAGES = (
     "The words of this prompt were chosen on other images, shots or seed, so these gains differ "
     "from the table above."
+)
+NOT_COMPARED = (
+    "Whether the words matter was not tested: tick the box to train it without words too."
 )
 WAITING = "Waiting for other fits on this machine to finish."
 
@@ -135,7 +145,7 @@ def outcome(session: Session) -> str:
     epochs = result.history.epochs if result.history else ()
     return box(
         prompt_line(classifier.prompt_),
-        paragraph(_accuracy(result)),
+        *_comparison(result),
         *(paragraph(note, "warning") for note in notes),
         words(classifier.selection_),
         side_by_side(_figures(classifier.selection_, epochs, len(epochs))),
@@ -154,12 +164,30 @@ def _unfinished(fit: FitThread) -> str:
     )
 
 
+def _comparison(result: FitResult) -> list[str]:
+    """Returns the verdict, the prompt beside its baselines, and every class to open."""
+    comparison = result.comparison
+    if comparison is None:  # no image was held out, or an earlier version saved the run
+        return [paragraph(_accuracy(result))]
+    train = f"Accuracy on {result.images} training images: {percent(result.train_accuracy)}."
+    classes = class_table(comparison)
+    offer = f" {NOT_COMPARED}" if result.seconds_to_compare is not None else ""
+    return [
+        *(paragraph(sentence, "verdict") for sentence in comparison.verdict),
+        *(paragraph(note, "warning") for note in comparison.notes),
+        comparison_table(comparison).to_html(),
+        paragraph(f"{ABOUT_INTERVALS} {train}{offer}", "quiet"),
+        f"<details><summary>Every class</summary>{classes.to_html()}"
+        f"{paragraph(confusion_sentence(comparison.confused))}</details>",
+    ]
+
+
 def _accuracy(result: FitResult) -> str:
     train, held_out = percent(result.train_accuracy), result.held_out_accuracy
-    sentence = f"Accuracy: {train} on {result.images} training images"
+    sentence = f"Accuracy on {result.images} training images: {train}."
     if held_out is None:
-        return f"{sentence}; no images were left for testing."
-    return f"{sentence}, {percent(held_out)} on {result.held_out_images} held out."
+        return f"{sentence} {NO_IMAGES}"
+    return f"{sentence} On {result.held_out_images} held-out images: {percent(held_out)}."
 
 
 def words(selection: Selection | None) -> str:
@@ -295,7 +323,7 @@ def box(*parts: str) -> str:
 
 
 def paragraph(text: str, kind: str = "plain") -> str:
-    """Returns a paragraph; `kind` is plain, quiet, done, warning or error."""
+    """Returns a paragraph; `kind` is plain, verdict, quiet, done, warning or error."""
     roles = {"error": "alert", "done": "status"}  # a screen reader reads these out by itself
     role = f' role="{roles[kind]}"' if kind in roles else ""
     return f'<p class="{kind}"{role}>{escape(text)}</p>'
