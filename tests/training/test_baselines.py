@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from ipl.backbone.labelled_features import LabelledFeatures
+from ipl.datasets.dataset import Item
 from ipl.metrics import paired_difference
 from ipl.support.errors import ConfigError
 from ipl.training.baselines import (
@@ -17,6 +20,7 @@ from ipl.training.baselines import (
     ZERO_SHOT,
     BaselineComparison,
     MethodCounts,
+    _note_duplicates,
     class_table,
     compare_predictions,
     comparison_table,
@@ -170,6 +174,20 @@ def test_confusions_are_named_pairs() -> None:
         "Most often confused: cat taken for dog (2 of 3)."
     )
     assert comparison.verdict == ()
+
+
+def test_repeated_images_are_noted() -> None:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.nn.functional.normalize(torch.randn(6, 64, generator=generator), dim=1)
+    items = tuple(Item(Path(f"{index}.png"), index % 2) for index in range(6))
+    shots = LabelledFeatures(items[:4], features[:4], ())
+    new = LabelledFeatures(items[4:], features[4:], ())
+    assert _note_duplicates(shots, new) == ()
+    one = LabelledFeatures(items[:3], torch.cat([features[4:], features[:1]]), ())
+    (note,) = _note_duplicates(shots, one)
+    assert note.startswith("1 of 3 held-out images repeats a training image or nearly so (cosine")
+    (note,) = _note_duplicates(shots, LabelledFeatures(items[:2], features[:2], ()))
+    assert note.startswith("2 of 2 held-out images repeat a training image")
 
 
 def test_near_duplicates_are_found_where_images_differ_and_not_where_all_look_alike() -> None:

@@ -349,10 +349,10 @@ def _note_duplicates(shots: LabelledFeatures, held_out: LabelledFeatures) -> tup
     count = len(near_duplicates(shots.features, held_out.features))
     if not count:
         return ()
-    are = "image is a near-duplicate" if count == 1 else "images are near-duplicates"
     return (
-        f"{count:,} of {len(held_out.items):,} held-out {are} of a training image (cosine of "
-        f"their features above {DUPLICATE}); such images are too easy.",
+        f"{count:,} of {several(len(held_out.items), 'held-out image')} "
+        f"{'repeats' if count == 1 else 'repeat'} a training image or nearly so (cosine of their "
+        f"features above {DUPLICATE}), which makes them too easy.",
     )
 
 
