@@ -122,7 +122,7 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     assert len(going) >= 2, states
 
     words = page.locator("#outcome .prompt .word").all_inner_texts()
-    assert len(words) == 2
+    assert len(words) == 3
     rows = page.locator("#outcome .scroll").first.locator("tbody tr")
     assert rows.locator("th").all_inner_texts() == ["(none)", *words]
     gains = rows.locator("td:nth-child(2)").all_inner_texts()
@@ -208,7 +208,7 @@ def test_two_browsers_have_their_own_classes_and_prompts(
         page.get_by_text("Done in").wait_for()
     assert one.locator("#classes b").all_inner_texts() == ["beach", "castle"]
     assert two.locator("#classes b").all_inner_texts() == ["forest", "lake"]
-    assert one.locator("#outcome .prompt .word").count() == 2
+    assert one.locator("#outcome .prompt .word").count() == 3
     assert two.locator("#outcome .prompt .word").count() == 1
     one.get_by_text("The prompt distinguishes beach and castle.").wait_for()
     two.get_by_text("The prompt distinguishes forest and lake.").wait_for()

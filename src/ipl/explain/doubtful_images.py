@@ -110,9 +110,9 @@ def doubtful_images_section(images: DoubtfulImages) -> Section:
     if images.label_errors:
         blocks.append(
             Paragraph(
-                f"{errors} the prompt takes for another class with a probability of "
-                f"{percent(SURE, 0)} or more, although it was trained on the label: the label may "
-                "be wrong, or the image shows several things."
+                f"The prompt takes {errors} for another class with a probability of "
+                f"{percent(SURE, 0)} or more, although it was trained on their labels: a label may "
+                "be wrong, or an image shows several things."
             )
         )
         blocks.append(
