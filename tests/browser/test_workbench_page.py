@@ -151,10 +151,10 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
 
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the prompt").click()
-    assert download.value.suggested_filename == "images-coop-2w-seed1.zip"
+    assert download.value.suggested_filename == "images-coop-3w-seed1.zip"
     with zipfile.ZipFile(download.value.path()) as packed:
         packed.extractall(tmp_path)
-    loaded = PromptClassifier.from_pretrained(tmp_path / "images-coop-2w-seed1", pocket)
+    loaded = PromptClassifier.from_pretrained(tmp_path / "images-coop-3w-seed1", pocket)
     assert loaded.words_ == words
     assert loaded.classes_ == ["beach", "castle ${1+1} {{value}}", "lake"]
     assert page.locator("#prompt-text code").inner_text() == loaded.prompt_

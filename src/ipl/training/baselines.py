@@ -427,10 +427,10 @@ def confusion_sentence(confused: Sequence[Confused]) -> str:
     return f"Most often confused: {'; '.join(pairs)}." if pairs else "No class is confused."
 
 
-def offer_to_compare(seconds: float) -> str:
-    """Returns what it takes to compare with the same prompt without words as well."""
+def offer_to_compare(seconds: float, how: str = "--compare does it") -> str:
+    """Returns how to compare with the same prompt without words as well, and for how long."""
     time = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-    return f"Whether the words matter was not tested: --compare does it, in about {time} more."
+    return f"Whether the words matter was not tested: {how}, in about {time} more."
 
 
 def _sentence(name: str, difference: PairedDifference) -> str:

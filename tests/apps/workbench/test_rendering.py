@@ -102,9 +102,10 @@ def test_a_prompt_stands_beside_its_baselines(session: Session) -> None:
         assert method.title in text
     assert "the same without words" in text
     assert "Every class" in text
-    assert "tick the box" not in text
+    assert "the box on the left" not in text
     learn(session, WorkbenchSettings("coop", words=1, shots=2, epochs=2, seed=1))
-    assert "tick the box to train it without words too" in text_of(rendering.outcome(session))
+    text = text_of(rendering.outcome(session))
+    assert "the box on the left trains it without words too, in about " in text
 
 
 def test_an_error_about_other_images_is_forgotten(session: Session) -> None:

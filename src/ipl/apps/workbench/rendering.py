@@ -21,6 +21,7 @@ from ipl.training.baselines import (
     class_table,
     comparison_table,
     confusion_sentence,
+    offer_to_compare,
 )
 from ipl.training.result import EpochRecord, FitResult
 from ipl.words.selection import Selection
@@ -35,9 +36,7 @@ OTHER_IMAGES = (
     "The words of this prompt were chosen on other images, shots or seed, so these gains differ "
     "from the table above."
 )
-NOT_COMPARED = (
-    "Whether the words matter was not tested: tick the box to train it without words too."
-)
+TO_COMPARE = "the box on the left trains it without words too"
 WAITING = "Waiting for other fits on this machine to finish."
 
 
@@ -171,7 +170,8 @@ def _comparison(result: FitResult) -> list[str]:
         return [paragraph(_accuracy(result))]
     train = f"Accuracy on {result.images} training images: {percent(result.train_accuracy)}."
     classes = class_table(comparison)
-    offer = f" {NOT_COMPARED}" if result.seconds_to_compare is not None else ""
+    seconds = result.seconds_to_compare
+    offer = "" if seconds is None else f" {offer_to_compare(seconds, TO_COMPARE)}"
     return [
         *(paragraph(sentence, "verdict") for sentence in comparison.verdict),
         *(paragraph(note, "warning") for note in comparison.notes),
