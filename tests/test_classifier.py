@@ -17,11 +17,15 @@ from ipl import Dataset, Pool, PromptClassifier
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.linear_probe import fit_linear_probe
+from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.datasets.dataset import Item
+from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.images import ImageSource, open_image
 from ipl.datasets.readers import read_dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
+from ipl.training.baselines import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
 
 POOL = Pool.from_words(
     ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
@@ -475,3 +479,37 @@ def test_a_loaded_classifier_has_the_parameters_it_was_trained_with(
     again = loaded.__sklearn_clone__().fit(data)
     assert again.prompt_ == fitted.prompt_
     assert torch.equal(again.learner_.soft, fitted.learner_.soft)
+
+
+def test_a_fit_is_compared_with_its_baselines(pocket: Backbone, base: Dataset) -> None:
+    settings = {**FAST, "words": 1, "epochs": 2, "interval": 1, "cache": False}
+    fitted = PromptClassifier(pocket, **settings).fit(base, compare=True)
+    comparison = fitted.result_.comparison
+    assert comparison is not None
+    names = [method.name for method in comparison.methods]
+    assert names == [ZERO_SHOT, LINEAR_PROBE, WITHOUT_WORDS, PROMPT]
+    accuracies = {method.name: comparison.accuracy(method) for method in comparison.methods}
+    store = FeatureStore(pocket)
+    assert accuracies[ZERO_SHOT] == zero_shot_accuracy(base, store)
+    empty = PromptClassifier(pocket, **settings, empty_slots=True).fit(base)
+    assert accuracies[WITHOUT_WORDS] == empty.result_.held_out_accuracy
+    assert accuracies[PROMPT] == fitted.score(base) == fitted.result_.held_out_accuracy
+    shots = sample_shots(base.train, 3, 1)
+    features, held_out = (
+        store.encode([item.path for item in items]).features for items in (shots, base.test)
+    )
+    probe = fit_linear_probe(features, torch.tensor([item.label for item in shots]), 5)
+    guesses = probe.logits(held_out).argmax(1).tolist()
+    right = [guess == item.label for guess, item in zip(guesses, base.test, strict=True)]
+    assert accuracies[LINEAR_PROBE] == sum(right) / len(right)
+    assert fitted.result_.seconds_to_compare is None  # it was done
+
+
+def test_without_words_there_is_nothing_to_compare_words_with(
+    pocket: Backbone, base: Dataset
+) -> None:
+    settings = {**FAST, "words": 0, "epochs": 1, "interval": 1, "cache": False}
+    result = PromptClassifier(pocket, **settings).fit(base, compare=True).result_
+    assert result.comparison is not None
+    assert result.comparison.of(WITHOUT_WORDS) is None
+    assert result.seconds_to_compare is None

@@ -60,14 +60,37 @@ from ipl.words.objective import EMBEDDINGS, PRESETS
         ({"template": "x"}, "template is 'x'; it must contain {cls} and {words} once each"),
         ({"learner": "cop"}, "No learner is called 'cop'. Did you mean 'coop'"),
         ({"depth": 2}, "depth is 2; coop has vectors only in the first layer."),
-        ({"words": 3, "epochs": 10}, "words (k = 3) times interval (t = 10) is 30, more than"),
-        ({"words": "auto", "epochs": 5}, "words (k = 1) times interval (t = 10) is 10, more than"),
+        (
+            {"words": 3, "epochs": 10, "interval": 10},
+            "words (k = 3) times interval (t = 10) is 30, more than",
+        ),
+        ({"words": 3, "epochs": 2}, "words (k = 3) times interval (t = 1) is 3, more than"),
+        (
+            {"words": "auto", "epochs": 5, "interval": 10},
+            "words (k = 1) times interval (t = 10) is 10, more than",
+        ),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         FitConfig(**values)
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("values", "interval"),
+    [
+        ({"words": 3, "epochs": 10}, 3),
+        ({"words": 3, "epochs": 3}, 1),
+        ({"words": 3, "epochs": 200}, 10),
+        ({"words": 3}, 10),
+        ({"words": 0, "epochs": 5}, 10),
+        ({"words": "auto", "epochs": 5}, 5),
+        ({"words": 3, "epochs": 10, "interval": 2}, 2),
+    ],
+)
+def test_few_epochs_shorten_the_interval(values: dict[str, Any], interval: int) -> None:
+    assert FitConfig(**values).hyperparameters.interval == interval
 
 
 # -- what stands in the slots ---------------------------------------------------------------------

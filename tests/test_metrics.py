@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from math import comb
 
 import pytest
 import torch
 
-from ipl.metrics import calibration, confusion, most_confused, score
+from ipl.metrics import (
+    ThresholdCurve,
+    calibration,
+    confusion,
+    most_confused,
+    paired_difference,
+    score,
+    wilson_interval,
+)
 
 # Four images of two classes: sure and right, sure and wrong, unsure and right, half sure.
 P = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]], dtype=torch.float64)
@@ -48,3 +57,88 @@ def test_confusion_counts_true_by_predicted() -> None:
 
 def test_nothing_is_confused_on_the_diagonal() -> None:
     assert most_confused(torch.eye(3, dtype=torch.long), ("a", "b", "c")) == ()
+
+
+@pytest.mark.parametrize(("correct", "images"), [(0, 7), (7, 7), (1, 3), (36, 44), (990, 1000)])
+def test_wilson_interval_is_where_the_score_test_ends(correct: int, images: int) -> None:
+    low, high = wilson_interval(correct, images)
+    assert 0 <= low <= correct / images <= high <= 1
+    for end in (low, high):
+        if 0 < end < 1:
+            deviation = (end * (1 - end) / images) ** 0.5
+            assert abs(correct / images - end) / deviation == pytest.approx(1.96, abs=1e-3)
+
+
+def test_a_clear_difference_is_one_that_an_exact_test_finds() -> None:
+    """McNemar's exact test: of the images on which the two differ, half are gained by chance."""
+    for gained in range(26):
+        for lost in range(26):
+            differ = gained + lost
+            tail = sum(comb(differ, count) for count in range(max(gained, lost), differ + 1))
+            p = min(1.0, 2 * tail / 2**differ)
+            if paired_difference(gained, lost, 100).is_clear:
+                assert p <= 0.05
+            else:
+                assert p > 0.03
+
+
+@pytest.mark.parametrize(("better", "worse"), [(0.1, 0.1), (0.5, 0.5), (0.3, 0.02), (0.0, 0.0)])
+def test_the_interval_of_a_difference_covers_it_19_times_in_20(better: float, worse: float) -> None:
+    images, covered = 15, 0.0
+    for gained in range(images + 1):
+        for lost in range(images + 1 - gained):
+            rest = images - gained - lost
+            ways = comb(images, gained) * comb(images - gained, lost)
+            probability = ways * better**gained * worse**lost * (1 - better - worse) ** rest
+            difference = paired_difference(gained, lost, images)
+            assert difference.low <= difference.value <= difference.high
+            if difference.low - 1e-9 <= better - worse <= difference.high + 1e-9:
+                covered += probability
+    assert covered >= 0.95
+
+
+def test_a_difference_is_turned_round_with_the_two() -> None:
+    one, other = paired_difference(9, 2, 40), paired_difference(2, 9, 40)
+    assert (one.low, one.high) == (-other.high, -other.low)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_threshold_curve_as_counted_one_by_one(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(40, 4, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 4, (40,), generator=generator)
+    logits[torch.arange(40), labels] += 1.5
+    curve = ThresholdCurve(logits.log_softmax(1), labels)
+
+    def by_hand(threshold: float) -> tuple[int, int, float]:
+        kept = correct = rejected = 0
+        for row, label in zip(logits.tolist(), labels.tolist(), strict=True):
+            weights = [math.exp(value) for value in row]
+            if max(weights) / sum(weights) >= threshold:
+                kept += 1
+                correct += weights.index(max(weights)) == label
+            others = [weight for index, weight in enumerate(weights) if index != label]
+            rejected += max(others) / sum(others) < threshold
+        return kept, correct, rejected / 40
+
+    for threshold in (0.0, 0.3, 0.5, 0.9):
+        point = curve.at(threshold)
+        assert (point.kept, point.correct, point.rejected) == by_hand(threshold)
+    best = curve.suggest()
+    assert best is not None
+    right = curve.at(0.0).correct
+
+    def merit(threshold: float) -> float:
+        _, correct, rejected = by_hand(threshold)
+        return correct / right + rejected
+
+    assert merit(best.threshold) == pytest.approx(max(merit(step / 2000) for step in range(2000)))
+
+
+def test_two_classes_have_no_threshold_for_none_of_these() -> None:
+    curve = ThresholdCurve(P.log(), LABELS)
+    assert curve.suggest() is None
+    assert curve.at(0.65).kept == 3
+    assert curve.at(0.65).accuracy == pytest.approx(2 / 3)
+    assert curve.at(0.65).rejected is None
+    assert curve.at(1.0).accuracy is None

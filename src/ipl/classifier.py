@@ -200,7 +200,11 @@ class PromptClassifier:
     # -- learning -------------------------------------------------------------------------------
 
     def fit(
-        self, data: Any, y: Any = None, features: FeatureStore | None = None
+        self,
+        data: Any,
+        y: Any = None,
+        features: FeatureStore | None = None,
+        compare: bool = False,
     ) -> PromptClassifier:
         """Learns a prompt from up to `shots` images of each class.
 
@@ -217,6 +221,9 @@ class PromptClassifier:
             The class name of each image, if `data` is a list.
         features : FeatureStore, optional
             Keeps the features of images and texts, so that several fits can share them.
+        compare : bool
+            Whether the same prompt is trained without words as well, for `result_.comparison`;
+            zero-shot and a linear probe are always in it.
 
         Returns
         -------
@@ -242,6 +249,7 @@ class PromptClassifier:
                     backbone,
                     pool=self.pool,
                     features=features,
+                    compare=compare,
                     reporter=self.reporter,
                 )
                 break

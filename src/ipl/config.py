@@ -338,13 +338,18 @@ class FitConfig:
 
     @cached_property
     def hyperparameters(self) -> Hyperparameters:
-        """Returns the hyperparameters of the fit: those given, else the learner's."""
+        """Returns the hyperparameters of the fit: those given, else the learner's.
+
+        If only `epochs` is given, the interval is shortened so that all words can enter.
+        """
         from ipl.learners.registry import learner_class
 
-        published = learner_class(self.learner).hyperparameters(
-            self.words if isinstance(self.words, int) else 1, self.protocol
-        )
-        return published.override(**{name: getattr(self, name) for name in hyperparameter_names()})
+        words = self.words if isinstance(self.words, int) else 1
+        published = learner_class(self.learner).hyperparameters(words, self.protocol)
+        given = {name: getattr(self, name) for name in hyperparameter_names()}
+        if words and self.epochs is not None and self.interval is None:
+            given["interval"] = max(1, min(published.interval, self.epochs // words))
+        return published.override(**given)
 
     def without_words(self) -> FitConfig:
         """Returns the config of the same fit without words, and without settings about them."""

@@ -122,12 +122,12 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     assert len(going) >= 2, states
 
     words = page.locator("#outcome .prompt .word").all_inner_texts()
-    assert len(words) == 2
+    assert len(words) == 3
     rows = page.locator("#outcome .scroll").first.locator("tbody tr")
     assert rows.locator("th").all_inner_texts() == ["(none)", *words]
     gains = rows.locator("td:nth-child(2)").all_inner_texts()
     assert page.locator("#outcome figure svg").count() == 2
-    page.get_by_text("Accuracy:").wait_for()
+    page.get_by_text("Accuracy on").first.wait_for()
 
     page.get_by_label("Word", exact=True).fill(words[1])
     page.get_by_role("button", name="Show its gain").click()
@@ -151,10 +151,10 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
 
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the prompt").click()
-    assert download.value.suggested_filename == "images-coop-2w-seed1.zip"
+    assert download.value.suggested_filename == "images-coop-3w-seed1.zip"
     with zipfile.ZipFile(download.value.path()) as packed:
         packed.extractall(tmp_path)
-    loaded = PromptClassifier.from_pretrained(tmp_path / "images-coop-2w-seed1", pocket)
+    loaded = PromptClassifier.from_pretrained(tmp_path / "images-coop-3w-seed1", pocket)
     assert loaded.words_ == words
     assert loaded.classes_ == ["beach", "castle ${1+1} {{value}}", "lake"]
     assert page.locator("#prompt-text code").inner_text() == loaded.prompt_
@@ -208,7 +208,7 @@ def test_two_browsers_have_their_own_classes_and_prompts(
         page.get_by_text("Done in").wait_for()
     assert one.locator("#classes b").all_inner_texts() == ["beach", "castle"]
     assert two.locator("#classes b").all_inner_texts() == ["forest", "lake"]
-    assert one.locator("#outcome .prompt .word").count() == 2
+    assert one.locator("#outcome .prompt .word").count() == 3
     assert two.locator("#outcome .prompt .word").count() == 1
     one.get_by_text("The prompt distinguishes beach and castle.").wait_for()
     two.get_by_text("The prompt distinguishes forest and lake.").wait_for()

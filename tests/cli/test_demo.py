@@ -76,6 +76,11 @@ def test_json_and_what_is_saved(first: Any, folder: Path) -> None:
         if novel is not None:
             assert run["HM"] == pytest.approx(2 * base * novel / (base + novel or 1))
         assert len(run["words"]) == (3 if run["arm"] == "words" else 0)
+    accuracy = {method["name"]: method["accuracy"] for method in told["comparison"]["methods"]}
+    base = {run["arm"]: run["base"] for run in told["runs"] if run["seed"] == 1}
+    arms = {"zero-shot": "zero-shot", "linear-probe": "linear-probe"}
+    arms |= {"empty": "without-words", "words": "prompt"}
+    assert accuracy == pytest.approx({name: base[arm] for arm, name in arms.items()})
     assert told["verdict"].startswith("What it means for CoOp: ")
     assert "words" in told["verdict"]
     assert len(list(Path(told["saved"]["bench"], "records").iterdir())) == len(told["runs"]) == 9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -38,7 +39,7 @@ def test_text_shows_accuracies_word_prompt_and_where(
     assert result.err == ""  # --quiet
     config = json.loads((home / "run" / "config.json").read_text())
     assert "Accuracy on 4 training images: " in result.out
-    assert "Accuracy on 2 held-out images: " in result.out
+    assert "Accuracy on 2 held-out images\n" in result.out
     assert f"Prompt: {config['prompt']}\n" in result.out
     assert f"Saved:  {home / 'run'}\n" in result.out
     (word,) = config["words"]
@@ -58,6 +59,46 @@ def test_json_is_the_saved_config_with_out_and_notes(fit: Call, images: Call, ho
     assert told["classes"] == ["beach", "castle"]
     assert told["results"]["held_out_images"] == 2
     assert len(told["training"]["history"]["epochs"]) == 3
+
+
+def test_the_prompt_stands_beside_its_baselines(fit: Call, images: Call, home: Path) -> None:
+    result = fit(images(beach=4, castle=4), "--out", home / "run", "--compare", "--per-class")
+    assert result.code == 0
+    comparison = json.loads((home / "run" / "config.json").read_text())["results"]["comparison"]
+    names = [method["name"] for method in comparison["methods"]]
+    assert names == ["zero-shot", "linear-probe", "without-words", "prompt"]
+    first, *_ = lines = result.out.splitlines()
+    assert first == comparison["verdict"][0]
+    assert all(sentence in lines for sentence in comparison["verdict"])
+    for title in ("zero-shot CLIP", "linear probe", "the same without words", "this prompt"):
+        assert any(line.startswith(title) for line in lines)
+    shown = [line.split() for line in lines if line.startswith(("beach ", "castle "))]
+    zero_shot, prompt = (comparison["methods"][index]["correct"] for index in (0, -1))
+    before_and_after = {row[0]: row[1:4] for row in shown}
+    assert before_and_after["beach"] == ["2", str(zero_shot[0]), str(prompt[0])]
+    assert before_and_after["castle"] == ["2", str(zero_shot[1]), str(prompt[1])]
+    assert "--compare" not in result.out
+    assert Cache().usage()["trainings"][0] == 0
+
+
+def test_the_comparison_of_words_is_offered_with_its_time(
+    fit: Call, images: Call, home: Path
+) -> None:
+    data = images(beach=3, castle=3)
+    offer = r"Whether the words matter was not tested: --compare does it, in about \d+ s more\."
+    assert re.search(offer, fit(data, "--out", home / "run").out)
+    assert "--compare" not in fit(data, "--out", home / "plain", "--words", 0).out
+
+
+def test_few_epochs_alone_shorten_the_interval_and_say_so(
+    ipl: Call, images: Call, words_file: Path
+) -> None:
+    settings = ["--shots", 2, "--epochs", 4, "--words", 2, "--views", 0, "--device", "cpu"]
+    data = images(beach=2, castle=2)
+    told = ipl("fit", data, *settings, "--words-file", words_file, "--json", "--out", "run").json
+    assert told["training"]["interval"] == 2
+    (note,) = told["notes"]
+    assert note.startswith("interval is 2, not the published 10: with 4 epochs, ")
 
 
 def test_progress_goes_to_standard_error(
@@ -264,9 +305,12 @@ def test_the_advice_can_be_typed_when_a_name_has_a_blank(
 ) -> None:
     data = images(beach=2, castle=2)
     result = fit(data, "--out", "my run")
-    (advice,) = [line for line in result.out.splitlines() if line.startswith("Next:")]
-    words = shlex.split(advice)
-    assert words[words.index("predict") + 1] == "my run"
+    *_, first, second, third = result.out.splitlines()
+    assert first.startswith("Next: ")
+    for line, command in ((first, "predict"), (second, "report"), (third, "evaluate")):
+        words = shlex.split(line)
+        assert words[words.index(command) + 1] == "my run"
+    assert shlex.split(second)[-2:] == ["--data", str(data)]
 
 
 def test_a_failing_loss_names_epoch_and_batch(refused: Call, images: Call) -> None:

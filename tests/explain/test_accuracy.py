@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,16 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
-from ipl.explain.accuracy import PROMPT, ZERO_SHOT
+from ipl.explain.accuracy import BASELINE, _with_saved
 from ipl.explain.report import Analysis
 from ipl.metrics import harmonic_mean
+from ipl.training.baselines import (
+    LINEAR_PROBE,
+    PROMPT,
+    WITHOUT_WORDS,
+    ZERO_SHOT,
+    MethodCounts,
+)
 
 MakeRun = Callable[..., Path]
 
@@ -40,3 +48,35 @@ def test_base_and_novel_as_the_classifier_scores_them(
     assert prompt.hm == harmonic_mean(prompt.test.accuracy, prompt.novel.accuracy)
     assert prompt.counts is not None
     assert sum(map(sum, prompt.counts)) == 16
+
+
+def test_the_comparison_is_that_of_the_fit(analysis: Analysis) -> None:
+    """The report's own counts of zero-shot, probe and prompt are those that the fit saved."""
+    saved, outcomes = analysis.run.result.comparison, analysis.outcomes
+    assert saved is not None
+    assert outcomes is not None
+    for name in (ZERO_SHOT, LINEAR_PROBE, PROMPT):
+        assert outcomes.comparison.of(name) == saved.of(name)
+    baseline = outcomes.comparison.of(BASELINE)
+    plain = outcomes.of(BASELINE)
+    assert baseline is not None
+    assert plain is not None
+    assert outcomes.comparison.accuracy(baseline) == pytest.approx(plain.test.accuracy)
+
+
+def test_the_prompt_without_words_of_the_fit_is_shown_for_the_same_images_only(
+    analysis: Analysis,
+) -> None:
+    comparison = analysis.run.result.comparison
+    assert comparison is not None
+    prompt = comparison.prompt
+    method = MethodCounts(WITHOUT_WORDS, "empty", prompt.correct, 2, 2)
+    saved = comparison.with_method(method)
+    assert _with_saved(comparison, saved).of(WITHOUT_WORDS) == method
+    assert _with_saved(comparison, comparison).of(WITHOUT_WORDS) is None
+    assert _with_saved(comparison, None) == comparison
+    fewer = tuple(max(0, count - 1) for count in prompt.correct)
+    change = sum(fewer) - sum(prompt.correct)
+    methods = [replace(m, gained=m.gained, lost=m.lost - change) for m in saved.methods[:-1]]
+    other = replace(saved, methods=(*methods, replace(prompt, correct=fewer)))
+    assert _with_saved(comparison, other).of(WITHOUT_WORDS) is None

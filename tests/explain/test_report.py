@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,11 @@ def test_every_learner_has_a_report(
     for word in analysis.run.words:
         assert f"What “{word}” does" in text
     assert ("Whether to believe it" in text) == bool(words)
-    assert bool(page.of("img")) == bool(words)
+    mistakes = [image for image in page.of("img") if "taken for" in image["alt"]]
+    assert (len(page.of("img")) > len(mistakes)) == bool(words)
+    assert analysis.doubtful_images is not None
+    doubtful = (*analysis.doubtful_images.mistakes, *analysis.doubtful_images.label_errors)
+    assert len(mistakes) == len(doubtful)
     assert "nan" not in text.lower().split()
     markdown = as_markdown(document)
     for section in document.sections:
@@ -88,6 +93,26 @@ def test_a_report_without_images(pocket: Backbone, make_run: MakeRun) -> None:
     assert report_values(analysis)["effects"] is None
 
 
+def test_the_first_lines_are_the_verdict(
+    analysis: Analysis, pocket: Backbone, make_run: MakeRun
+) -> None:
+    assert analysis.outcomes is not None
+    first, *_ = report_document(analysis).lead
+    assert first.startswith("On 16 held-out images it is right for ")
+    assert all(sentence in first for sentence in analysis.outcomes.comparison.verdict)
+    assert first.endswith("The same prompt without words was not trained: ipl fit --compare.")
+    without_data = analyse_run(make_run("coop", 2), backbone=pocket)
+    saved = without_data.run.result.comparison
+    assert saved is not None
+    first, *_ = report_document(without_data).lead
+    assert first.startswith("When it was trained: on 16 held-out images it is right for ")
+    assert all(sentence in first for sentence in saved.verdict)
+    older = replace(without_data.run.result, comparison=None)
+    older_run = replace(without_data, run=replace(without_data.run, result=older))
+    first, *_ = report_document(older_run).lead
+    assert first.startswith("When it was trained, its held-out accuracy was ")
+
+
 def test_without_data_it_says_what_is_missing(pocket: Backbone, make_run: MakeRun) -> None:
     analysis = analyse_run(make_run("coop", 2), backbone=pocket)
     assert analysis.effects is None
@@ -117,6 +142,7 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
             "made",
             "missing",
         ),
+        "doubtful_images",
     }
     keys = {
         "chosen": "word gain utility redundancy loss best place lead earlier certified sense "
@@ -125,7 +151,7 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
         "class_words": "name images word gain certainty held_out clear",
         "chance": "frequency chosen draws places_by_loss of",
         "stability": "how shared resamples counts near",
-        "outcomes": "methods classes images novel_classes novel_images why_no_novel",
+        "outcomes": "methods classes images novel_classes novel_images why_no_novel comparison",
         "vectors": "vectors others word_norm",
         "plain_learner": "how vectors",
         "made": "settings times versions losses command unsaid",
@@ -142,6 +168,13 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
     assert list(draw) == ["words", "shots_loss", "test_loss", "prompt"]
     methods, vector = values["outcomes"]["methods"], values["vectors"]["vectors"][0]
     assert [method["name"] for method in methods] == ["zero-shot", "plain", "prompt"]
+    compared = values["outcomes"]["comparison"]["methods"]
+    assert [method["name"] for method in compared] == [
+        "zero-shot",
+        "linear-probe",
+        "plain",
+        "prompt",
+    ]
     assert " ".join(methods[0]) == "name how test calibration confused counts novel"
     assert " ".join(vector) == "group number norm nearest nearest_at_start moved start_norm"
 

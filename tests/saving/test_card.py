@@ -10,6 +10,7 @@ import pytest
 
 from ipl.config import FitConfig
 from ipl.saving.format import config_of, model_card
+from ipl.training.baselines import BaselineComparison, MethodCounts
 from ipl.training.result import FitResult
 
 Make = Callable[..., FitResult]
@@ -62,6 +63,18 @@ def test_words_that_no_search_chose(settings: dict[str, Any], sentence: str, car
     assert "lower the loss" not in text
     assert ("with 1 word, backbone" in text) != empty
     assert "lower the loss" in card()
+
+
+def test_the_verdict_stands_below_the_accuracy(card: Call) -> None:
+    methods = (
+        MethodCounts("zero-shot", "a photo", (10, 0), 40, 0),
+        MethodCounts("prompt", "[V V]", (20, 30)),
+    )
+    classes = ("beach", "starry night")
+    comparison = BaselineComparison(classes, (40, 40), methods, (), ("A note.",))
+    text = card(comparison=comparison)
+    assert f"with 95 % intervals: {comparison.verdict[0]}" in text
+    assert "\n- A note.\n" in text
 
 
 def test_without_words_and_without_held_out_images(card: Call, make_saved: Make) -> None:

@@ -17,6 +17,7 @@ from ipl.saving.format import FORMAT_VERSION, check_target, config_of, read_run,
 from ipl.saving.sharing import find_run
 from ipl.support.errors import IplError, SavedRunError
 from ipl.support.files import replace_folder
+from ipl.training.baselines import BaselineComparison, MethodCounts
 from ipl.training.result import FitResult
 
 Make = Callable[..., FitResult]
@@ -69,6 +70,30 @@ def test_a_prompt_without_words(tmp_path: Path, make_saved: Make) -> None:
     plain = make_saved(config=config, prompt="[V V V V] {cls}.", words=(), selection=None)
     write_run(tmp_path / "run", plain)
     assert read_run(tmp_path / "run") == plain
+
+
+def test_a_comparison_is_kept_and_checked(tmp_path: Path, make_saved: Make) -> None:
+    methods = (
+        MethodCounts("zero-shot", "a photo", (1, 0), 4, 1),
+        MethodCounts("prompt", "[V V]", (1, 3)),
+    )
+    comparison = BaselineComparison(("beach", "starry night"), (4, 4), methods, (), ("A note.",))
+    write_run(tmp_path / "run", make_saved(comparison=comparison))
+    assert read_run(tmp_path / "run").comparison == comparison
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for place, value, says in (
+        ("name", "magic", "results.comparison.methods[0].name is"),
+        ("correct", [9, 0], "contradict each other"),
+        ("correct", [1, 0, 0], "contradict each other"),
+        ("gained", -1, "results.comparison.methods[0].gained is -1"),
+    ):
+        damaged = json.loads(json.dumps(config))
+        damaged["results"]["comparison"]["methods"][0][place] = value
+        path.write_text(json.dumps(damaged), encoding="utf-8")
+        with pytest.raises(SavedRunError, match="is damaged") as caught:
+            read_run(tmp_path / "run")
+        assert says in str(caught.value)
 
 
 # -- where a run may be saved ---------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ipl.cli.shared_options import DEVICE, JSON, QUIET
 from ipl.display.table import Table
 
 if TYPE_CHECKING:
+    from ipl.bench.protocols.protocol import Task
     from ipl.bench.records import RunRecord
     from ipl.bench.tables.result_table import ResultTable
     from ipl.classifier import PromptClassifier
@@ -58,12 +59,14 @@ def demo(
         records, classifier = _run_plan(dataset, folder, device, reporter)
         run = folder / "run"
         classifier.save_pretrained(run, overwrite=True)
-        selection = classifier.selection_
+        selection, comparison = classifier.selection_, classifier.result_.comparison
         assert selection is not None
+        assert comparison is not None
         (result,) = build_tables(records)
         report: dict[str, Any] = {
             "summary": _summary(result),
             "verdict": _verdict(result),
+            "comparison": comparison.as_dict(),
             "runs": [_outcome(record) for record in records],
             "words": classifier.words_,
             "prompt": classifier.prompt_,
@@ -87,6 +90,11 @@ def demo(
     terminal.print(title, soft_wrap=True)
     terminal.print(_table(report["summary"]).to_terminal())
     terminal.print(f"\n{report['verdict']}", markup=False)
+    terminal.print(
+        f"\nThe prompt of seed {SEEDS[0]} on {comparison.total} held-out images of its classes:\n"
+        + "\n".join(comparison.verdict),
+        markup=False,
+    )
     terminal.print(
         f"\nThe words of seed {SEEDS[0]}: gain = utility - {selection.lambda_} * redundancy"
     )
@@ -118,7 +126,7 @@ def _run_plan(
     from ipl.bench.records import read_record, record_path, write_record
     from ipl.bench.run import expand
     from ipl.bench.runner import RunEnvironment, Runner
-    from ipl.config import CHOSEN, FitConfig
+    from ipl.config import CHOSEN, EMPTY, FitConfig
     from ipl.support.errors import IplError
 
     plan = Plan(
@@ -131,7 +139,7 @@ def _run_plan(
     )
     runner = Runner(RunEnvironment(str(folder), device), reporter, {"scenes": dataset})
     records: list[RunRecord] = []
-    classifier: PromptClassifier | None = None
+    classifiers: dict[str, PromptClassifier] = {}  # of the first seed, by arm
     for run in expand(plan):
         record, fitted = runner.fit(run)
         if record["error"]:
@@ -144,17 +152,39 @@ def _run_plan(
         numbers = ", ".join(f"{name} {100 * value:.1f}" for name, value in scores)
         words = f" ({', '.join(record['chosen'])})" if record["chosen"] else ""
         reporter.say(f"  {run.title.removeprefix('scenes, ')}{words}: {numbers}")
-        if classifier is None and fitted is not None and run.arm == CHOSEN:
-            base = record["accuracy"]["base"], record["data"]["test_images"]["base"]
-            classifier = _with_held_out(fitted, *base)
-    assert classifier is not None
-    return records, classifier
+        if fitted is not None and run.seed == SEEDS[0]:
+            classifiers[run.arm] = fitted
+            task = runner.task(run)
+    return records, _with_comparison(classifiers[CHOSEN], classifiers[EMPTY], task, reporter)
 
 
-def _with_held_out(classifier: PromptClassifier, accuracy: float, images: int) -> PromptClassifier:
-    """Returns the classifier with the test images of the base classes as its held-out images."""
+def _with_comparison(
+    classifier: PromptClassifier, empty: PromptClassifier, task: Task, reporter: Reporter
+) -> PromptClassifier:
+    """Returns the classifier, compared on the test images of the base classes as `ipl fit` does."""
+    from ipl.backbone.feature_store import FeatureStore
+    from ipl.backbone.labelled_features import encode_items
+    from ipl.support.cache import Cache
+    from ipl.training.baselines import WITHOUT_WORDS, compare_with_baselines
+
+    learner = classifier.learner_
+    store = FeatureStore(learner.backbone, Cache(reporter=reporter))
+    shots = encode_items(task.training.train, "training", store)
+    held_out = encode_items(task.tests["base"].test, "held-out", store)
+    without_words = empty.learner_.log_probabilities(held_out.features)
+    comparison = compare_with_baselines(
+        learner,
+        learner.log_probabilities(held_out.features),
+        shots,
+        held_out,
+        classifier.config,
+        [(WITHOUT_WORDS, empty.prompt_, without_words)],
+    )
     classifier.result_ = replace(
-        classifier.result_, held_out_accuracy=accuracy, held_out_images=images
+        classifier.result_,
+        held_out_accuracy=comparison.accuracy(comparison.prompt),
+        held_out_images=comparison.total,
+        comparison=comparison,
     )
     return classifier
 

@@ -22,7 +22,7 @@ from ipl.support.errors import FolderInUseError, IplError
 if TYPE_CHECKING:
     from ipl.classifier import PromptClassifier
     from ipl.config import FitConfig
-    from ipl.training.result import Trial
+    from ipl.training.result import FitResult, Trial
 
 
 @config_options()
@@ -33,6 +33,14 @@ def fit(
         None, "--out", help="Where to save (default: ipl-runs/NAME)."
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a saved run in --out."),
+    compare: bool = typer.Option(
+        False,
+        "--compare",
+        help="Train the same prompt without words as well, and compare with it.",
+    ),
+    per_class: bool = typer.Option(
+        False, "--per-class", help="Show every class before (zero-shot) and after, worst first."
+    ),
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
@@ -54,7 +62,7 @@ def fit(
         target = save_to or _claim_free_folder(f"{dataset.name}-{_run_name(config)}", claims)
         claims.enter_context(claim_folder(target))
         check_target(target, overwrite)
-        classifier.fit(dataset)
+        classifier.fit(dataset, compare=compare)
         try:
             classifier.save_pretrained(target, overwrite)
         except IplError as error:
@@ -67,27 +75,23 @@ def fit(
         print_json({"out": str(target), "notes": classifier.notes_, **classifier.as_dict()})
         return
     terminal = console()
-    terminal.print(fit_report(classifier))
+    terminal.print(fit_report(classifier, per_class))
     terminal.print(f"Saved:  {target}", markup=False, soft_wrap=True)
-    terminal.print(
-        f"Next:   {command_line('predict', target)} IMAGE...", markup=False, soft_wrap=True
-    )
+    for title, command in (
+        ("Next:  ", f"{command_line('predict', target)} IMAGE..."),
+        ("       ", command_line("report", target, "--data", data)),
+        ("       ", f"{command_line('evaluate', target)} MORE_LABELLED_IMAGES"),
+    ):
+        terminal.print(f"{title} {command}", markup=False, soft_wrap=True)
 
 
-def fit_report(classifier: PromptClassifier) -> Group:
+def fit_report(classifier: PromptClassifier, per_class: bool = False) -> Group:
     """Returns the accuracies, the words with their gains, and the prompt as a line of text."""
     from ipl.words.selection import words_table
 
     result, selection = classifier.result_, classifier.selection_
-    lines = [f"Accuracy on {result.images} training images: {100 * result.train_accuracy:.1f} %"]
-    if result.held_out_accuracy is None:
-        lines.append("Held-out accuracy: not measured, because no readable image was left")
-    else:
-        lines.append(
-            f"Accuracy on {result.held_out_images} held-out images: "
-            f"{100 * result.held_out_accuracy:.1f} %"
-        )
-    parts: list[Group | Text] = [Text("\n".join(lines)), Text("")]
+    train = f"Accuracy on {result.images} training images: {100 * result.train_accuracy:.1f} %"
+    parts: list[Group | Text] = [*_held_out_parts(result, per_class), Text(train), Text("")]
     if len(result.trials) > 1:
         parts += [_trials_table(result.trials, len(result.words)).to_terminal(), Text("")]
     if selection is not None:
@@ -97,6 +101,33 @@ def fit_report(classifier: PromptClassifier) -> Group:
             parts += [Text(warning), Text("")]
     parts.append(Text.assemble("Prompt: ", (classifier.prompt_, "bold")))
     return Group(*parts)
+
+
+def _held_out_parts(result: FitResult, per_class: bool) -> list[Group | Text]:
+    """Returns the verdict, the prompt beside its baselines and, if asked for, every class."""
+    from ipl.training.baselines import (
+        ABOUT_INTERVALS,
+        NO_IMAGES,
+        class_table,
+        comparison_table,
+        confusion_sentence,
+        offer_to_compare,
+    )
+
+    comparison = result.comparison
+    if comparison is None:
+        return [Text(NO_IMAGES), Text("")]
+    parts: list[Group | Text] = [Text("\n".join(comparison.verdict), "bold"), Text("")]
+    table = comparison_table(comparison)
+    parts += [table.to_terminal(), Text(ABOUT_INTERVALS)]
+    if result.seconds_to_compare is not None:
+        parts.append(Text(offer_to_compare(result.seconds_to_compare)))
+    parts += [Text(f"Note: {note}", "yellow") for note in comparison.notes]
+    if per_class:
+        table = class_table(comparison)
+        parts += [Text(""), table.to_terminal()]
+        parts.append(Text(confusion_sentence(comparison.confused)))
+    return [*parts, Text("")]
 
 
 def _trials_table(trials: Sequence[Trial], best: int) -> Table:

@@ -16,6 +16,7 @@ from ipl.cli import (
     compare,
     data,
     demo,
+    evaluate,
     export,
     fit,
     learners,
@@ -50,6 +51,7 @@ app.command("cache")(cache.cache)
 app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
+app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("fit")(fit.fit)
 app.command("learners")(learners.learners)

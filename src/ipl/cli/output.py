@@ -53,13 +53,13 @@ def on_interrupt(message: Callable[[], str]) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def check_output_file(path: Path, overwrite: bool) -> None:
+def check_output_file(path: Path, overwrite: bool, option: str = "--out") -> None:
     """Raises IplError if a file cannot be written, or exists and may not be replaced."""
     from ipl.support.files import check_file_writable, path_exists
 
     check_file_writable(path)
     if path_exists(path) and not overwrite:
         raise ConfigError(
-            f"{path} already exists; choose another file with --out, or replace it with "
+            f"{path} already exists; choose another file with {option}, or replace it with "
             "--overwrite."
         )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.labelled_features import LabelledFeatures, encode_items
-from ipl.backbone.zero_shot import ZERO_SHOT_TEMPLATE, zero_shot_log_probabilities
+from ipl.backbone.zero_shot import zero_shot_log_probabilities
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
 from ipl.display.formatting import number, percent, several
 from ipl.display.plots import Bar, Series, bars, heat, lines
@@ -27,11 +27,23 @@ from ipl.metrics import (
     score,
 )
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.baselines import (
+    ABOUT_INTERVALS,
+    NAMES,
+    PLAIN_LEARNER,
+    PROMPT,
+    WITHOUT_WORDS,
+    ZERO_SHOT,
+    BaselineComparison,
+    class_table,
+    compare_with_baselines,
+    comparison_table,
+)
 from ipl.training.fit import features_for
 
 MATRIX_LIMIT = 40  # classes; with more, the confusion is not kept whole
-ZERO_SHOT, BASELINE, PROMPT = "zero-shot", "plain", "prompt"  # as `ipl report --json` names them
-TITLES = {ZERO_SHOT: "zero-shot CLIP", BASELINE: "learner without words", PROMPT: "this prompt"}
+BASELINE = PLAIN_LEARNER
+TITLES = {name: title for name, (title, _) in NAMES.items()}
 TONES = {ZERO_SHOT: 2, BASELINE: 3, PROMPT: 1}
 
 
@@ -65,6 +77,7 @@ class Outcomes:
     novel_classes: tuple[str, ...]
     novel_images: int
     why_no_novel: str | None
+    comparison: BaselineComparison  # on the held-out images
 
     def of(self, name: str) -> MethodScores | None:
         """Returns the method of this name, None if it was not evaluated."""
@@ -89,26 +102,32 @@ def evaluate_outcomes(
 ) -> Outcomes:
     """Returns every method's scores; `log_probabilities` are the prompt's, on held-out images."""
     backbone, test = run.learner.backbone, run_images.test
+    template = run.result.config.class_template
     novel, why_no_novel = _novel_images(run, run_images, strict, reporter)
     methods = [
         _method_outcome(
             ZERO_SHOT,
-            f'CLIP as it comes, "{ZERO_SHOT_TEMPLATE}"',
-            zero_shot_log_probabilities(backbone, run.classes, test.features),
+            f'CLIP as it comes, "{template}"',
+            zero_shot_log_probabilities(backbone, run.classes, test.features, template),
             run_images,
             run.classes,
-            None if novel is None else _zero_shot_on_novel(backbone, novel),
+            None if novel is None else _zero_shot_on_novel(backbone, novel, template),
         )
     ]
     learners = [(PROMPT, run.result.prompt, run.learner, log_probabilities)]
+    others = []
     if baseline is not None:
         predictions = baseline.learner.log_probabilities(features_for(baseline.learner, test))
+        others.append((BASELINE, baseline.how, predictions))
         learners.insert(0, (BASELINE, baseline.how, baseline.learner, predictions))
     for name, how, learner, predictions in learners:
         novel_score = None if novel is None else _score_on_novel(learner, novel)
         methods.append(
             _method_outcome(name, how, predictions, run_images, run.classes, novel_score)
         )
+    comparison = compare_with_baselines(
+        run.learner, log_probabilities, run_images.shots, test, run.result.config, others
+    )
     return Outcomes(
         methods=tuple(methods),
         classes=run.classes,
@@ -116,7 +135,23 @@ def evaluate_outcomes(
         novel_classes=novel.classes if novel else (),
         novel_images=len(novel.images.items) if novel else 0,
         why_no_novel=why_no_novel,
+        comparison=_with_saved(comparison, run.result.comparison),
     )
+
+
+def _with_saved(
+    comparison: BaselineComparison, saved: BaselineComparison | None
+) -> BaselineComparison:
+    """Returns the comparison with the prompt without words that the fit trained, if it did.
+
+    Its counts are for these images only if the prompt's own counts are the same as at the fit.
+    """
+    method = None if saved is None else saved.of(WITHOUT_WORDS)
+    if saved is None or method is None:
+        return comparison
+    now, then = (each.prompt.correct for each in (comparison, saved))
+    same = saved.images == comparison.images and now == then
+    return comparison.with_method(method) if same else comparison
 
 
 def _method_outcome(
@@ -157,9 +192,9 @@ def _novel_images(
     return NovelImages(dataset.class_names, images), None
 
 
-def _zero_shot_on_novel(backbone: Backbone, novel: NovelImages) -> Score:
+def _zero_shot_on_novel(backbone: Backbone, novel: NovelImages, template: str) -> Score:
     features = novel.images.features
-    predictions = zero_shot_log_probabilities(backbone, novel.classes, features)
+    predictions = zero_shot_log_probabilities(backbone, novel.classes, features, template)
     return score(predictions, novel.images.labels)
 
 
@@ -174,11 +209,21 @@ def _score_on_novel(learner: Learner, novel: NovelImages) -> Score:
 def outcomes_section(outcomes: Outcomes) -> Section:
     """Returns base and novel accuracy of every method, confusion and calibration."""
     blocks = [
+        *_comparison_blocks(outcomes.comparison),
         *_accuracy_blocks(outcomes),
         *_confusion_blocks(outcomes),
         *_calibration_blocks(outcomes),
     ]
     return Section("outcomes", "Before and after", tuple(blocks))
+
+
+def _comparison_blocks(comparison: BaselineComparison) -> list[Block]:
+    return [
+        Paragraph(" ".join(comparison.verdict)),
+        comparison_table(comparison),
+        Paragraph(ABOUT_INTERVALS, "note"),
+        class_table(comparison),
+    ]
 
 
 def _accuracy_blocks(outcomes: Outcomes) -> list[Block]:

@@ -16,7 +16,6 @@ from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import listed
 from ipl.learners.learner import Learner
-from ipl.metrics import score
 from ipl.saving.format import read_run
 from ipl.saving.restore import find_backbone, restore
 from ipl.saving.sharing import find_run
@@ -25,6 +24,7 @@ from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
+from ipl.training.same_shots import how_shots_differ
 from ipl.words.choice import WordChoice
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
@@ -32,8 +32,6 @@ from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 from ipl.words.template import Template
-
-SAME_LOSS = 1e-3  # two computations of one loss on different machines differ by far less
 
 
 @dataclass(frozen=True)
@@ -259,25 +257,8 @@ def _split_by_run(
 
 def _check_shots(run: LoadedRun, shots: LabelledFeatures) -> tuple[str, ...]:
     """Returns a note unless these shots give the loss or accuracy saved with the run."""
-    learner, selection = run.learner, run.selection
-    saved_count = run.result.images
-    saved_accuracy = run.result.train_accuracy
-    if saved_count != len(shots.items):
-        reason = f"{len(shots.items)} training images were drawn; the run had {saved_count}"
-    elif selection is not None and selection.select_in == "sentence":
-        loss = run.sentence_scorer(selection, shots).loss([])
-        if abs(loss - selection.loss_without_words) < SAME_LOSS:
-            return ()
-        reason = f"the loss without words is {loss:.4f}; it was {selection.loss_without_words:.4f}"
-    elif isinstance(saved_accuracy, float):
-        log_probabilities = learner.log_probabilities(features_for(learner, shots))
-        accuracy = score(log_probabilities, shots.labels).accuracy
-        if abs(accuracy - saved_accuracy) < 1.5 / len(shots.items):
-            return ()
-        reason = (
-            f"the training accuracy is {100 * accuracy:.1f} %; it was {100 * saved_accuracy:.1f} %"
-        )
-    else:
+    reason = how_shots_differ(run.result, run.learner, shots)
+    if reason is None:
         return ()
     return (
         f"These are not the images this prompt was trained on ({reason}), so some of the held-out "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,6 @@ from ipl.display.document import Block, Document, Paragraph, Section
 from ipl.display.formatting import listed, percent, several
 from ipl.explain.accuracy import (
     BASELINE,
-    PROMPT,
-    ZERO_SHOT,
-    MethodScores,
     Outcomes,
     evaluate_outcomes,
     outcomes_section,
@@ -30,6 +26,11 @@ from ipl.explain.chosen_words import (
     words_section,
 )
 from ipl.explain.class_words import ClassWord, class_words, class_words_section
+from ipl.explain.doubtful_images import (
+    DoubtfulImages,
+    doubtful_images_section,
+    find_doubtful_images,
+)
 from ipl.explain.loaded_run import LoadedRun, RunImages, load_run, read_run_images
 from ipl.explain.provenance import Provenance, provenance_of, provenance_section
 from ipl.explain.random_words import (
@@ -56,6 +57,7 @@ from ipl.saving.sharing import find_run
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import path_exists
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.baselines import NO_IMAGES, PROMPT, WITHOUT_WORDS, ZERO_SHOT
 
 IMAGES = 2000  # held-out images that a report looks at
 FOOT = (
@@ -122,13 +124,17 @@ class Analysis:
     baseline_vectors: Vectors | None
     baseline: Baseline | None
     outcomes: Outcomes | None
+    doubtful_images: DoubtfulImages | None
     provenance: Provenance
     missing: tuple[MissingPart, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Returns what a reader must know before believing the results."""
-        return (*self.run.notes, *(self.run_images.notes if self.run_images else ()))
+        images = self.run_images.notes if self.run_images else ()
+        saved = self.run.result.comparison
+        comparison = self.outcomes.comparison if self.outcomes else saved
+        return (*self.run.notes, *images, *(comparison.notes if comparison else ()))
 
     @property
     def run_images(self) -> RunImages | None:
@@ -223,7 +229,10 @@ def _image_parts(
     run: LoadedRun, settings: ReportSettings, baseline: Baseline | None, reporter: Reporter
 ) -> dict[str, Any]:
     """Returns the parts that need images; each is None without them."""
-    names = ("test", "effects", "random_words", "class_words", "stability", "outcomes")
+    names = (
+        *("test", "effects", "random_words", "class_words", "stability", "outcomes"),
+        "doubtful_images",
+    )
     parts: dict[str, Any] = dict.fromkeys(names)
     run_images, selection, pool = run.run_images, run.selection, run.pool
     if run_images is None:
@@ -236,6 +245,7 @@ def _image_parts(
     if selection is not None and pool is not None:
         scorers = [run.sentence_scorer(selection, i) for i in (run_images.shots, run_images.test)]
         parts["class_words"] = class_words(scorers[0], pool.words, scorers[1], reporter)
+    parts["doubtful_images"] = find_doubtful_images(run, run_images, predictions)
     if not run.words:
         return parts
     random_draws = draw_random_words(run)
@@ -349,6 +359,8 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
         sections.append(ratings_section(ratings, gains))
     if analysis.outcomes is not None:
         sections.append(outcomes_section(analysis.outcomes))
+    if analysis.doubtful_images is not None:
+        sections.append(doubtful_images_section(analysis.doubtful_images))
     sections.append(vectors_section(analysis.vectors, analysis.baseline_vectors))
     sections.append(provenance_section(analysis.provenance, analysis.run_images))
     if analysis.missing:
@@ -369,16 +381,14 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
 
 def _lead(analysis: Analysis) -> list[str]:
     """Returns what a reader in a hurry should know."""
-    words, saved_results = analysis.run.words, analysis.run.result.results
+    words = analysis.run.words
     first = "[V] is a trained vector that no one can read; the class name stands at the end."
     if words:
         quoted = listed([f"“{word}”" for word in words])
         first = f"{several(len(words), 'word')}: {quoted}. {first}"
-    lead = [first]
-    if analysis.outcomes is not None:
-        lead += _accuracy_sentences(analysis.outcomes)
-    elif isinstance(accuracy := saved_results.get("held_out_accuracy"), float):
-        lead.append(f"When it was trained, its held-out accuracy was {percent(accuracy)}.")
+    lead = [*_verdict(analysis), first]
+    if analysis.outcomes is not None and analysis.outcomes.novel_classes:
+        lead.append(_novel_sentence(analysis.outcomes))
     selection = analysis.run.selection
     if selection is not None and (sure := certainty_sentences(selection)):
         lead.append(" ".join(sure))
@@ -390,33 +400,46 @@ def _lead(analysis: Analysis) -> list[str]:
     return lead
 
 
-def _accuracy_sentences(outcomes: Outcomes) -> list[str]:
-    """Returns how often it is right on classes it was trained on, and on others."""
-    prompt, zero_shot, baseline = (outcomes.of(name) for name in (PROMPT, ZERO_SHOT, BASELINE))
+def _verdict(analysis: Analysis) -> list[str]:
+    """Returns how good it is beside its baselines: computed now, else as saved."""
+    outcomes, result = analysis.outcomes, analysis.run.result
+    comparison = result.comparison if outcomes is None else outcomes.comparison
+    when = "On" if outcomes else "When it was trained: on"
+    if comparison is None:
+        if result.held_out_accuracy is None:
+            return [NO_IMAGES]
+        accuracy = percent(result.held_out_accuracy)
+        return [f"When it was trained, its held-out accuracy was {accuracy}."]
+    low, high = comparison.interval(comparison.prompt)
+    accuracy = (
+        f"{when} {several(comparison.total, 'held-out image')} it is right for "
+        f"{percent(comparison.accuracy(comparison.prompt))} ({100 * low:.1f} to {100 * high:.1f})."
+    )
+    sentences = [accuracy, *comparison.verdict]
+    if result.words and comparison.of(WITHOUT_WORDS) is None:
+        sentences.append("The same prompt without words was not trained: ipl fit --compare.")
+    return [" ".join(sentences)]
+
+
+def _novel_sentence(outcomes: Outcomes) -> str:
+    """Returns how often it is right on classes that it was not trained on."""
+    methods = [outcomes.of(name) for name in (PROMPT, ZERO_SHOT, BASELINE)]
+    prompt, zero_shot, baseline = (
+        method.novel.accuracy if method and method.novel else None for method in methods
+    )
     assert prompt is not None
     assert zero_shot is not None
-
-    def sentence(images: str, score_of: Callable[[MethodScores], Score]) -> str:
-        accuracy, before = score_of(prompt).accuracy, score_of(zero_shot).accuracy
-        change = 100 * (accuracy - before)
-        than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"
-        text = (
-            f"On {images} it is right for {percent(accuracy)}, {than if change else 'as'} "
-            f"the same CLIP without it ({percent(before)})"
-        )
-        if baseline is not None:
-            text += f"; the learner without words for {percent(score_of(baseline).accuracy)}"
-        return text + "."
-
-    held_out = several(outcomes.images, "held-out image")
-    sentences = [sentence(held_out, lambda method: method.test)]
-    if outcomes.novel_classes:
-        novel = (
-            f"{several(outcomes.novel_images, 'image')} of "
-            f"{several(len(outcomes.novel_classes), 'class', 'classes')} it was not trained on"
-        )
-        sentences.append(sentence(novel, lambda method: method.novel or method.test))
-    return sentences
+    change = 100 * (prompt - zero_shot)
+    than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"
+    sentence = (
+        f"On {several(outcomes.novel_images, 'image')} of "
+        f"{several(len(outcomes.novel_classes), 'class', 'classes')} it was not trained on it is "
+        f"right for {percent(prompt)}, {than if change else 'as'} the same CLIP without it "
+        f"({percent(zero_shot)})"
+    )
+    if baseline is not None:
+        sentence += f"; the learner without words for {percent(baseline)}"
+    return f"{sentence}."
 
 
 # -- the JSON values ----------------------------------------------------------------------------
@@ -469,7 +492,13 @@ def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[
         else None,
         "stability": _plain(analysis.stability),
         "people": _plain(ratings),
-        "outcomes": _plain(analysis.outcomes),
+        "outcomes": None
+        if analysis.outcomes is None
+        else {
+            **_plain(analysis.outcomes),
+            "comparison": analysis.outcomes.comparison.as_dict(),
+        },
+        "doubtful_images": _plain(analysis.doubtful_images),
         "vectors": _plain(analysis.vectors),
         "plain_learner": None
         if analysis.baseline is None

@@ -11,6 +11,7 @@ from typing import Any
 
 from ipl.config import settings
 from ipl.support.errors import MAX_CHARACTERS
+from ipl.training.baselines import NAMES
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ COLOURS = Kind(
     "a list of three numbers",
     lambda v: isinstance(v, list) and len(v) == 3 and all(map(NUMBER.fits, v)),
 )
+METHOD = Kind(f"one of {', '.join(NAMES)}", lambda value: _is_text(value) and value in NAMES)
 
 STEP: Shape = {
     "word": TEXT,
@@ -131,10 +133,29 @@ TRAINING: Shape = {
     "class_template?": TEXT,
     "history?": HISTORY,
 }
+METHOD_COUNTS: Shape = {
+    "name": METHOD,
+    "how": TEXT,
+    "correct": [COUNT],
+    "gained": COUNT,
+    "lost": COUNT,
+    # What follows from the counts is written for readers of the file.
+    "accuracy?": SHARE,
+    "interval?": [SHARE],
+    "prompt_minus_this?": {"value": NUMBER, "low": NUMBER, "high": NUMBER},
+}
+COMPARISON: Shape = {
+    "verdict?": [TEXT],
+    "notes": [TEXT],
+    "images": [COUNT],
+    "methods": [METHOD_COUNTS],
+    "confused": [{"true": TEXT, "predicted": TEXT, "count": COUNT, "of": COUNT}],
+}
 RESULTS: Shape = {
     "train_accuracy": SHARE,
     "held_out_accuracy": OrNull(SHARE),
     "held_out_images": COUNT,
+    "comparison?": OrNull(COMPARISON),
     "words_tried?": [{"words": COUNT, "accuracy": SHARE, "loss": NUMBER}],
 }
 SETTINGS = {setting.name: Kind(setting.allowed, setting.accepts) for setting in settings()}

@@ -32,6 +32,7 @@ from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.baselines import WITHOUT_WORDS, compare_with_baselines
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
 from ipl.training.joint_selection import JointSteps
 from ipl.training.loop import train
@@ -56,6 +57,7 @@ def fit(
     *,
     pool: Pool | None = None,
     features: FeatureStore | None = None,
+    compare: bool = False,
     reporter: Reporter = SILENT,
 ) -> FitResult:
     """Trains a prompt on up to `config.shots` images of each class.
@@ -73,6 +75,9 @@ def fit(
         The words to choose from. Default: those that the config names.
     features : FeatureStore, optional
         Keeps the features of images and texts, so that several fits can share them.
+    compare : bool, default False
+        Whether the same prompt is trained without words as well, to compare with; zero-shot and a
+        linear probe are always compared with.
     reporter : Reporter
         Gets the progress and the warnings.
 
@@ -109,6 +114,7 @@ def fit(
     counts, limits = word_counts(config.words, config.hyperparameters, check)
     shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
+    notes += _note_interval(config)
     kind = learner_class(config.learner)
     views = make_views(config.views, kind, backbone, shots, config.seed, reporter)
     words, selection, checkpoints = _find_words(
@@ -122,22 +128,44 @@ def fit(
             trained_config = config.without_words()
     if config.arm != CHOSEN and selection is not None:  # it told how many words, or how frequent
         selection = None
-    learner, history, trials, keys = train_best(
-        lambda k: new_learner(trained_config, backbone, names, k),
-        counts,
-        words,
-        shots,
-        views,
-        config.views,
-        trained_config.hyperparameters,
-        config.seed,
-        reporter,
-        cache,
-    )
+
+    def train_with(
+        counts: Sequence[int], words: Sequence[str]
+    ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
+        return train_best(
+            lambda k: new_learner(trained_config, backbone, names, k),
+            counts,
+            words,
+            shots,
+            views,
+            config.views,
+            trained_config.hyperparameters,
+            config.seed,
+            reporter,
+            cache,
+        )
+
+    learner, history, trials, keys = train_with(counts, words)
     if selection is not None:
         selection = selection.first(len(learner.words))
         notes += selection.notes
     held_out = encode_items(dataset.test or undrawn, "held-out", store, config.strict, reporter)
+    comparison = None
+    if held_out.items:
+        others = []
+        if compare and learner.words:
+            empty, _, _, more = train_with((learner.layout.slots,), ())
+            keys += more
+            predictions = empty.log_probabilities(features_for(empty, held_out))
+            others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
+        comparison = compare_with_baselines(
+            learner,
+            learner.log_probabilities(features_for(learner, held_out)),
+            shots,
+            held_out,
+            config,
+            others,
+        )
     return FitResult(
         config=config,
         hyperparameters=trained_config.hyperparameters,
@@ -150,8 +178,9 @@ def fit(
         data=dataset.name,
         images=len(shots.items),
         train_accuracy=next(t.accuracy for t in trials if t.words == learner.layout.slots),
-        held_out_accuracy=accuracy(learner, held_out) if held_out.items else None,
+        held_out_accuracy=comparison.accuracy(comparison.prompt) if comparison else None,
         held_out_images=len(held_out.items),
+        comparison=comparison,
         trials=trials,
         history=history,
         selection=selection,
@@ -361,6 +390,19 @@ def accuracy(learner: Learner, images: LabelledFeatures, labels: Tensor | None =
     labels = images.labels if labels is None else labels
     features = features_for(learner, images).to(learner.backbone.device)
     return float((learner.logits(features).argmax(1).cpu() == labels).double().mean())
+
+
+def _note_interval(config: FitConfig) -> tuple[str, ...]:
+    """Returns a note if the interval was shortened because there are few epochs."""
+    words = config.words if isinstance(config.words, int) else 1
+    published = learner_class(config.learner).hyperparameters(words, config.protocol).interval
+    interval = config.hyperparameters.interval
+    if config.interval is not None or interval == published:
+        return ()
+    return (
+        f"interval is {interval}, not the published {published}: with {config.epochs} epochs, a "
+        f"word enters every {interval}.",
+    )
 
 
 def _note_depth(config: FitConfig, backbone: Backbone) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import PromptLayout
+from ipl.training.baselines import WITHOUT_WORDS, BaselineComparison
 from ipl.words.selection import Selection
 
 
@@ -90,6 +91,9 @@ class FitResult:
         Accuracy on images that were held out; None if there were none.
     held_out_images : int
         How many images were held out.
+    comparison : BaselineComparison or None
+        The prompt beside its baselines on the held-out images; None if there were none, or in a
+        run saved by a version that did not compare.
     trials : tuple of Trial
         The result of every number of words that was tried.
     history : TrainingHistory or None
@@ -126,6 +130,7 @@ class FitResult:
     trials: tuple[Trial, ...]
     history: TrainingHistory | None
     selection: Selection | None
+    comparison: BaselineComparison | None = None
     alike: bool = False
     notes: tuple[str, ...] = ()
     ipl_version: str = __version__
@@ -137,6 +142,12 @@ class FitResult:
     def layout(self) -> PromptLayout:
         """Returns the layout that the line of text describes."""
         return PromptLayout.parse(self.prompt)[0]
+
+    @property
+    def seconds_to_compare(self) -> float | None:
+        """Returns how long it would take to train it without words too, None if nothing would."""
+        compared = self.comparison is not None and not self.comparison.of(WITHOUT_WORDS)
+        return self.history.seconds if compared and self.words and self.history else None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the content of config.json, as plain values."""
@@ -181,6 +192,7 @@ class FitResult:
             "words_tried": [asdict(trial) for trial in self.trials],
             "held_out_accuracy": self.held_out_accuracy,
             "held_out_images": self.held_out_images,
+            "comparison": self.comparison.as_dict() if self.comparison else None,
         }
 
     @classmethod
@@ -206,7 +218,8 @@ class FitResult:
         """
         training, results = values["training"], values["results"]
         selection = Selection.from_dict(values["selection"]) if values["selection"] else None
-        history = training.get("history")
+        history, comparison = training.get("history"), results.get("comparison")
+        trained_classes = tuple(training.get("classes") or values["classes"])
         return cls(
             config=FitConfig.from_dict(values.get("config") or _config_of_0_1(values), False),
             hyperparameters=Hyperparameters(**_field_values(Hyperparameters, training)),
@@ -215,12 +228,15 @@ class FitResult:
             backbone=dict(values["backbone"]),
             preprocessing=dict(values["preprocessing"]),
             classes=tuple(values["classes"]),
-            trained_classes=tuple(training.get("classes") or values["classes"]),
+            trained_classes=trained_classes,
             data=training["data"],
             images=training["images"],
             train_accuracy=results["train_accuracy"],
             held_out_accuracy=results["held_out_accuracy"],
             held_out_images=results["held_out_images"],
+            comparison=BaselineComparison.from_dict(comparison, trained_classes)
+            if comparison
+            else None,
             trials=tuple(Trial(**trial) for trial in results.get("words_tried", ())),
             history=TrainingHistory.from_dict(history) if history else None,
             selection=selection,

@@ -18,8 +18,10 @@ from ipl.apps.workbench.fit_thread import (
     FitQueue,
     FitWatcher,
     WorkbenchSettings,
+    default_epochs,
 )
 from ipl.apps.workbench.sessions import Session, Workbench
+from ipl.config import FitConfig
 from ipl.support.errors import ConfigError, IplError
 from ipl.training.loop import _OneThread
 from ipl.training.result import EpochRecord
@@ -47,11 +49,15 @@ def test_settings_out_of_range_are_named(values: tuple[object, ...], message: st
         WorkbenchSettings.from_form(*values)
 
 
-def test_words_share_the_epochs_there_are() -> None:
-    assert WorkbenchSettings.from_form("coop", 2.0, 16.0, 100.0, 1.0).interval == 10
-    assert WorkbenchSettings("coop", 3, 16, 8).interval == 2
-    assert WorkbenchSettings("coop", 0, 16, 1).interval == 1
-    assert QUICK.interval == 3
+def test_the_form_starts_with_the_defaults_of_ipl_fit(pocket: Backbone) -> None:
+    settings, config = WorkbenchSettings(), FitConfig()
+    assert (settings.learner, settings.words) == (config.learner, config.words)
+    assert (settings.shots, settings.seed) == (config.shots, config.seed)
+    assert settings.epochs == config.hyperparameters.epochs
+    assert default_epochs(settings.learner, settings.words) == config.hyperparameters.epochs
+    workbench = Workbench(pocket)
+    assert workbench.views == config.views
+    workbench.end()
 
 
 def test_a_watcher_knows_the_current_task() -> None:
@@ -157,7 +163,7 @@ def test_a_fit_that_fails_names_the_reason(session: Session) -> None:
 def test_the_traceback_of_a_bug_goes_to_the_terminal(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(*values: object) -> None:
+    def broken(*values: object, compare: bool) -> None:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(PromptClassifier, "fit", broken)

@@ -81,14 +81,32 @@ def test_every_stage_of_a_fit_is_shown(session: Session) -> None:
     assert "Cancelled." in rendering.status(session)
     learn(session)
     assert "Done in" in rendering.status(session)
-    assert "Accuracy: " in text_of(rendering.outcome(session))
+    assert "Accuracy on " in text_of(rendering.outcome(session))
 
 
 def test_warnings_of_a_fit_are_shown(session: Session) -> None:
     learn(session, WorkbenchSettings("coop", words=2, shots=9, epochs=6, seed=1))
     text = text_of(rendering.outcome(session))
     assert "2 class(es) have fewer than 9 training images" in text
-    assert "no images were left for testing" in text
+    assert "Held-out accuracy: not measured, because no readable image was left" in text
+
+
+def test_a_prompt_stands_beside_its_baselines(session: Session) -> None:
+    learn(session, WorkbenchSettings("coop", words=1, shots=2, epochs=2, seed=1, compare=True))
+    assert session.classifier is not None
+    comparison = session.classifier.result_.comparison
+    assert comparison is not None
+    html = rendering.outcome(session)
+    text = text_of(html)
+    assert all(sentence in text for sentence in comparison.verdict)
+    for method in comparison.methods:
+        assert method.title in text
+    assert "the same without words" in text
+    assert "Every class" in text
+    assert "the box on the left" not in text
+    learn(session, WorkbenchSettings("coop", words=1, shots=2, epochs=2, seed=1))
+    text = text_of(rendering.outcome(session))
+    assert "the box on the left trains it without words too, in about " in text
 
 
 def test_an_error_about_other_images_is_forgotten(session: Session) -> None:

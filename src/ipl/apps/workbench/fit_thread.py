@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ipl.classifier import PromptClassifier
-from ipl.config import MOST_WORDS
+from ipl.config import MOST_WORDS, FitConfig
 from ipl.datasets.dataset import Dataset
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, IplError
@@ -29,13 +29,14 @@ SECONDS_BETWEEN_CHECKS = 0.1  # of whether a waiting fit was cancelled
 
 @dataclass(frozen=True)
 class WorkbenchSettings:
-    """The learner and the numbers that a person chooses on the page."""
+    """What a person chooses on the page; at first the defaults of `ipl fit`."""
 
-    learner: str = "coop"
-    words: int = 2
-    shots: int = 16
+    learner: str = FitConfig.learner
+    words: int = int(FitConfig.words)
+    shots: int = FitConfig.shots
     epochs: int = 100
-    seed: int = 1
+    seed: int = FitConfig.seed
+    compare: bool = False  # train the same prompt without words as well
 
     def __post_init__(self) -> None:
         learner_class(self.learner)
@@ -52,17 +53,11 @@ class WorkbenchSettings:
 
     @classmethod
     def from_form(
-        cls, learner: Any, words: Any, shots: Any, epochs: Any, seed: Any
+        cls, learner: Any, words: Any, shots: Any, epochs: Any, seed: Any, compare: Any = False
     ) -> WorkbenchSettings:
         """Returns the settings in the fields of a form."""
-        numbers = (_as_integer(value) for value in (words, shots, epochs, seed))
-        return cls(str(learner), *numbers)
-
-    @property
-    def interval(self) -> int:
-        """Returns the learner's epochs between two words, fewer if there are not enough epochs."""
-        published = learner_class(self.learner).hyperparameters(self.words).interval
-        return max(1, min(published, self.epochs // max(1, self.words)))
+        words, shots, epochs, seed = map(_as_integer, (words, shots, epochs, seed))
+        return cls(str(learner), words, shots, epochs, seed, bool(compare))
 
 
 def default_epochs(learner: str, words: int) -> int:
@@ -182,12 +177,14 @@ class FitThread:
         dataset: Dataset,
         queue: FitQueue,
         on_done: Callable[[PromptClassifier], None],
+        compare: bool = False,
     ) -> None:
         """Starts the thread; `on_done` gets the classifier before the state becomes done."""
         self.watcher = FitWatcher()
         self.classifier = classifier
         self.state, self.error, self.seconds = "waiting", "", 0.0
         self._dataset, self._queue, self._on_done = dataset, queue, on_done
+        self._compare = compare
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
@@ -215,7 +212,8 @@ class FitThread:
             try:
                 self.watcher.check()
                 self.state, start = "running", time.perf_counter()
-                self.classifier.set_params(reporter=self.watcher).fit(self._dataset)
+                self.classifier.set_params(reporter=self.watcher)
+                self.classifier.fit(self._dataset, compare=self._compare)
                 self.watcher.check()
                 self.seconds = time.perf_counter() - start
             finally:

@@ -84,6 +84,11 @@ class LearnForm:
                 self.words = gr.Slider(
                     *BOUNDS["words"], value=settings.words, step=1, label="Words", elem_id="words"
                 )
+                self.compare = gr.Checkbox(
+                    settings.compare,
+                    label="Train it without words too, to compare",
+                    elem_id="compare",
+                )
                 with gr.Accordion("Shots, epochs, seed", open=False):
                     self.shots = self._number("shots", "Training images per class", settings.shots)
                     self.epochs = self._number(
@@ -101,7 +106,7 @@ class LearnForm:
                 self.message = html(elem_id="learn-message")
                 self.status = html(elem_id="status")
                 self.outcome = html(elem_id="outcome")
-        self.fields = [self.learner, self.words, self.shots, self.epochs, self.seed]
+        self.fields = [self.learner, self.words, self.shots, self.epochs, self.seed, self.compare]
 
     @staticmethod
     def _number(name: str, label: str, value: int) -> Any:

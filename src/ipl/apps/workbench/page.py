@@ -85,7 +85,8 @@ class _Handlers:
         learn.learn.click(self.learn, learn.fields, [*fit_outputs, *prompt_outputs], **options)
         cancel_outputs = [learn.cancel, learn.status, learn.message]
         on([learn.cancel.click], [], cancel_outputs, learn.message, self.cancel)
-        learn.learner.input(default_epochs, [learn.learner, learn.words], learn.epochs, **options)
+        changed = [learn.learner.input, learn.words.release]
+        gr.on(changed, default_epochs, [learn.learner, learn.words], learn.epochs, **options)
         score = [word.score.click, word.word.submit]
         inputs = [word.word, learn.shots, learn.seed]
         on(score, inputs, [word.gain, word.message], word.message, self.score_word, word.gain)

@@ -16,6 +16,14 @@ from ipl.display.table import Table
 from ipl.explain.chosen_words import certainty_sentences
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import prompt_pieces
+from ipl.training.baselines import (
+    ABOUT_INTERVALS,
+    NO_IMAGES,
+    class_table,
+    comparison_table,
+    confusion_sentence,
+    offer_to_compare,
+)
 from ipl.training.result import EpochRecord, FitResult
 from ipl.words.selection import Selection
 
@@ -29,6 +37,7 @@ OTHER_IMAGES = (
     "The words of this prompt were chosen on other images, shots or seed, or in another prompt, so "
     "these gains differ from the table above."
 )
+TO_COMPARE = "the box on the left trains it without words too"
 WAITING = "Waiting for other fits on this machine to finish."
 
 
@@ -136,7 +145,7 @@ def outcome(session: Session) -> str:
     epochs = result.history.epochs if result.history else ()
     return box(
         prompt_line(classifier.prompt_),
-        paragraph(_accuracy(result)),
+        *_comparison(result),
         *(paragraph(note, "warning") for note in notes),
         words(classifier.selection_),
         side_by_side(_figures(classifier.selection_, epochs, len(epochs))),
@@ -155,12 +164,31 @@ def _unfinished(fit: FitThread) -> str:
     )
 
 
+def _comparison(result: FitResult) -> list[str]:
+    """Returns the verdict, the prompt beside its baselines, and every class to open."""
+    comparison = result.comparison
+    if comparison is None:  # no image was held out, or an earlier version saved the run
+        return [paragraph(_accuracy(result))]
+    train = f"Accuracy on {result.images} training images: {percent(result.train_accuracy)}."
+    classes = class_table(comparison)
+    seconds = result.seconds_to_compare
+    offer = "" if seconds is None else f" {offer_to_compare(seconds, TO_COMPARE)}"
+    return [
+        *(paragraph(sentence, "verdict") for sentence in comparison.verdict),
+        *(paragraph(note, "warning") for note in comparison.notes),
+        comparison_table(comparison).to_html(),
+        paragraph(f"{ABOUT_INTERVALS} {train}{offer}", "quiet"),
+        f"<details><summary>Every class</summary>{classes.to_html()}"
+        f"{paragraph(confusion_sentence(comparison.confused))}</details>",
+    ]
+
+
 def _accuracy(result: FitResult) -> str:
     train, held_out = percent(result.train_accuracy), result.held_out_accuracy
-    sentence = f"Accuracy: {train} on {result.images} training images"
+    sentence = f"Accuracy on {result.images} training images: {train}."
     if held_out is None:
-        return f"{sentence}; no images were left for testing."
-    return f"{sentence}, {percent(held_out)} on {result.held_out_images} held out."
+        return f"{sentence} {NO_IMAGES}"
+    return f"{sentence} On {result.held_out_images} held-out images: {percent(held_out)}."
 
 
 def words(selection: Selection | None) -> str:
@@ -299,7 +327,7 @@ def box(*parts: str) -> str:
 
 
 def paragraph(text: str, kind: str = "plain") -> str:
-    """Returns a paragraph; `kind` is plain, quiet, done, warning or error."""
+    """Returns a paragraph; `kind` is plain, verdict, quiet, done, warning or error."""
     roles = {"error": "alert", "done": "status"}  # a screen reader reads these out by itself
     role = f' role="{roles[kind]}"' if kind in roles else ""
     return f'<p class="{kind}"{role}>{escape(text)}</p>'

@@ -32,6 +32,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import draw_shots
 from ipl.classifier import PromptClassifier
+from ipl.config import FitConfig
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import ImageSource, thumbnail
 from ipl.datasets.readers import read_dataset
@@ -168,7 +169,6 @@ class Session:
                 settings.words,
                 shots=settings.shots,
                 epochs=settings.epochs,
-                interval=settings.interval,
                 seed=settings.seed,
                 views=workbench.views,
                 pool=workbench.pool,
@@ -180,7 +180,7 @@ class Session:
                     self.classifier = trained
                     self.origin = PromptOrigin(image_classes, tuple(self.fit.watcher.warnings))
 
-            self.fit = FitThread(classifier, dataset, workbench.queue, on_done)
+            self.fit = FitThread(classifier, dataset, workbench.queue, on_done, settings.compare)
             return self.fit
 
     @property
@@ -308,7 +308,7 @@ class Workbench:
         image_classes: ImageClasses | None = None,
         browse: bool = True,
         pool: Pool | None = None,
-        views: int = 0,
+        views: int | str = FitConfig.views,
         limits: Limits | None = None,
         max_fits: int = MAX_FITS,
         run_name: str = "",

@@ -1,0 +1,116 @@
+"""`ipl evaluate RUN DATA`: how good a saved prompt is on labelled images."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from ipl.cli import shared_options as common
+from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+
+if TYPE_CHECKING:
+    from ipl.inference.evaluation import Evaluation
+
+
+def evaluate(
+    run: str = common.RUN,
+    data: Path = common.DATA,
+    classes: str | None = common.CLASSES,
+    everything: bool = typer.Option(
+        False, "--all", help="Use all images, also those that it was trained on."
+    ),
+    threshold: bool = typer.Option(
+        False,
+        "--threshold",
+        help="Show coverage against accuracy, and suggest a threshold for none of these.",
+    ),
+    min_accuracy: float | None = typer.Option(
+        None, min=0.0, max=1.0, help="Exit with code 1 if the accuracy is below this, from 0 to 1."
+    ),
+    csv: Path | None = typer.Option(None, "--csv", help="Write a row for each class to this file."),
+    predictions: Path | None = typer.Option(
+        None, "--predictions", help="Write a row for each image to this CSV file."
+    ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    backbone: str | None = common.MOVED_BACKBONE,
+    any_backbone: bool = common.ANY_BACKBONE,
+    device: str = common.DEVICE,
+    no_cache: bool = common.NO_CACHE,
+    strict: bool = common.STRICT,
+    quiet: bool = common.QUIET,
+    as_json: bool = common.JSON,
+) -> None:
+    """Evaluate a saved prompt on labelled images: accuracy, every class, calibration."""
+    from ipl.backbone.feature_store import FeatureStore
+    from ipl.classifier import PromptClassifier
+    from ipl.datasets.readers import read_dataset
+    from ipl.inference.evaluation import class_rows, prediction_rows
+    from ipl.inference.evaluation import evaluate as evaluate_on
+    from ipl.saving.format import read_run
+    from ipl.saving.sharing import find_run
+    from ipl.support.cache import Cache
+    from ipl.support.files import write_text
+    from ipl.support.progress import Reporter
+
+    reporter = Reporter(quiet=quiet)
+    options = (("--csv", csv, class_rows), ("--predictions", predictions, prediction_rows))
+    files = [(option, path, rows) for option, path, rows in options if path is not None]
+    for option, path, _ in files:
+        check_output_file(path, overwrite, option)
+    folder = find_run(run)
+    read_run(folder)  # reports a damaged RUN before the images are looked for
+    names = common.read_class_names(classes) if classes is not None else None
+    dataset = read_dataset(data, strict)
+    with on_interrupt(lambda: "nothing was written."):
+        classifier = PromptClassifier.from_pretrained(
+            folder, backbone, device, reporter=reporter, any_backbone=any_backbone
+        ).set_params(strict=strict)
+        if names is not None:
+            classifier = classifier.with_classes(names)
+        cache = None if no_cache else Cache(reporter=reporter)
+        store = FeatureStore(classifier.learner_.backbone, cache)
+        evaluation = evaluate_on(classifier, dataset, everything, store, reporter)
+        for _, path, rows in files:
+            write_text(path, rows(evaluation).to_csv())
+    passed = min_accuracy is None or evaluation.accuracy >= min_accuracy
+    if as_json:
+        gate = {} if min_accuracy is None else {"min_accuracy": min_accuracy, "passed": passed}
+        print_json({"run": run, "data": str(data), **evaluation.as_dict(), **gate})
+    else:
+        console().print(evaluation_report(evaluation, threshold))
+        for _, path, _ in files:
+            console().print(f"Written: {path}", markup=False, soft_wrap=True)
+    if not passed:
+        print(
+            f"failed: the accuracy is {evaluation.accuracy:.4f}, below --min-accuracy "
+            f"{min_accuracy}.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+
+
+def evaluation_report(evaluation: Evaluation, with_thresholds: bool = False) -> Group:
+    """Returns the numbers over all classes, those of each class, and the confusions."""
+    from ipl.inference.evaluation import (
+        score_table,
+        summary_table,
+        threshold_sentence,
+        threshold_table,
+    )
+    from ipl.training.baselines import confusion_sentence
+
+    comparison = evaluation.comparison
+    parts: list[Group | Text] = [Text("\n".join(comparison.verdict), "bold"), Text("")]
+    parts += [summary_table(evaluation).to_terminal()]
+    parts += [Text(f"Note: {note}", "yellow") for note in evaluation.notes]
+    parts += [Text(""), score_table(evaluation).to_terminal()]
+    parts.append(Text(confusion_sentence(comparison.confused)))
+    if with_thresholds:
+        parts += [Text(""), threshold_table(evaluation).to_terminal()]
+        parts.append(Text(threshold_sentence(evaluation)))
+    return Group(*parts)

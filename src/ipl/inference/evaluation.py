@@ -1,0 +1,378 @@
+"""Evaluation on labelled data: how good a saved prompt is, class by class, and when to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.known_images import note_known_images
+from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
+from ipl.backbone.zero_shot import zero_shot_logits
+from ipl.classifier import PromptClassifier
+from ipl.datasets.dataset import Dataset, Item
+from ipl.display.formatting import percent, several
+from ipl.display.table import Styled, Table
+from ipl.learners.learner import Learner
+from ipl.metrics import (
+    Calibration,
+    ClassScore,
+    ThresholdCurve,
+    ThresholdPoint,
+    calibration,
+    class_scores,
+    confusion,
+    score,
+    wilson_interval,
+)
+from ipl.support.errors import DataError
+from ipl.support.progress import SILENT, Reporter
+from ipl.training.baselines import PROMPT, ZERO_SHOT, BaselineComparison, compare_predictions
+from ipl.training.fit import features_for
+from ipl.training.result import FitResult
+from ipl.training.same_shots import how_shots_differ
+
+THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class ImageResult:
+    """The prediction for one labelled image."""
+
+    image: str
+    label: str
+    predicted: str
+    probability: float
+    correct: bool  # two classes of a published list may have the same name
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A prompt on labelled images.
+
+    Parameters
+    ----------
+    images_from : str
+        Which images these are.
+    comparison : BaselineComparison
+        The prompt beside zero-shot.
+    loss : float
+        The mean cross-entropy.
+    classes : tuple of ClassScore
+        Precision, recall and F1 of each class.
+    counts : tuple of tuples of int
+        Images by true class (rows) and predicted class (columns).
+    calibration : Calibration
+        How well confidence matches accuracy.
+    confidence : float
+        The mean probability of the predicted class.
+    curve : tuple of ThresholdPoint
+        Coverage against accuracy, at thresholds from 0 to 0.99.
+    suggested : ThresholdPoint or None
+        The threshold that best tells images of the classes from images of none of them.
+    predictions : tuple of ImageResult
+        Every image with its prediction.
+    notes : tuple of str
+        Warnings, such as images that were skipped.
+    """
+
+    images_from: str
+    comparison: BaselineComparison
+    loss: float
+    classes: tuple[ClassScore, ...]
+    counts: tuple[tuple[int, ...], ...]
+    calibration: Calibration
+    confidence: float
+    curve: tuple[ThresholdPoint, ...]
+    suggested: ThresholdPoint | None
+    predictions: tuple[ImageResult, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def accuracy(self) -> float:
+        """Returns the share of images that are classified correctly."""
+        return self.comparison.accuracy(self.comparison.prompt)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Returns the 95 % interval of the accuracy."""
+        return self.comparison.interval(self.comparison.prompt)
+
+    def macro(self, name: str) -> float:
+        """Returns the mean precision, recall or f1 of the classes that have images."""
+        values = [getattr(each, name) for each in self.classes if each.images]
+        return float(sum(values) / len(values))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns all numbers as plain values for JSON; single images are left out."""
+        low, high = self.interval
+        return {
+            "images": self.comparison.total,
+            "images_from": self.images_from,
+            "accuracy": self.accuracy,
+            "interval": [low, high],
+            "loss": self.loss,
+            "macro": {name: self.macro(name) for name in ("precision", "recall", "f1")},
+            "ece": self.calibration.ece,
+            "mean_confidence": self.confidence,
+            "comparison": self.comparison.as_dict(),
+            "classes": [
+                {**asdict(each), "precision": each.precision, "recall": each.recall, "f1": each.f1}
+                for each in self.classes
+            ],
+            "confusion": [list(row) for row in self.counts],
+            "calibration": [asdict(each) for each in self.calibration.bins],
+            "thresholds": [_point_values(point) for point in self.curve],
+            "suggested_threshold": self.suggested and _point_values(self.suggested),
+            "notes": list(self.notes),
+        }
+
+
+def evaluate(
+    classifier: PromptClassifier,
+    dataset: Dataset,
+    everything: bool = False,
+    store: FeatureStore | None = None,
+    reporter: Reporter = SILENT,
+) -> Evaluation:
+    """Classify labelled images and compare the predictions with their labels.
+
+    Parameters
+    ----------
+    classifier : PromptClassifier
+        A fitted classifier.
+    dataset : Dataset
+        The images; their classes must be classes of the classifier. Its test part is used. If it
+        has none, all its images are, less those that the classifier was trained on where the
+        dataset is the one it was trained on.
+    everything : bool
+        Whether all images are used, those of the training included.
+    store : FeatureStore, optional
+        Keeps the features of images. Default: nothing is kept.
+    reporter : Reporter
+        Gets the progress.
+
+    Returns
+    -------
+    Evaluation
+        The results.
+
+    Raises
+    ------
+    DataError
+        If the data has an unknown class, or no image that can be used.
+    """
+    learner, names = classifier.learner_, tuple(map(str, classifier.classes_))
+    columns = _columns(dataset, names)
+    store = store or FeatureStore(learner.backbone)
+    strict = classifier.config.strict
+    items, images_from = _choose_items(classifier, dataset, everything, store, reporter)
+    images = encode_items(items, "test", store, strict, reporter)
+    if not images.items:
+        raise DataError(f"{dataset.name} has no readable image to evaluate on.")
+    labels = torch.tensor([columns[item.label] for item in images.items])
+    predictions = learner.log_probabilities(features_for(learner, images))
+    template = classifier.config.class_template
+    zero_shot = zero_shot_logits(learner.backbone, names, images.features, template)
+    comparison = compare_predictions(
+        [
+            (ZERO_SHOT, f'"{template}", nothing trained', zero_shot),
+            (PROMPT, classifier.prompt_, predictions),
+        ],
+        labels,
+        names,
+        note_known_images(learner.backbone.name, names),
+    )
+    counts, curve = confusion(predictions, labels), ThresholdCurve(predictions, labels)
+    return Evaluation(
+        images_from=images_from,
+        comparison=comparison,
+        loss=score(predictions, labels).loss,
+        classes=class_scores(counts, names),
+        counts=tuple(map(tuple, counts.tolist())),
+        calibration=calibration(predictions, labels),
+        confidence=float(predictions.max(1).values.exp().mean()),
+        curve=tuple(map(curve.at, THRESHOLDS)),
+        suggested=curve.suggest(),
+        predictions=_image_results(images.items, labels, predictions, names),
+        notes=(*dataset.notes, *images.notes, *comparison.notes),
+    )
+
+
+def _columns(dataset: Dataset, names: tuple[str, ...]) -> list[int]:
+    """Returns the classifier's index of each class of the data."""
+    if dataset.class_names == names:  # a published list may have a name twice
+        return list(range(len(names)))
+    for name in dataset.class_names:
+        if name not in names:
+            raise DataError(
+                f"{dataset.name} has the class {name!r}, which this prompt does not classify; "
+                "give the classes to choose from with --classes."
+            )
+    return [names.index(name) for name in dataset.class_names]
+
+
+def _choose_items(
+    classifier: PromptClassifier,
+    dataset: Dataset,
+    everything: bool,
+    store: FeatureStore,
+    reporter: Reporter,
+) -> tuple[Sequence[Item], str]:
+    """Returns the images to evaluate on, and which they are."""
+    if everything:
+        return (*dataset.train, *dataset.test), "all images, also those of the training, if any"
+    if dataset.test:
+        return dataset.test, "its test part"
+    result = classifier.result_
+    if dataset.class_names != result.trained_classes:
+        return dataset.train, "all images"
+    learner: Learner = classifier.learner_
+    if learner.prompts.class_names != result.trained_classes:
+        learner = learner.rebuilt(class_names=result.trained_classes)
+    shots, rest = draw_shots(
+        dataset, result.config.shots, result.config.seed, store, False, reporter
+    )
+    if _are_other_images(result, learner, shots, dataset.name):
+        return dataset.train, "all images"
+    if not rest:
+        raise DataError(
+            f"All images of {dataset.name} were used in training; give other images, or evaluate "
+            "on them all the same with --all."
+        )
+    return rest, f"without the {len(shots.items)} images that it was trained on"
+
+
+def _are_other_images(
+    result: FitResult, learner: Learner, shots: LabelledFeatures, name: str
+) -> bool:
+    """Returns whether the run was trained on other images than these shots."""
+    if result.selection is None and name != result.data:
+        return True  # an accuracy alone may be the same by chance
+    return how_shots_differ(result, learner, shots) is not None
+
+
+def _image_results(
+    items: Sequence[Item], labels: Tensor, predictions: Tensor, names: tuple[str, ...]
+) -> tuple[ImageResult, ...]:
+    best = predictions.max(1)
+    rows = zip(
+        items, labels.tolist(), best.indices.tolist(), best.values.exp().tolist(), strict=True
+    )
+    return tuple(
+        ImageResult(str(item.path), names[label], names[predicted], probability, label == predicted)
+        for item, label, predicted, probability in rows
+    )
+
+
+def _point_values(point: ThresholdPoint) -> dict[str, Any]:
+    return {**asdict(point), "coverage": point.coverage, "accuracy": point.accuracy}
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def summary_table(evaluation: Evaluation) -> Table:
+    """Returns a table of the numbers over all classes."""
+    low, high = evaluation.interval
+    rows = [
+        ["accuracy", percent(evaluation.accuracy), f"{100 * low:.1f} to {100 * high:.1f}"],
+        *(
+            [f"macro {name}", percent(evaluation.macro(name.lower())), ""]
+            for name in ("precision", "recall", "F1")
+        ),
+        ["mean confidence", percent(evaluation.confidence), ""],
+        ["calibration error (ECE)", percent(evaluation.calibration.ece), ""],
+    ]
+    images = several(evaluation.comparison.total, "image")
+    caption = f"On {images} ({evaluation.images_from})"
+    return Table(
+        ("", "value", "95 % interval"), rows, caption=caption, numbers=("value", "95 % interval")
+    )
+
+
+def score_table(evaluation: Evaluation) -> Table:
+    """Returns a table of precision, recall and F1 of each class, the lowest F1 first."""
+    numbers = ["images", "right", "recall", "95 % interval", "precision", "F1"]
+    rows = []
+    for each in sorted(evaluation.classes, key=lambda each: each.f1):
+        if not each.images:
+            continue
+        low, high = wilson_interval(each.correct, each.images)
+        rows.append(
+            [
+                each.name,
+                str(each.images),
+                str(each.correct),
+                percent(each.recall),
+                f"{100 * low:.0f} to {100 * high:.0f}",
+                percent(each.precision),
+                percent(each.f1),
+            ]
+        )
+    return Table(["class", *numbers], rows, caption="Every class, lowest F1 first", numbers=numbers)
+
+
+def threshold_table(evaluation: Evaluation) -> Table:
+    """Returns coverage against accuracy at several thresholds, the suggested one among them."""
+    columns = ("threshold", "kept", "accuracy of these", "rejected if its class is not listed")
+    suggested = evaluation.suggested
+    points = sorted(
+        (*evaluation.curve, *([suggested] if suggested else [])), key=lambda p: p.threshold
+    )
+    rows: list[list[str]] = []
+    for point in points:
+        cells = [
+            f"{point.threshold:.3f}" if point is suggested else f"{point.threshold:.2f}",
+            percent(point.coverage),
+            percent(point.accuracy) or "-",
+            percent(point.rejected) or "-",
+        ]
+        rows.append([Styled(cell, "bold") for cell in cells] if point is suggested else cells)
+    caption = "If predictions that are less probable than a threshold are not given"
+    return Table(columns, rows, caption=caption, numbers=columns)
+
+
+def threshold_sentence(evaluation: Evaluation) -> str:
+    """Returns the suggested threshold and what it does."""
+    point = evaluation.suggested
+    if point is None:
+        return (
+            "No threshold for “none of these” can be suggested: that needs three classes or more, "
+            "and right predictions."
+        )
+    return (
+        f"Suggested threshold for “none of these”: {point.threshold:.3f}. It keeps "
+        f"{percent(point.coverage)} of the predictions ({percent(point.accuracy)} of them right) "
+        f"and rejects {percent(point.rejected)} of the images once their class is taken off the "
+        "list. It was chosen on these images: expect a little less on others, and more for images "
+        "unlike any class."
+    )
+
+
+def class_rows(evaluation: Evaluation) -> Table:
+    """Returns the classes with all their numbers, for a CSV file."""
+    columns = ("class", "images", "predicted", "correct", "precision", "recall", "f1")
+    rows = [
+        [
+            each.name,
+            *(str(n) for n in (each.images, each.predicted, each.correct)),
+            *(f"{value:.6f}" for value in (each.precision, each.recall, each.f1)),
+        ]
+        for each in evaluation.classes
+    ]
+    return Table(columns, rows, numbers=columns[1:])
+
+
+def prediction_rows(evaluation: Evaluation) -> Table:
+    """Returns every image with its label and its prediction, for a CSV file."""
+    columns = ("image", "label", "predicted", "probability", "correct")
+    rows = [
+        [each.image, each.label, each.predicted, f"{each.probability:.6f}", str(int(each.correct))]
+        for each in evaluation.predictions
+    ]
+    return Table(columns, rows, numbers=("probability", "correct"))

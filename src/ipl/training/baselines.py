@@ -1,0 +1,471 @@
+"""A prompt beside what it must beat, all on the same held-out images, and a verdict.
+
+The fit computes it, the saved run keeps it, and the command line, the report and the workbench
+show it. Only counts are kept; accuracies, intervals and the verdict follow from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ipl.backbone.known_images import note_known_images
+from ipl.backbone.labelled_features import LabelledFeatures
+from ipl.backbone.linear_probe import fit_linear_probe
+from ipl.backbone.zero_shot import zero_shot_logits
+from ipl.config import FitConfig
+from ipl.display.formatting import listed, percent, several, signed
+from ipl.display.table import Styled, Table
+from ipl.learners.learner import Learner
+from ipl.metrics import (
+    Confused,
+    PairedDifference,
+    confusion,
+    most_confused,
+    paired_difference,
+    wilson_interval,
+)
+from ipl.support.errors import ConfigError
+
+ZERO_SHOT, LINEAR_PROBE, PROMPT = "zero-shot", "linear-probe", "prompt"
+WITHOUT_WORDS = "without-words"  # the same layout and training, with empty slots
+PLAIN_LEARNER = "plain"  # the published learner without words, which a report may train
+# How a table and a sentence name each of them.
+NAMES = {
+    ZERO_SHOT: ("zero-shot CLIP", "zero-shot"),
+    LINEAR_PROBE: ("linear probe", "a linear probe"),
+    WITHOUT_WORDS: ("the same without words", "the same prompt without words"),
+    PLAIN_LEARNER: ("learner without words", "the learner without words"),
+    PROMPT: ("this prompt", "this prompt"),
+}
+ORDER = (ZERO_SHOT, WITHOUT_WORDS, PLAIN_LEARNER, LINEAR_PROBE)  # of the verdict
+COLLAPSE, FEWEST_LOST = 0.2, 3  # the share, and the number, of a class's images that are lost
+DUPLICATE, MARGIN = 0.99, 0.25  # see near_duplicates
+NO_IMAGES = (
+    "Held-out accuracy: not measured, because no readable image was left; whether the prompt is "
+    "better than zero-shot is not known."
+)
+ABOUT_INTERVALS = (
+    "95 % intervals over these images; other shots or another seed would change the numbers too."
+)
+
+
+@dataclass(frozen=True)
+class MethodCounts:
+    """What one way to classify gets right.
+
+    Parameters
+    ----------
+    name : str
+        zero-shot, linear-probe, without-words, plain or prompt.
+    how : str
+        What it is, in a few words.
+    correct : tuple of int
+        Images that it gets right, for each class.
+    gained : int
+        Images that the prompt gets right and it does not.
+    lost : int
+        Images that it gets right and the prompt does not.
+    """
+
+    name: str
+    how: str
+    correct: tuple[int, ...]
+    gained: int = 0
+    lost: int = 0
+
+    @property
+    def title(self) -> str:
+        """Returns its name in a table."""
+        return NAMES[self.name][0]
+
+
+@dataclass(frozen=True)
+class BaselineComparison:
+    """A prompt and its baselines on the same images.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        The classes.
+    images : tuple of int
+        Held-out images of each class.
+    methods : tuple of MethodCounts
+        The baselines, and the prompt last.
+    confused : tuple of Confused
+        The classes that the prompt confuses most often.
+    notes : tuple of str
+        What a reader must know before believing the numbers.
+
+    Raises
+    ------
+    ConfigError
+        If the counts contradict each other, as in a damaged file.
+    """
+
+    classes: tuple[str, ...]
+    images: tuple[int, ...]
+    methods: tuple[MethodCounts, ...]
+    confused: tuple[Confused, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        counts = [self.images, *(method.correct for method in self.methods)]
+        if (
+            not self.total
+            or not self.methods
+            or self.prompt.name != PROMPT
+            or any(len(each) != len(self.classes) for each in counts)
+            or any(
+                n > of for m in self.methods for n, of in zip(m.correct, self.images, strict=True)
+            )
+            or any(
+                m.gained - m.lost != sum(self.prompt.correct) - sum(m.correct) for m in self.methods
+            )
+        ):
+            raise ConfigError("the counts of results.comparison contradict each other.")
+
+    def of(self, name: str) -> MethodCounts | None:
+        """Returns the counts of a method, None if it was not evaluated."""
+        return next((method for method in self.methods if method.name == name), None)
+
+    @property
+    def prompt(self) -> MethodCounts:
+        """Returns the counts of the prompt."""
+        return self.methods[-1]
+
+    @property
+    def total(self) -> int:
+        """Returns how many images there are."""
+        return sum(self.images)
+
+    def accuracy(self, method: MethodCounts) -> float:
+        """Returns the accuracy of a method, from 0 to 1."""
+        return sum(method.correct) / self.total
+
+    def interval(self, method: MethodCounts) -> tuple[float, float]:
+        """Returns the 95 % interval of a method's accuracy."""
+        return wilson_interval(sum(method.correct), self.total)
+
+    def difference(self, method: MethodCounts) -> PairedDifference:
+        """Returns the accuracy of the prompt minus that of a method."""
+        return paired_difference(method.gained, method.lost, self.total)
+
+    def with_method(self, method: MethodCounts) -> BaselineComparison:
+        """Returns a copy with one more baseline, before the prompt."""
+        return replace(self, methods=(*self.methods[:-1], method, self.prompt))
+
+    # -- in words -------------------------------------------------------------------------------
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """Returns a sentence on each baseline, and one on classes that collapse."""
+        baselines = [method for name in ORDER if (method := self.of(name)) is not None]
+        sentences = [_sentence(method.name, self.difference(method)) for method in baselines]
+        if collapsed := self.collapsed():
+            sentences.append(_collapse_sentence(self, collapsed))
+        return tuple(sentences)
+
+    def collapsed(self) -> tuple[int, ...]:
+        """Returns the classes that the prompt does much worse on than zero-shot, worst first."""
+        before = self.of(ZERO_SHOT)
+        if before is None:
+            return ()
+
+        def lost(label: int) -> int:
+            return before.correct[label] - self.prompt.correct[label]
+
+        labels = [
+            label
+            for label, images in enumerate(self.images)
+            if lost(label) >= max(FEWEST_LOST, COLLAPSE * images)
+        ]
+        return tuple(sorted(labels, key=lambda label: -lost(label) / self.images[label]))
+
+    # -- plain values and back ------------------------------------------------------------------
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the comparison as plain values for JSON, with what follows from the counts."""
+        return {
+            "verdict": list(self.verdict),
+            "notes": list(self.notes),
+            "images": list(self.images),
+            "methods": [self._method_values(method) for method in self.methods],
+            "confused": [asdict(pair) for pair in self.confused],
+        }
+
+    def _method_values(self, method: MethodCounts) -> dict[str, Any]:
+        values = {
+            **asdict(method),
+            "correct": list(method.correct),
+            "accuracy": self.accuracy(method),
+            "interval": list(self.interval(method)),
+        }
+        return (
+            values
+            if method is self.prompt
+            else {**values, "prompt_minus_this": asdict(self.difference(method))}
+        )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], classes: Sequence[str]) -> BaselineComparison:
+        """Returns the comparison that `as_dict` gave, for the classes of the run."""
+        methods = [
+            MethodCounts(m["name"], m["how"], tuple(m["correct"]), m["gained"], m["lost"])
+            for m in values["methods"]
+        ]
+        confused = [
+            Confused(c["true"], c["predicted"], c["count"], c["of"]) for c in values["confused"]
+        ]
+        return cls(
+            tuple(classes),
+            tuple(values["images"]),
+            tuple(methods),
+            tuple(confused),
+            tuple(values["notes"]),
+        )
+
+
+# -- computing ----------------------------------------------------------------------------------
+
+
+def compare_predictions(
+    predictions: Sequence[tuple[str, str, Tensor]],
+    labels: Tensor,
+    class_names: Sequence[str],
+    notes: Sequence[str] = (),
+) -> BaselineComparison:
+    """Count what several methods get right on the same images.
+
+    Parameters
+    ----------
+    predictions : sequence of (name, how, Tensor)
+        For each method its name, what it is, and its logits or log-probabilities (images,
+        classes); the prompt is the last one.
+    labels : Tensor of shape (images,)
+        The true classes.
+    class_names : sequence of str
+        The classes.
+    notes : sequence of str
+        What a reader must know before believing the numbers.
+
+    Returns
+    -------
+    BaselineComparison
+        The counts.
+    """
+    names, labels = tuple(class_names), labels.cpu()
+    right = [values.argmax(1).cpu() == labels for _, _, values in predictions]
+    methods = tuple(
+        MethodCounts(
+            name,
+            how,
+            tuple(labels[correct].bincount(minlength=len(names)).tolist()),
+            int((right[-1] & ~correct).sum()),
+            int((correct & ~right[-1]).sum()),
+        )
+        for (name, how, _), correct in zip(predictions, right, strict=True)
+    )
+    images = tuple(labels.bincount(minlength=len(names)).tolist())
+    confused = most_confused(confusion(predictions[-1][2].cpu(), labels), names)
+    return BaselineComparison(names, images, methods, confused, tuple(notes))
+
+
+def compare_with_baselines(
+    learner: Learner,
+    predictions: Tensor,
+    shots: LabelledFeatures,
+    held_out: LabelledFeatures,
+    config: FitConfig,
+    others: Sequence[tuple[str, str, Tensor]] = (),
+) -> BaselineComparison:
+    """Compare a prompt with zero-shot and a linear probe on held-out images.
+
+    Both baselines use the frozen features that are there already, so they cost little.
+
+    Parameters
+    ----------
+    learner : Learner
+        The trained prompt.
+    predictions : Tensor of shape (images, classes)
+        Its logits or log-probabilities on the held-out images.
+    shots : LabelledFeatures
+        The images that it was trained on.
+    held_out : LabelledFeatures
+        The images to compare on; at least one.
+    config : FitConfig
+        Its hand-made prompt and seed are those of the baselines.
+    others : sequence of (name, how, Tensor)
+        More baselines, with their logits or log-probabilities.
+
+    Returns
+    -------
+    BaselineComparison
+        Zero-shot, the linear probe, the others and the prompt.
+    """
+    backbone, names = learner.backbone, learner.prompts.class_names
+    zero_shot = zero_shot_logits(backbone, names, held_out.features, config.class_template)
+    probe = fit_linear_probe(shots.features, shots.labels, len(names), config.seed)
+    shown = several(len(shots.items), "training image")
+    return compare_predictions(
+        [
+            (ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot),
+            (
+                LINEAR_PROBE,
+                f"logistic regression on the frozen features of the same {shown}",
+                probe.logits(held_out.features),
+            ),
+            *others,
+            (PROMPT, learner.layout.readable(learner.words), predictions),
+        ],
+        held_out.labels,
+        names,
+        (*note_known_images(backbone.name, names), *_note_duplicates(shots, held_out)),
+    )
+
+
+def near_duplicates(shots: Tensor, held_out: Tensor) -> list[tuple[int, int]]:
+    """Returns pairs (held-out image, shot) that are nearly the same picture.
+
+    Their features have a cosine above 0.99, and the second shot that is nearest to the held-out
+    image is at least four times as far away (1 - cosine): where all images look alike, as in
+    satellite images of water, a high cosine alone says nothing.
+    """
+    if not len(shots) or not len(held_out):
+        return []
+    nearest = (held_out.cpu().float() @ shots.cpu().float().T).topk(min(2, len(shots)), dim=1)
+    distance = 1 - nearest.values
+    near = distance[:, 0] < 1 - DUPLICATE
+    if len(shots) > 1:
+        near &= distance[:, 0] <= MARGIN * distance[:, 1]
+    return [(image, int(nearest.indices[image, 0])) for image in torch.where(near)[0].tolist()]
+
+
+def _note_duplicates(shots: LabelledFeatures, held_out: LabelledFeatures) -> tuple[str, ...]:
+    count = len(near_duplicates(shots.features, held_out.features))
+    if not count:
+        return ()
+    return (
+        f"{count:,} of {several(len(held_out.items), 'held-out image')} "
+        f"{'repeats' if count == 1 else 'repeat'} a training image or nearly so (cosine of their "
+        f"features above {DUPLICATE}), which makes them too easy.",
+    )
+
+
+# -- how it is shown ----------------------------------------------------------------------------
+
+
+def comparison_table(comparison: BaselineComparison) -> Table:
+    """Returns a table of the accuracies, and how much better the prompt is than each baseline."""
+    columns = ("method", "accuracy", "95 % interval", "prompt minus it", "95 % interval ")
+    rows: list[list[str]] = []
+    for method in comparison.methods:
+        low, high = comparison.interval(method)
+        row = [
+            method.title,
+            percent(comparison.accuracy(method)),
+            f"{100 * low:.1f} to {100 * high:.1f}",
+        ]
+        if method is comparison.prompt:
+            rows.append([Styled(cell, "bold") for cell in (*row, "", "")])
+            continue
+        difference = comparison.difference(method)
+        low, high = difference.low, difference.high
+        points = f"{signed(100 * low, 1)} to {signed(100 * high, 1)}"
+        rows.append([*row, f"{signed(100 * difference.value, 1)} points", points])
+    caption = f"Accuracy on {several(comparison.total, 'held-out image')}"
+    return Table(columns, rows, caption=caption, numbers=columns[1:])
+
+
+def class_table(comparison: BaselineComparison) -> Table:
+    """Returns a table of what each class gained or lost against zero-shot, worst first."""
+    before, after = comparison.of(ZERO_SHOT), comparison.prompt
+    assert before is not None
+    collapsed, rows = set(comparison.collapsed()), []
+
+    def share(label: int) -> tuple[float, float]:
+        images = comparison.images[label]
+        return (after.correct[label] - before.correct[label]) / images, after.correct[
+            label
+        ] / images
+
+    with_images = [label for label, images in enumerate(comparison.images) if images]
+    for label in sorted(with_images, key=share):
+        change, accuracy = share(label)
+        rows.append(
+            [
+                comparison.classes[label],
+                str(comparison.images[label]),
+                str(before.correct[label]),
+                str(after.correct[label]),
+                percent(accuracy),
+                f"{signed(100 * change, 1)} points" if change else "0",
+                Styled("collapses", "bold red") if label in collapsed else "",
+            ]
+        )
+    numbers = ["images", "zero-shot", "this prompt", "accuracy", "change"]
+    table = Table(
+        ["class", *numbers, ""],
+        rows,
+        caption="Images of each class that zero-shot and this prompt get right, worst change first",
+        numbers=numbers,
+    )
+    if missing := [
+        n for n, images in zip(comparison.classes, comparison.images, strict=True) if not images
+    ]:
+        table.notes.append(f"No held-out image of {_first(missing)}.")
+    return table
+
+
+def confusion_sentence(confused: Sequence[Confused]) -> str:
+    """Returns the classes that are confused most often, as named pairs with their counts."""
+    pairs = [f"{c.true} taken for {c.predicted} ({c.count} of {c.of})" for c in confused]
+    return f"Most often confused: {'; '.join(pairs)}." if pairs else "No class is confused."
+
+
+def offer_to_compare(seconds: float, how: str = "--compare does it") -> str:
+    """Returns how to compare with the same prompt without words as well, and for how long."""
+    time = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    return f"Whether the words matter was not tested: {how}, in about {time} more."
+
+
+def _sentence(name: str, difference: PairedDifference) -> str:
+    """Returns who is better, and by how much; nobody unless the interval excludes 0."""
+    other = NAMES[name][1]
+    value, low, high = 100 * difference.value, 100 * difference.low, 100 * difference.high
+    # Whole points, unless that would hide on which side of 0 the interval ends.
+    digits = 0 if high - low >= 2 and min(abs(low), abs(high)) >= 0.5 else 1
+    if not difference.is_clear:
+        interval = f"{signed(low, digits)} to {signed(high, digits)}"
+        return f"Not distinguishable from {other} ({_points(signed(value, digits))}, {interval})."
+    if value < 0:
+        value, low, high = -value, -high, -low
+    by = f"by {_points(f'{value:.{digits}f}')} ({low:.{digits}f} to {high:.{digits}f})."
+    if difference.value > 0:
+        return f"Better than {other} {by}"
+    return f"{other[0].upper()}{other[1:]} is better {by}"
+
+
+def _points(number: str) -> str:
+    return f"{number} point" if number in ("1", signed(1, 0), signed(-1, 0)) else f"{number} points"
+
+
+def _collapse_sentence(comparison: BaselineComparison, labels: Sequence[int]) -> str:
+    before = comparison.of(ZERO_SHOT)
+    assert before is not None
+    classes = [
+        f"{comparison.classes[label]} ({before.correct[label]} to "
+        f"{comparison.prompt.correct[label]} of {comparison.images[label]})"
+        for label in labels
+    ]
+    return f"Much worse than zero-shot for {_first(classes)}."
+
+
+def _first(names: Sequence[str]) -> str:
+    """Returns up to three names, and how many more there are."""
+    more = [f"{len(names) - 3} more"] if len(names) > 3 else []
+    return listed([*names[:3], *more])

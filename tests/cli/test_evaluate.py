@@ -1,0 +1,81 @@
+"""`ipl evaluate`: what it prints and writes, and its exit codes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def evaluate(ipl: Call, run: Path) -> Call:
+    """Returns `ipl evaluate` with a run of three classes and its data, two of three trained on."""
+
+    def call(*more: object, data: str = "data") -> Any:
+        return ipl("evaluate", run, data, "--device", "cpu", "--quiet", *more)
+
+    return call
+
+
+def test_text_has_the_verdict_the_numbers_and_every_class(evaluate: Call) -> None:
+    result = evaluate("--threshold")
+    assert result.code == 0
+    assert result.err == ""
+    assert "On 3 images (without the 6 images that it was trained on)\n" in result.out
+    for word in ("zero-shot", "macro F1", "(ECE)", "beach", "castle", "forest", "none of these"):
+        assert word in result.out
+
+
+def test_json_and_csv_agree(evaluate: Call, home: Path) -> None:
+    told = evaluate("--json", "--csv", "classes.csv", "--predictions", "images.csv").json
+    assert told["images"] == 3
+    rows = list(csv.DictReader((home / "classes.csv").open(encoding="utf-8")))
+    assert [row["class"] for row in rows] == ["beach", "castle", "forest"]
+    for row, each in zip(rows, told["classes"], strict=True):
+        assert int(row["correct"]) == each["correct"]
+        assert float(row["f1"]) == pytest.approx(each["f1"], abs=1e-6)
+    images = list(csv.DictReader((home / "images.csv").open(encoding="utf-8")))
+    assert sum(int(row["correct"]) for row in images) / 3 == pytest.approx(told["accuracy"])
+    assert {Path(row["image"]).parent.name for row in images} == {"beach", "castle", "forest"}
+    assert sum(map(sum, told["confusion"])) == 3
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_min_accuracy_decides_the_exit_code(evaluate: Call, as_json: tuple[str, ...]) -> None:
+    accuracy = evaluate("--json").json["accuracy"]
+    passed = evaluate("--min-accuracy", accuracy, *as_json)
+    assert (passed.code, passed.err) == (0, "")
+    if accuracy < 1:
+        failed = evaluate("--min-accuracy", min(1.0, accuracy + 0.1), *as_json)
+        assert failed.code == 1
+        assert failed.err.startswith(f"failed: the accuracy is {accuracy:.4f}, below ")
+        if as_json:
+            assert failed.json["passed"] is False
+
+
+def test_min_accuracy_is_missed(evaluate: Call, home: Path) -> None:
+    """With labels turned round it is missed for certain, or the right ones miss it."""
+    for one, other in (("beach", "x"), ("castle", "beach"), ("x", "castle")):
+        (home / "data" / one).rename(home / "data" / other)
+    assert evaluate("--all", "--min-accuracy", "0.99").code == 1
+
+
+def test_bad_input_is_code_2(evaluate: Call, home: Path) -> None:
+    assert "No such file or folder: nothing" in evaluate(data="nothing").error
+    assert evaluate("--min-accuracy", "1.5").code == 2
+    assert "which this prompt does not classify" in evaluate("--classes", "sea,sand").error
+    (home / "old.csv").write_text("")
+    assert "choose another file with --csv" in evaluate("--csv", "old.csv").error
+    assert evaluate("--csv", "old.csv", "--overwrite").code == 0
+    assert (home / "old.csv").read_text().startswith("class,")
+
+
+def test_all_images_of_the_training_need_all(evaluate: Call, home: Path) -> None:
+    for path in (home / "data").glob("*/2.png"):
+        path.unlink()
+    assert evaluate("--all", "--json").json["images"] == 6

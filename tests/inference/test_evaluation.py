@@ -1,0 +1,152 @@
+"""Evaluation on labelled data: numbers as scikit-learn has them, and which images are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.zero_shot import zero_shot_accuracy
+from ipl.classifier import PromptClassifier
+from ipl.datasets.dataset import Dataset
+from ipl.datasets.fewshot import sample_shots
+from ipl.inference.evaluation import (
+    Evaluation,
+    class_rows,
+    evaluate,
+    prediction_rows,
+    score_table,
+    threshold_sentence,
+    threshold_table,
+)
+from ipl.support.errors import DataError
+from ipl.training.baselines import ZERO_SHOT
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def classifier(make_run: MakeRun, pocket: Backbone) -> PromptClassifier:
+    """Returns a prompt of four classes, trained on all training images of the scenes."""
+    return PromptClassifier.from_pretrained(make_run("coop", 2), pocket)
+
+
+@pytest.fixture(scope="module")
+def four(scenes: Dataset) -> Dataset:
+    """Returns the scenes of these four classes."""
+    return scenes.only(range(4), "four scenes")
+
+
+@pytest.fixture(scope="module")
+def evaluation(classifier: PromptClassifier, four: Dataset) -> Evaluation:
+    return evaluate(classifier, four)
+
+
+def test_scores_are_those_of_scikit_learn(evaluation: Evaluation, four: Dataset) -> None:
+    truth = [each.label for each in evaluation.predictions]
+    guesses = [each.predicted for each in evaluation.predictions]
+    names = list(four.class_names)
+    assert [four.class_names[item.label] for item in four.test] == truth
+    options = {"labels": names, "zero_division": 0.0}
+    precision, recall, f1, images = precision_recall_fscore_support(truth, guesses, **options)
+    for index, each in enumerate(evaluation.classes):
+        assert (each.name, each.images) == (names[index], images[index])
+        assert each.precision == pytest.approx(precision[index])
+        assert each.recall == pytest.approx(recall[index])
+        assert each.f1 == pytest.approx(f1[index])
+    macro = precision_recall_fscore_support(truth, guesses, average="macro", **options)
+    assert [evaluation.macro(name) for name in ("precision", "recall", "f1")] == pytest.approx(
+        macro[:3]
+    )
+    assert (confusion_matrix(truth, guesses, labels=names) == evaluation.counts).all()
+
+
+def test_accuracy_is_that_of_score_and_stands_beside_zero_shot(
+    evaluation: Evaluation, classifier: PromptClassifier, four: Dataset, pocket: Backbone
+) -> None:
+    assert evaluation.accuracy == classifier.score(four)
+    zero_shot = evaluation.comparison.of(ZERO_SHOT)
+    assert zero_shot is not None
+    accuracy = evaluation.comparison.accuracy(zero_shot)
+    assert accuracy == zero_shot_accuracy(four, FeatureStore(pocket))
+    assert evaluation.images_from == "its test part"
+    probabilities = classifier.predict_proba([item.path for item in four.test])
+    assert evaluation.confidence == pytest.approx(float(probabilities.max(1).mean()), abs=1e-5)
+
+
+def test_fewer_classes_of_data_still_compete_with_all_classes(
+    classifier: PromptClassifier, scenes: Dataset, evaluation: Evaluation
+) -> None:
+    few = scenes.only([3, 1], "two scenes")  # in another order than the run's
+    found = evaluate(classifier, few)
+    assert [each.images for each in found.classes] == [0, 4, 0, 4]
+    whole = {each.image: each.predicted for each in evaluation.predictions}
+    assert all(whole[each.image] == each.predicted for each in found.predictions)
+    with_images = [each for each in found.classes if each.images]
+    assert found.macro("recall") == sum(each.recall for each in with_images) / 2
+    assert [row[0] for row in score_table(found).rows if row[0] in few.class_names] == [
+        row[0] for row in score_table(found).rows
+    ]
+
+
+def test_an_unknown_class_is_refused(classifier: PromptClassifier, scenes: Dataset) -> None:
+    with pytest.raises(DataError, match="has the class 'island'|which this prompt does not"):
+        evaluate(classifier, scenes)
+
+
+def test_training_images_are_left_out(
+    classifier: PromptClassifier, four: Dataset, pocket: Backbone, pool: object
+) -> None:
+    """They are drawn again; other images of the same classes are all used."""
+    everything = replace(four, train=four.train + four.test, test=())
+    trained = PromptClassifier(
+        pocket, words=1, shots=3, epochs=2, interval=1, views=0, pool=pool, cache=False
+    ).fit(everything)
+    found = evaluate(trained, everything)
+    shots = {str(item.path) for item in sample_shots(everything.train, 3, 1)}
+    assert found.images_from == "without the 12 images that it was trained on"
+    rest = [str(item.path) for item in everything.train if str(item.path) not in shots]
+    assert [each.image for each in found.predictions] == rest
+    assert found.accuracy == trained.result_.held_out_accuracy
+    whole = evaluate(trained, everything, everything=True)
+    assert whole.comparison.total == len(everything.train)
+    others = replace(four, train=four.test, test=())
+    assert evaluate(trained, others).images_from == "all images"
+    assert evaluate(trained, others).comparison.total == len(four.test)
+
+
+def test_nothing_but_training_images_is_refused(
+    classifier: PromptClassifier, four: Dataset
+) -> None:
+    only_shots = replace(four, test=())
+    with pytest.raises(DataError, match="All images of four scenes were used in training"):
+        evaluate(classifier, only_shots)
+    assert evaluate(classifier, only_shots, everything=True).accuracy == (
+        classifier.result_.train_accuracy
+    )
+
+
+def test_tables_have_a_row_for_each_class_image_and_threshold(
+    evaluation: Evaluation, four: Dataset
+) -> None:
+    assert [row[0] for row in class_rows(evaluation).rows] == list(four.class_names)
+    assert len(prediction_rows(evaluation).rows) == len(four.test)
+    correct = [row[-1] for row in prediction_rows(evaluation).rows]
+    assert correct.count("1") / len(correct) == evaluation.accuracy
+    assert evaluation.suggested is not None
+    shown = [row[0] for row in threshold_table(evaluation).rows]
+    assert f"{evaluation.suggested.threshold:.3f}" in shown
+    assert shown == sorted(shown)
+    assert f"{evaluation.suggested.threshold:.3f}" in threshold_sentence(evaluation)
+    none = replace(evaluation, suggested=None)
+    assert threshold_sentence(none).startswith("No threshold")
+    values = evaluation.as_dict()
+    assert values["thresholds"][0]["coverage"] == 1.0
+    assert values["thresholds"][0]["accuracy"] == evaluation.accuracy
+    assert torch.tensor(values["confusion"]).sum() == len(four.test)
