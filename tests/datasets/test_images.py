@@ -164,7 +164,7 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"", "not an image"), (b"hello", "not an image"), (b"\x89PNG\r\n\x1a\n", "")],
+    [(b"", "the file is empty"), (b"hello", "not an image"), (b"\x89PNG\r\n\x1a\n", "")],
     ids=["empty", "text", "header alone"],
 )
 def test_what_is_no_image(content: bytes, reason: str, tmp_path: Path) -> None:

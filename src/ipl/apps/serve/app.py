@@ -14,8 +14,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 
 from ipl._version import __version__
+from ipl.apps.decoder_process import DecoderPool
 from ipl.apps.http_responses import answer_errors_as_json, security_policy
-from ipl.apps.image_decoding import decode_image
 from ipl.apps.limits import Gate, Limits, Refusal
 from ipl.apps.serve.batcher import Batcher
 from ipl.apps.serve.guard import ServiceGuard
@@ -26,31 +26,34 @@ from ipl.apps.serve.schema import RESPONSES, Health, PredictionResponse, PromptI
 from ipl.classifier import PromptClassifier
 from ipl.display.page import render
 
-DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded, and large, at a time
+DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
 # Whatever text gets into the page, a browser runs and loads nothing.
 PAGE_HEADERS = security_policy(style_src="'unsafe-inline'", form_action="'self'")
 
 
 class Service:
-    """What the addresses share: the model, its batches, the decoding threads, the gate."""
+    """What the addresses share: the model, its batches, the decoders, the gate."""
 
     def __init__(self, classifier: PromptClassifier, limits: Limits) -> None:
         self.limits = limits
         self.model = Model(classifier, limits.class_lists)
         self.gate = Gate(limits.concurrency)
         self.metrics = Metrics()
+        self.decoders = DecoderPool(limits, self.model.backbone.preprocessing)
         self.batcher: Batcher[Question, ClassRanking] = Batcher(
             self.model.answer, limits.batch, limits.wait_ms / 1000
         )
 
     @asynccontextmanager
     async def running(self, app: FastAPI) -> AsyncIterator[None]:
-        """Starts the threads; ends them once they have finished their work."""
+        """Starts the threads; ends them, and the decoders, once they have finished their work."""
         del app
+        await asyncio.to_thread(self.decoders.start)
         self.batcher.start()
-        with ThreadPoolExecutor(DECODERS, "ipl-decoder") as self.decoders:
+        with ThreadPoolExecutor(DECODERS, "ipl-decoder") as self.threads:
             yield
             await asyncio.to_thread(self.batcher.close)
+        self.decoders.close()
 
     def metrics_text(self) -> str:
         """Returns the state of the service and what requests came to, for Prometheus."""
@@ -69,13 +72,11 @@ class Service:
 
             def prepare() -> Question:
                 parsed = parse()
-                preprocessing = self.model.backbone.preprocessing
-                image = decode_image(parsed.image, self.limits.max_pixels, preprocessing)
-                return Question(image, parsed.classes, parsed.top)
+                return Question(self.decoders.decode(parsed.image), parsed.classes, parsed.top)
 
             async def answer() -> ClassRanking:
                 loop = asyncio.get_running_loop()
-                question = await loop.run_in_executor(self.decoders, prepare)
+                question = await loop.run_in_executor(self.threads, prepare)
                 return await asyncio.wrap_future(self.batcher.submit(question))
 
             try:
