@@ -60,14 +60,19 @@ def make_requests(edge: int) -> list[bytes]:
     for index, name in enumerate(islice(cycle(CLASSES), IMAGES)):
         file = BytesIO()
         draw(name, index).resize((edge, edge)).save(file, "JPEG", quality=90)
-        part = b'Content-Disposition: form-data; name="image"; filename="x.jpg"\r\n\r\n'
-        body = b"--%s\r\n%s%s\r\n--%s--\r\n" % (BOUNDARY, part, file.getvalue(), BOUNDARY)
-        head = (
-            b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
-            b"Content-Type: multipart/form-data; boundary=%s\r\n\r\n" % (len(body), BOUNDARY)
-        )
-        requests.append(head + body)
+        requests.append(as_request(file.getvalue()))
     return requests
+
+
+def as_request(image: bytes) -> bytes:
+    """Returns a complete request with an image in a form."""
+    part = b'Content-Disposition: form-data; name="image"; filename="x.jpg"\r\n\r\n'
+    body = b"--%s\r\n%s%s\r\n--%s--\r\n" % (BOUNDARY, part, image, BOUNDARY)
+    head = (
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+        b"Content-Type: multipart/form-data; boundary=%s\r\n\r\n" % (len(body), BOUNDARY)
+    )
+    return head + body
 
 
 @contextmanager

@@ -20,11 +20,13 @@ from typing import IO, Any
 from PIL import Image
 
 import ipl
-from ipl.apps.image_decoding import decode_image
+from ipl.apps.image_decoding import check_image_header, decode_image
 from ipl.apps.limits import Limits, Refusal
 from ipl.backbone.preprocessing import Preprocessing
 
 COMMAND = "from ipl.apps.decoder_process import main; main()"
+LARGE = 4_000_000  # pixels, of all scans; decoding more takes longer than a tenth of a second
+SET_ASIDE = 202  # the status of a reply without an image, because it is large
 BUG = 500  # the status of a reply with a traceback
 
 
@@ -64,10 +66,10 @@ class DecoderProcess:
         """Returns whether the process can take another image."""
         return self._process.poll() is None
 
-    def decode(self, data: bytes) -> Image.Image:
+    def decode(self, data: bytes, large: bool = True) -> Image.Image | None:
         """Returns the image in these bytes as `decode_image` does; raises Refusal.
 
-        After a time-out the process has ended.
+        Without `large` it returns None for a large image. After a time-out the process has ended.
         """
         overdue = []
 
@@ -78,7 +80,7 @@ class DecoderProcess:
         timer = Timer(self.seconds, end)
         timer.start()
         try:
-            self._requests.write(b"%d\n" % len(data) + data)
+            self._requests.write(b"%d %d\n" % (len(data), large) + data)
             self._requests.flush()
             reply = json.loads(self._replies.readline())
             pixels = self._replies.read(reply.get("bytes", 0))
@@ -95,6 +97,8 @@ class DecoderProcess:
             raise Refusal(422, "image: the image is damaged; the decoder ended.")
         if reply["status"] == BUG:
             raise RuntimeError(reply["sentence"])
+        if reply["status"] == SET_ASIDE:
+            return None
         if reply["status"] != 200:
             raise Refusal(reply["status"], reply["sentence"])
         return Image.frombytes("RGB", tuple(reply["size"]), pixels)
@@ -121,11 +125,11 @@ class DecoderPool:
         """Starts the first process, so that one that cannot be started is noticed."""
         self._idle.append(self._take())
 
-    def decode(self, data: bytes) -> Image.Image:
-        """Returns the image in these bytes as `decode_image` does; raises Refusal."""
+    def decode(self, data: bytes, large: bool = True) -> Image.Image | None:
+        """Returns the image in these bytes as `DecoderProcess.decode` does; raises Refusal."""
         process = self._take()
         try:
-            return process.decode(data)
+            return process.decode(data, large)
         finally:
             with self._lock:
                 self._idle.append(process)
@@ -161,8 +165,12 @@ def main() -> None:
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     while line := requests.readline():
-        data = requests.read(int(line))
+        size, large = map(int, line.split())
+        data = requests.read(size)
         try:
+            if not large and check_image_header(data, settings["max_pixels"]) > LARGE:
+                _reply(replies, {"status": SET_ASIDE})
+                continue
             image = decode_image(data, settings["max_pixels"], preprocessing)
             pixels = image.tobytes()
             _reply(replies, {"status": 200, "size": image.size, "bytes": len(pixels)}, pixels)

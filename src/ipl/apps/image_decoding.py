@@ -38,8 +38,11 @@ def decode_image(data: bytes, max_pixels: int, preprocessing: Preprocessing) -> 
         return shrink(read_image(BytesIO(data), NAME, max_pixels), preprocessing)
 
 
-def check_image_header(data: bytes, max_pixels: int) -> None:
-    """Raises Refusal for bytes that are not an image, or would take too much to decode."""
+def check_image_header(data: bytes, max_pixels: int) -> int:
+    """Returns how many pixels all scans of an image have in its header.
+
+    Raises Refusal for bytes that are not an image, or would take too much to decode.
+    """
     with _refusals():
         width, height = check_image(data, NAME, max_pixels)
     scans = data.count(SCAN) if data.startswith(JPEG) else 0
@@ -50,6 +53,7 @@ def check_image_header(data: bytes, max_pixels: int) -> None:
             f"{NAME}: {width:,} x {height:,} pixels in {scans:,} scans take too long to decode; "
             "save it as a plain JPEG.",
         )
+    return width * height * max(1, scans)
 
 
 def allowed_formats() -> str:

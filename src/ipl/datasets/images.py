@@ -7,15 +7,16 @@ together. An image of more than EXACT_PIXELS is reduced by a whole factor while 
 from __future__ import annotations
 
 import base64
+import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError, features
@@ -63,6 +64,7 @@ TONES = ((np.arange(1 << 16) + 128) // 257).astype(np.uint8)  # of 16 bits, roun
 # The first bytes of the formats that are read.
 SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF", b"P6")
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+MAX_BOXES = 100  # of a file that are looked at
 THUMBNAIL = 96  # pixels
 LITTER = frozenset({"thumbs.db", "desktop.ini"})  # files that systems put into image folders
 
@@ -215,37 +217,72 @@ def _reasons(name: str, file: Path | BytesIO | None = None) -> Iterator[None]:
     except _UnsupportedPixels as error:
         raise UnreadableImageError(f"{name}: {error}") from None
     except Image.DecompressionBombError:
-        raise ImageTooLargeError(f"{name}: the image has too many pixels") from None
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0)  # Pillow's own limit
+        raise ImageTooLargeError(f"{name}: the image has more than {most:,} pixels") from None
     except DECODING_ERRORS as error:
         text = str(error).lower()
         if isinstance(error, OSError) and error.errno:  # from the system, not from a decoder
             raise UnreadableImageError(f"{name}: {(error.strerror or '').lower()}") from None
         if isinstance(error, MemoryError) or "memory" in text:
             raise ImageTooLargeError(f"{name}: there is not enough memory to decode it") from None
-        truncated = "truncated" in text or isinstance(error, EOFError)
+        truncated = "truncated" in text or isinstance(error, EOFError) or _is_cut_short(file)
         reason = "the file is truncated" if truncated else "the image is damaged"
         raise UnreadableImageError(f"{name}: {reason}") from None
 
 
 def _unidentified(name: str, file: Path | BytesIO | None) -> UnreadableImageError:
     """Returns why Pillow does not recognise a file."""
-    data = file.getvalue() if isinstance(file, BytesIO) else b""
-    size = len(data)
-    if isinstance(file, Path):
-        with suppress(OSError), open(file, "rb") as stream:
-            data, size = stream.read(32), file.stat().st_size
-    brand = data[8:12] if data[4:8] == b"ftyp" else b""
-    if not size:
+    with _stream(file) as stream:
+        head = stream.read(12)
+    brand = head[8:12] if head[4:8] == b"ftyp" else b""
+    if not head and file is not None:
         return NotAnImageError(f"{name}: the file is empty")
     if brand in (b"avif", b"avis") and "AVIF" not in image_formats():
         return NotAnImageError(f"{name}: an AVIF image, which needs Pillow 11.3 or newer")
     if brand in HEIF_BRANDS and "HEIF" not in image_formats():
         return NotAnImageError(f"{name}: a HEIC image, which needs: pip install 'ipl[heif]'")
-    if data[:4] == b"RIFF" and size < 8 + int.from_bytes(data[4:8], "little"):
+    if _is_cut_short(file):
         return UnreadableImageError(f"{name}: the file is truncated")
-    if brand or data.startswith(SIGNATURES):
+    if brand or head.startswith(SIGNATURES):
         return UnreadableImageError(f"{name}: the image is damaged")
     return NotAnImageError(f"{name}: not an image")
+
+
+def _is_cut_short(file: Path | BytesIO | None) -> bool:
+    """Returns whether a WebP, AVIF or HEIC file is shorter than it says; the others' decoders know.
+
+    Those files consist of boxes that begin with their size.
+    """
+    with _stream(file) as stream:
+        head = stream.read(12)
+        size = stream.seek(0, os.SEEK_END)
+        if head[:4] == b"RIFF":
+            return size < 8 + int.from_bytes(head[4:8], "little")
+        if head[4:8] != b"ftyp":
+            return False
+        end = 0
+        for _ in range(MAX_BOXES):
+            stream.seek(end)
+            box = stream.read(16)
+            length = int.from_bytes(box[:4], "big")
+            if length == 1:  # too large for four bytes
+                length = int.from_bytes(box[8:], "big")
+            if length < 8:  # up to the end of the file, or damaged
+                return False
+            end += length
+            if end >= size:
+                break
+        return end > size
+
+
+def _stream(file: Path | BytesIO | None) -> BinaryIO:
+    """Returns the bytes of a file from its beginning; none if it cannot be read again."""
+    if isinstance(file, BytesIO):
+        return BytesIO(file.getvalue())
+    try:
+        return BytesIO() if file is None else open(file, "rb")
+    except OSError:
+        return BytesIO()
 
 
 def small_jpeg(path: Path | ImageSource, side: int) -> bytes:
