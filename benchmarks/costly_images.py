@@ -1,10 +1,14 @@
 """Measures what small files with many pixels cost `ipl predict` and `ipl serve`.
 
     python benchmarks/costly_images.py
+    python benchmarks/costly_images.py --tolerance
 
 A prompt is learnt from the drawn scenes, with PocketCLIP. Each file is classified by `ipl predict`
 in a process of its own, then sent to `ipl serve`: once, and 16 times at once while one client
 sends ordinary images. With PYTHONPATH set to the `src` of another version, that one is measured.
+
+With `--tolerance` it prints how much a backbone's pixels and features change because images of more
+than 25 million pixels are reduced before they are resized.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,6 +31,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from serving import as_request, exchange, learn, make_requests, peak_mib, server
+
+from ipl_scenes import CLASSES, draw
 
 COPIES = 16
 SCAN = b"\xff\xda"
@@ -100,6 +107,46 @@ def tree_peak_mib(process: int) -> float:
     return sum(peaks)
 
 
+def photograph(index: int, edge: int) -> Image.Image:
+    """Returns a drawn scene of edge x edge pixels with noise of several sizes over it."""
+    stream = np.random.default_rng(index)
+    pixels = np.asarray(draw(CLASSES[index], index).resize((edge, edge))).astype(np.float32)
+    for grain in (1, 8, 64, 512):
+        size = edge // grain
+        noise = Image.fromarray(stream.normal(0, 10, (size, size)).astype(np.float32))
+        pixels += np.asarray(noise.resize((edge, edge)))[..., None]
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+def print_tolerance() -> None:
+    """Prints the largest differences between images that are reduced first and those that are not.
+
+    That is done for preprocessing to several sizes, and for PocketCLIP's features.
+    """
+    from ipl.backbone.encode_images import encode_pixels
+    from ipl.backbone.loading import load_backbone
+    from ipl.datasets.images import read_image
+
+    backbone = load_backbone("pocket")
+    own = backbone.preprocessing
+    for kind in ("JPEG", "PNG"):
+        largest, cosine = dict.fromkeys((own.crop, 224, 384), 0), 1.0
+        for index in range(4):
+            file = BytesIO(to_bytes(photograph(index, 6000), kind))
+            reduced = read_image(file, "image")
+            assert min(reduced.size) < 6000
+            whole = Image.open(file).convert("RGB")
+            for edge in largest:
+                preprocessing = replace(own, resize=edge, crop=edge)
+                pair = np.stack([preprocessing.evaluate(image) for image in (whole, reduced)])
+                difference = np.abs(np.diff(pair.astype(int), axis=0)).max()
+                largest[edge] = max(largest[edge], int(difference))
+                if edge == own.crop:
+                    first, second = encode_pixels(backbone, pair)
+                    cosine = min(cosine, float(first @ second))
+        print(f"{kind}: largest difference of 255 {largest}, least cosine {cosine:.6f}", flush=True)
+
+
 def write_images(folder: str) -> None:
     """Writes the files, in a process of its own: what this one has had in memory would be counted.
 
@@ -112,6 +159,8 @@ def write_images(folder: str) -> None:
 def main() -> None:
     """Prints a row for each file."""
     ordinary = make_requests(96)
+    os.environ["PYTHONWARNINGS"] = "ignore"  # the server's standard error is checked
+    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
     print(
         f"{'':26} {'kB':>6} | predict {'s':>5} {'MiB':>6} {'':10} | "
         f"serve {'s':>5} {'MiB':>6} {'status':6} | {COPIES} at once: status; others, worst s"
@@ -141,4 +190,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_tolerance() if "--tolerance" in sys.argv[1:] else main()

@@ -55,8 +55,9 @@ class DecoderProcess:
             "bytes": limits.decode_bytes,
             "preprocessing": preprocessing.as_dict(),
         }
-        self._requests.write(json.dumps(settings).encode() + b"\n")
-        self._requests.flush()
+        with suppress(OSError):  # it has ended already; there will be no reply
+            self._requests.write(json.dumps(settings).encode() + b"\n")
+            self._requests.flush()
         if not self._replies.readline():
             self.stop()
             raise RuntimeError("The process that decodes images cannot be started.")
