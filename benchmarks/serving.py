@@ -140,7 +140,7 @@ async def load(
 async def health(host: str, port: int) -> dict[str, int]:
     """Returns the counters of the server."""
     reader, writer = await asyncio.open_connection(host, port)
-    _, body = await exchange(reader, writer, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    _, body = await exchange(reader, writer, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     writer.close()
     return dict(json.loads(body))
 
