@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -98,15 +97,30 @@ def test_a_process_that_hangs_is_killed_and_another_started(make: Make) -> None:
     assert pool.started == 2
 
 
-def test_a_process_that_dies_costs_one_image(pocket: Backbone) -> None:
-    data = to_bytes(draw("castle", 1))
-    with closing(DecoderPool(Limits(), pocket.preprocessing)) as pool:
-        pool.start()
-        process = pool._idle[0]
-        os.kill(process_id(pool), signal.SIGKILL)
-        with pytest.raises(Refusal, match="the decoder ended"):
-            process.decode(data)
-        assert pool.decode(data) is not None
+def test_a_process_that_has_ended_costs_nothing(make: Make) -> None:
+    pool = make()
+    pool.start()
+    os.kill(process_id(pool), signal.SIGKILL)
+    assert pool.decode(to_bytes(draw("castle", 1))) is not None
+
+
+def test_an_image_that_ends_processes_is_refused(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = "import os; decoder_process.decode_image = lambda *_: os.abort()"
+    command = f"from ipl.apps import decoder_process; {crash}; decoder_process.main()"
+    monkeypatch.setattr(decoder_process, "COMMAND", command)
+    pool = make()
+    refusal = refused(pool, to_bytes(draw("castle", 1)))
+    assert (refusal.status, refusal.sentence) == (
+        422, "image: the image is damaged; the decoder ended.",
+    )  # fmt: skip
+    assert pool.started == 2
+    error = "def fail(*_): raise KeyError('a bug')"
+    command = f"from ipl.apps import decoder_process\n{error}\ndecoder_process.decode_image = fail"
+    monkeypatch.setattr(decoder_process, "COMMAND", f"{command}\ndecoder_process.main()")
+    with pytest.raises(RuntimeError, match="Traceback(.|\n)*a bug"):
+        pool.decode(to_bytes(draw("castle", 1)))
 
 
 def test_signals_for_the_service_do_not_end_it(make: Make) -> None:

@@ -171,8 +171,14 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"", "the file is empty"), (b"hello", "not an image"), (b"\x89PNG\r\n\x1a\n", "")],
-    ids=["empty", "text", "header alone"],
+    [
+        (b"", "the file is empty"),
+        (b"hello", "not an image"),
+        (b"\x89PNG\r\n\x1a\n", "damaged"),
+        (b"RIFF\x04\0\0\0WAVE", "not an image"),
+        (b"RIFF\x04\0\0\0WEBP", "damaged, or too large"),
+    ],
+    ids=["empty", "text", "header alone", "sound", "damaged WebP"],
 )
 def test_what_is_no_image(content: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"

@@ -30,6 +30,10 @@ SET_ASIDE = 202  # the status of a reply without an image, because it is large
 BUG = 500  # the status of a reply with a traceback
 
 
+class DecoderEndedError(Exception):
+    """A decoder process that ended without a reply."""
+
+
 class DecoderProcess:
     """A process that decodes one image after the other, seen from the one that started it."""
 
@@ -70,7 +74,8 @@ class DecoderProcess:
     def decode(self, data: bytes, large: bool = True) -> Image.Image | None:
         """Returns the image in these bytes as `decode_image` does; raises Refusal.
 
-        Without `large` it returns None for a large image. After a time-out the process has ended.
+        Without `large` it returns None for a large image. After a time-out the process has ended;
+        if it ends by itself, DecoderEndedError is raised.
         """
         overdue = []
 
@@ -95,7 +100,7 @@ class DecoderProcess:
             raise Refusal(413, f"image: it took longer than {self.seconds:g} s to decode.")
         if not reply:
             self.stop()
-            raise Refusal(422, "image: the image is damaged; the decoder ended.")
+            raise DecoderEndedError
         if reply["status"] == BUG:
             raise RuntimeError(reply["sentence"])
         if reply["status"] == SET_ASIDE:
@@ -128,6 +133,14 @@ class DecoderPool:
 
     def decode(self, data: bytes, large: bool = True) -> Image.Image | None:
         """Returns the image in these bytes as `DecoderProcess.decode` does; raises Refusal."""
+        with suppress(DecoderEndedError):  # perhaps it was ending before it got the image
+            return self._decode(data, large)
+        try:
+            return self._decode(data, large)
+        except DecoderEndedError:
+            raise Refusal(422, "image: the image is damaged; the decoder ended.") from None
+
+    def _decode(self, data: bytes, large: bool) -> Image.Image | None:
         process = self._take()
         try:
             return process.decode(data, large)

@@ -62,7 +62,7 @@ MOST_BYTES = max(DECODING_BYTES.values())
 STRIP = 64  # rows that are converted at a time
 TONES = ((np.arange(1 << 16) + 128) // 257).astype(np.uint8)  # of 16 bits, rounded to 8
 # The first bytes of the formats that are read.
-SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF", b"P6")
+SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P6")
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 MAX_BOXES = 100  # of a file that are looked at
 THUMBNAIL = 96  # pixels
@@ -243,6 +243,8 @@ def _unidentified(name: str, file: Path | BytesIO | None) -> UnreadableImageErro
         return NotAnImageError(f"{name}: a HEIC image, which needs: pip install 'ipl[heif]'")
     if _is_cut_short(file):
         return UnreadableImageError(f"{name}: the file is truncated")
+    if _is_webp(head):  # the one decoder that takes memory before it says how many pixels
+        return UnreadableImageError(f"{name}: the image is damaged, or too large to decode")
     if brand or head.startswith(SIGNATURES):
         return UnreadableImageError(f"{name}: the image is damaged")
     return NotAnImageError(f"{name}: not an image")
@@ -256,7 +258,7 @@ def _is_cut_short(file: Path | BytesIO | None) -> bool:
     with _stream(file) as stream:
         head = stream.read(12)
         size = stream.seek(0, os.SEEK_END)
-        if head[:4] == b"RIFF":
+        if _is_webp(head):
             return size < 8 + int.from_bytes(head[4:8], "little")
         if head[4:8] != b"ftyp":
             return False
@@ -273,6 +275,10 @@ def _is_cut_short(file: Path | BytesIO | None) -> bool:
             if end >= size:
                 break
         return end > size
+
+
+def _is_webp(head: bytes) -> bool:
+    return head[:4] == b"RIFF" and head[8:] == b"WEBP"
 
 
 def _stream(file: Path | BytesIO | None) -> BinaryIO:
