@@ -60,14 +60,19 @@ def make_requests(edge: int) -> list[bytes]:
     for index, name in enumerate(islice(cycle(CLASSES), IMAGES)):
         file = BytesIO()
         draw(name, index).resize((edge, edge)).save(file, "JPEG", quality=90)
-        part = b'Content-Disposition: form-data; name="image"; filename="x.jpg"\r\n\r\n'
-        body = b"--%s\r\n%s%s\r\n--%s--\r\n" % (BOUNDARY, part, file.getvalue(), BOUNDARY)
-        head = (
-            b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
-            b"Content-Type: multipart/form-data; boundary=%s\r\n\r\n" % (len(body), BOUNDARY)
-        )
-        requests.append(head + body)
+        requests.append(as_request(file.getvalue()))
     return requests
+
+
+def as_request(image: bytes) -> bytes:
+    """Returns a complete request with an image in a form."""
+    part = b'Content-Disposition: form-data; name="image"; filename="x.jpg"\r\n\r\n'
+    body = b"--%s\r\n%s%s\r\n--%s--\r\n" % (BOUNDARY, part, image, BOUNDARY)
+    head = (
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+        b"Content-Type: multipart/form-data; boundary=%s\r\n\r\n" % (len(body), BOUNDARY)
+    )
+    return head + body
 
 
 @contextmanager
@@ -135,7 +140,7 @@ async def load(
 async def health(host: str, port: int) -> dict[str, int]:
     """Returns the counters of the server."""
     reader, writer = await asyncio.open_connection(host, port)
-    _, body = await exchange(reader, writer, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    _, body = await exchange(reader, writer, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     writer.close()
     return dict(json.loads(body))
 

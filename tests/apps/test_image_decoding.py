@@ -79,7 +79,7 @@ def test_the_number_of_pixels_is_a_limit(pocket: Backbone) -> None:
     decode_image(data, 200, pocket.preprocessing)
     refusal = refused(data, pocket, 199)
     assert refusal.status == 413
-    assert refusal.sentence == "image has 20 x 10 pixels; at most 199 are allowed."
+    assert refusal.sentence == "image: the image has 20 x 10 pixels; at most 199 are allowed."
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
@@ -116,7 +116,7 @@ def test_a_jpeg_with_many_scans_is_refused(pocket: Backbone) -> None:
     start = data.rindex(b"\xff\xda")
     again = data[:-2] + data[start:-2] * MAX_SCANS + data[-2:]
     refusal = refused(again, pocket)
-    assert (refusal.status, f"more than {MAX_SCANS} scans" in refusal.sentence) == (413, True)
+    assert (refusal.status, "scans take too long to decode" in refusal.sentence) == (413, True)
 
 
 def test_of_an_animation_only_the_first_frame_is_decoded(pocket: Backbone) -> None:
@@ -137,7 +137,7 @@ def test_of_an_animation_only_the_first_frame_is_decoded(pocket: Backbone) -> No
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 415),  # would start a program
         (to_bytes(noise(64, 64))[:-400], 422),
         (to_bytes(noise(64, 64), "JPEG")[:900], 422),
-        (to_bytes(noise(8, 8), "TIFF")[:60], 415),
+        (to_bytes(noise(8, 8), "TIFF")[:60], 422),
     ],
 )
 def test_what_is_no_image_or_damaged_is_refused(data: bytes, status: int, pocket: Backbone) -> None:

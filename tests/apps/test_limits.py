@@ -16,6 +16,7 @@ from ipl.support.errors import ConfigError
         ("max_classes", 1, "2 or more"),
         ("upload_seconds", float("inf"), "0.1 or more"),
         ("answer_seconds", float("nan"), "0.1 or more"),
+        ("decode_seconds", 0, "0.1 or more"),
         ("batch", 65, "1 to 64"),
         ("wait_ms", -1, "0 or more"),
     ],

@@ -96,7 +96,7 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     add_class(page, "beach", images["beach"])
     (tmp_path / "notes.png").write_text("no image")
     add_class(page, "castle ${1+1} {{value}}", [*images["castle"], tmp_path / "notes.png"])
-    page.get_by_text("Left out: notes.png is damaged or not an image").wait_for()
+    page.get_by_text("Left out: notes.png: not an image").wait_for()
     page.get_by_text("2 classes with 8 images.").wait_for()
     assert page.locator("#classes img").count() == 8
 
@@ -146,7 +146,7 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     page.locator("#ranking tbody tr").nth(2).wait_for(state="attached")
     page.set_input_files("#image input[type=file]", tmp_path / "notes.png")
     use_message = page.locator("#use-message")
-    use_message.get_by_text("notes.png is damaged or not an image").wait_for()
+    use_message.get_by_text("notes.png: not an image").wait_for()
     page.locator("#ranking figcaption").wait_for(state="detached")
 
     with page.expect_download() as download:

@@ -163,6 +163,21 @@ def test_brackets_in_a_class_are_shown(predict: Call, beach: Path) -> None:
     assert "forest [dark] " in result.out
 
 
+def test_pixels_are_limited(predict: Call, beach: Path, home: Path) -> None:
+    Image.new("L", (100, 101)).save(home / "large.png")
+    draw("beach", 11).convert("RGB").resize((100, 100)).save(home / "small.png")
+    assert predict(home / "large.png", "--json").json["skipped"] == []
+    result = predict("large.png", "small.png", "--json", "--max-pixels", 10_000)
+    reason = "the image has 100 x 101 pixels; at most 10,000 are allowed"
+    assert result.json["skipped"] == [f"large.png: {reason}"]
+    (limited,) = result.json["predictions"]
+    (free,) = predict("small.png", "--json").json["predictions"]
+    assert limited == free
+    assert predict("large.png", "--max-pixels", 10_000).error == (
+        f"Unreadable image: large.png: {reason}."
+    )
+
+
 def test_broken_images_are_named_and_skipped(predict: Call, beach: Path, home: Path) -> None:
     (home / "fake.png").write_text("not an image")
     result = predict(beach, "fake.png", "--json")

@@ -28,11 +28,11 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_its_options_are_the_limits(ipl: Call, saved_run: Path, served: list[Limits]) -> None:
     assert ipl("serve", saved_run, "--port", 0).code == 0
-    changed = Limits(1, 2, 3, 4, 5, 6.0, 7.0, 8, 9.0, 10)
+    changed = Limits(1, 2, 3, 4, 5, 6.0, 7.0, 8.0, 9, 10.0, 11)
     options = [
         "--max-bytes", 1, "--max-pixels", 2, "--max-classes", 3, "--max-text", 4,
-        "--concurrency", 5, "--upload-seconds", 6, "--answer-seconds", 7, "--batch", 8,
-        "--wait-ms", 9, "--class-lists", 10,
+        "--concurrency", 5, "--upload-seconds", 6, "--answer-seconds", 7, "--decode-seconds", 8,
+        "--batch", 9, "--wait-ms", 10, "--class-lists", 11,
     ]  # fmt: skip
     assert ipl("serve", saved_run, "--port", 0, *options).code == 0
     assert served == [Limits(), changed]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -13,9 +15,14 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from ipl.datasets import images
 from ipl.datasets.images import (
     ImageSource,
+    ImageTooLargeError,
+    MemoryBudget,
+    NotAnImageError,
     UnreadableImageError,
+    decoding_bytes,
     is_image_name,
     is_litter,
     open_image,
@@ -164,8 +171,14 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"", "not an image"), (b"hello", "not an image"), (b"\x89PNG\r\n\x1a\n", "")],
-    ids=["empty", "text", "header alone"],
+    [
+        (b"", "the file is empty"),
+        (b"hello", "not an image"),
+        (b"\x89PNG\r\n\x1a\n", "damaged"),
+        (b"RIFF\x04\0\0\0WAVE", "not an image"),
+        (b"RIFF\x04\0\0\0WEBP", "damaged, or too large"),
+    ],
+    ids=["empty", "text", "header alone", "sound", "damaged WebP"],
 )
 def test_what_is_no_image(content: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
@@ -174,7 +187,7 @@ def test_what_is_no_image(content: bytes, reason: str, tmp_path: Path) -> None:
         open_image(path)
 
 
-@pytest.mark.parametrize("extension", [".jpg", ".png", ".webp", ".tif", ".bmp", ".gif"])
+@pytest.mark.parametrize("extension", [".jpg", ".png", ".webp", ".tif", ".bmp", ".gif", ".avif"])
 def test_cut_short_anywhere_is_unreadable_or_whole(
     extension: str, scene: Image.Image, tmp_path: Path
 ) -> None:
@@ -245,7 +258,7 @@ def test_a_file_that_may_not_be_read_is_not_called_no_image(
 def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("L", (64, 64)).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    with pytest.raises(UnreadableImageError, match="too many pixels"):
+    with pytest.raises(UnreadableImageError, match="more than 2,000 pixels"):
         open_image(tmp_path / "a.png")
 
 
@@ -261,7 +274,15 @@ def test_threads_leave_the_filters_of_warnings_alone(scene: Image.Image, tmp_pat
 
 @pytest.mark.parametrize(
     ("name", "image"),
-    [("a.JPG", True), ("a.b.tiff", True), ("a", False), ("jpg", False), ("a.txt", False)],
+    [
+        ("a.JPG", True),
+        ("a.b.tiff", True),
+        ("a.HEIC", True),
+        ("a.avif", True),
+        ("a", False),
+        ("jpg", False),
+        ("a.txt", False),
+    ],
 )
 def test_names_of_images(name: str, image: bool) -> None:
     assert is_image_name(Path(name)) is image
@@ -284,3 +305,176 @@ def test_a_small_jpeg_keeps_its_shape(tmp_path: Path) -> None:
     path.write_bytes(b"x")
     with pytest.raises(UnreadableImageError, match="not an image"):
         small_jpeg(path, 30)
+
+
+@pytest.fixture
+def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes images of more than 10,000 pixels large ones."""
+    monkeypatch.setattr(images, "EXACT_PIXELS", 10_000)
+    monkeypatch.setattr(images, "REDUCED_SIDE", 64)
+
+
+@pytest.mark.usefixtures("tiny_limits")
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "CMYK", "I;16"])
+def test_a_large_image_is_reduced_by_a_whole_factor(
+    mode: str, scene: Image.Image, tmp_path: Path
+) -> None:
+    stored = scene.resize((305, 200))
+    if mode == "I;16":
+        stored = Image.fromarray(np.asarray(stored.convert("L")).astype(np.uint16) * 257)
+    else:
+        stored = stored.convert(mode)
+    stored.save(tmp_path / "a.tif")
+    rgb = stored.convert("L").convert("RGB") if mode == "L" else stored.convert("RGB")
+    if mode == "I;16":
+        rgb = scene.resize((305, 200)).convert("L").convert("RGB")
+    opened = open_image(tmp_path / "a.tif")
+    assert opened.size == (102, 67)  # by 200 // 64
+    assert np.array_equal(_pixels(opened), _pixels(rgb.reduce(3)))
+
+
+@pytest.mark.usefixtures("tiny_limits")
+def test_a_large_jpeg_is_decoded_at_a_reduced_size(scene: Image.Image, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for options in ({}, {"progressive": True}):
+        path = tmp_path / "a.jpg"
+        scene.resize((400, 280)).save(path, quality=95, exif=exif, **options)
+        opened = open_image(path)
+        assert opened.size == (70, 100)  # a quarter, and turned
+        with Image.open(path) as image:
+            expected = image.reduce(4).transpose(Image.Transpose.ROTATE_270)
+        assert np.abs(_pixels(opened) - _pixels(expected)).mean() < 3
+
+
+def test_an_image_that_is_not_large_is_not_reduced(tmp_path: Path) -> None:
+    Image.new("L", (5000, 5000), 7).save(tmp_path / "a.jpg")
+    assert open_image(tmp_path / "a.jpg").size == (5000, 5000)
+    Image.new("L", (5001, 5000), 7).save(tmp_path / "a.jpg")
+    assert open_image(tmp_path / "a.jpg").size == (2501, 2500)
+
+
+@pytest.mark.usefixtures("tiny_limits")
+@pytest.mark.parametrize(
+    ("kind", "options", "most", "whose"),
+    [
+        ("PNG", {}, 40_000, ""),
+        ("WEBP", {}, 10_000, " for WEBP"),  # as many as are not large
+        ("TIFF", {}, 22_857, " for TIFF"),
+        ("JPEG", {"progressive": True}, 22_857, " for progressive JPEG"),
+        ("JPEG", {}, None, ""),  # decoded at a quarter
+    ],
+)
+def test_pixels_are_limited_by_what_they_take(
+    kind: str, options: dict[str, bool], most: int | None, whose: str, tmp_path: Path
+) -> None:
+    Image.new("RGB", (300, 201)).save(tmp_path / "a", kind, **options)
+    if most is None:
+        assert open_image(tmp_path / "a", 40_000).size == (150, 101)
+        return
+    with pytest.raises(ImageTooLargeError) as caught:
+        open_image(tmp_path / "a", 40_000)
+    reason = f"the image has 300 x 201 pixels; at most {most:,} are allowed{whose}"
+    assert str(caught.value) == f"{tmp_path / 'a'}: {reason}"
+    assert min(open_image(tmp_path / "a", 300 * 201 * 4).size) >= 64
+
+
+def test_threads_share_the_memory_for_decoding() -> None:
+    budget = MemoryBudget(10)
+    entered = [threading.Event() for _ in range(3)]
+    leave = [threading.Event() for _ in range(3)]
+
+    def hold(index: int, size: int) -> None:
+        with budget.take(size):
+            entered[index].set()
+            leave[index].wait(30)
+
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(hold, 0, 4)
+        threads.submit(hold, 1, 6)
+        assert entered[0].wait(30)
+        assert entered[1].wait(30)
+        threads.submit(hold, 2, 11)  # more than there are: alone
+        leave[0].set()
+        assert not entered[2].wait(0.05)
+        leave[1].set()
+        assert entered[2].wait(30)
+        assert budget.used == 11
+        leave[2].set()
+    assert budget.used == 0
+
+
+def test_decoding_takes_no_more_than_is_said() -> None:
+    assert decoding_bytes(100_000_000) == 400_000_000
+    assert decoding_bytes(25_000_000) == 400_000_000  # of a WebP
+    assert decoding_bytes(1_000_000) == 16_000_000
+
+
+@pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
+def test_images_of_phones(kind: str, scene: Image.Image, tmp_path: Path) -> None:
+    if kind not in images.image_formats():
+        pytest.skip(f"{kind} cannot be read here")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = tmp_path / f"a.{kind.lower()}"
+    scene.resize((96, 64)).save(path, kind, quality=90, exif=exif.tobytes())
+    opened = open_image(path)
+    assert (opened.mode, opened.size) == ("RGB", (64, 96))
+    expected = scene.resize((96, 64)).transpose(Image.Transpose.ROTATE_270)
+    assert np.abs(_pixels(opened) - _pixels(expected)).mean() < 6
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(UnreadableImageError, match="the file is truncated"):
+        open_image(path)
+    path.write_bytes(data[:16] + bytes(len(data) - 16))
+    with pytest.raises(UnreadableImageError, match="the image is damaged"):
+        open_image(path)
+
+
+HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic\0\0\0\x08mdat"
+
+
+def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    formats = images.image_formats.__wrapped__()
+    assert "HEIF" not in formats
+    assert "JPEG" in formats
+    monkeypatch.setattr(images, "image_formats", lambda: formats)
+    (tmp_path / "IMG_1.HEIC").write_bytes(HEIC)
+    with pytest.raises(NotAnImageError, match=r"a HEIC image, which needs: pip install 'ipl\[heif"):
+        open_image(tmp_path / "IMG_1.HEIC")
+    monkeypatch.setattr(images, "image_formats", lambda: ("JPEG", "PNG"))
+    (tmp_path / "a.avif").write_bytes(HEIC.replace(b"heic", b"avif"))
+    with pytest.raises(NotAnImageError, match=r"an AVIF image, which needs Pillow 11\.3"):
+        open_image(tmp_path / "a.avif")
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "AVIF", "TIFF"])
+def test_of_every_animation_the_first_image(kind: str, tmp_path: Path) -> None:
+    if kind not in images.image_formats():
+        pytest.skip(f"{kind} cannot be read here")
+    frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a", kind, save_all=True, append_images=frames[1:])
+    opened = open_image(tmp_path / "a")
+    assert np.abs(_pixels(opened) - _pixels(frames[0])).max() <= 4
+
+
+def test_a_palette_with_transparency_keeps_its_colours(tmp_path: Path) -> None:
+    stored = Image.new("P", (8, 8), 1)
+    stored.putpalette([0, 0, 0, 200, 100, 50])
+    stored.save(tmp_path / "a.png", transparency=bytes([0, 128]))
+    assert open_image(tmp_path / "a.png").getpixel((4, 4)) == (200, 100, 50)
+
+
+def test_a_cmyk_jpeg(scene: Image.Image, tmp_path: Path) -> None:
+    scene.convert("CMYK").save(tmp_path / "a.jpg", quality=95)
+    assert np.abs(_pixels(open_image(tmp_path / "a.jpg")) - _pixels(scene)).mean() < 6
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [("F", "floating-point numbers"), ("LAB", "its colours are Lab")]
+)
+def test_pixels_without_a_meaning_in_rgb(mode: str, reason: str, tmp_path: Path) -> None:
+    Image.new(mode, (8, 8)).save(tmp_path / "a.tif")
+    with pytest.raises(UnreadableImageError, match=f"a.tif: .*{reason}"):
+        open_image(tmp_path / "a.tif")

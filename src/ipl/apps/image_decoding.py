@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from ipl.apps.limits import Refusal
 from ipl.backbone.preprocessing import Preprocessing, centre_offset
 from ipl.datasets.images import (
-    DECODING_ERRORS,
-    FORMATS,
-    ImageSource,
+    ImageTooLargeError,
+    NotAnImageError,
     UnreadableImageError,
-    open_image,
+    check_image,
+    image_formats,
+    read_image,
 )
 
+NAME = "image"  # the field of a request
+JPEG = b"\xff\xd8"
+SCAN = b"\xff\xda"
 # Each scan of a JPEG may paint the whole image again: few bytes, much work. Photographs have one
 # scan, or about ten if they are progressive.
 MAX_SCANS = 100
-SCAN = b"\xff\xda"
+FULL_SCANS = 16  # of an image with as many pixels as are allowed
 
 
 def decode_image(data: bytes, max_pixels: int, preprocessing: Preprocessing) -> Image.Image:
@@ -28,35 +34,32 @@ def decode_image(data: bytes, max_pixels: int, preprocessing: Preprocessing) -> 
     Of an animation only the first frame is decoded.
     """
     check_image_header(data, max_pixels)
-    try:
-        image = open_image(ImageSource("image", lambda: _decode(data)))
-        return shrink(image, preprocessing)
-    except UnreadableImageError as error:
-        raise Refusal(422, f"{error}.") from None
-    except DECODING_ERRORS:
-        raise Refusal(422, "image: the image is damaged.") from None
+    with _refusals():
+        return shrink(read_image(BytesIO(data), NAME, max_pixels), preprocessing)
 
 
-def check_image_header(data: bytes, max_pixels: int) -> None:
-    """Raises Refusal for bytes that are not an image or would be too large once decoded."""
-    try:
-        with Image.open(BytesIO(data), formats=FORMATS) as image:
-            kind, (width, height) = image.format, image.size
-    except UnidentifiedImageError:
-        formats = ", ".join(FORMATS[:-1])
+def check_image_header(data: bytes, max_pixels: int) -> int:
+    """Returns how many pixels all scans of an image have in its header.
+
+    Raises Refusal for bytes that are not an image, or would take too much to decode.
+    """
+    with _refusals():
+        width, height = check_image(data, NAME, max_pixels)
+    scans = data.count(SCAN) if data.startswith(JPEG) else 0
+    most = min(MAX_SCANS, FULL_SCANS * max_pixels // max(1, width * height))
+    if scans > max(most, 2):  # a large photograph has a second one in its thumbnail
         raise Refusal(
-            415, f"image is not an image; allowed are {formats} and {FORMATS[-1]}."
-        ) from None
-    except Image.DecompressionBombError:
-        raise Refusal(413, f"image has more than {max_pixels:,} pixels.") from None
-    except DECODING_ERRORS:
-        raise Refusal(422, "image: the image is damaged.") from None
-    if width * height > max_pixels:
-        raise Refusal(
-            413, f"image has {width:,} x {height:,} pixels; at most {max_pixels:,} are allowed."
+            413,
+            f"{NAME}: {width:,} x {height:,} pixels in {scans:,} scans take too long to decode; "
+            "save it as a plain JPEG.",
         )
-    if kind in ("JPEG", "MPO") and data.count(SCAN) > MAX_SCANS:
-        raise Refusal(413, f"image has more than {MAX_SCANS} scans; save it as a plain JPEG.")
+    return width * height * max(1, scans)
+
+
+def allowed_formats() -> str:
+    """Returns the formats that can be read, as the end of a sentence."""
+    *others, last = image_formats()
+    return f"allowed are {', '.join(others)} and {last}"
 
 
 def shrink(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
@@ -73,7 +76,16 @@ def shrink(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
     return framed
 
 
-def _decode(data: bytes) -> Image.Image:
-    image = Image.open(BytesIO(data), formats=FORMATS)
-    image.load()
-    return image
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raises Refusal, with its status, for an image that cannot be read."""
+    try:
+        yield
+    except ImageTooLargeError as error:
+        raise Refusal(413, f"{error}.") from None
+    except MemoryError:
+        raise Refusal(413, f"{NAME}: there is not enough memory to decode it.") from None
+    except NotAnImageError as error:
+        raise Refusal(415, f"{error}; {allowed_formats()}.") from None
+    except UnreadableImageError as error:
+        raise Refusal(422, f"{error}.") from None

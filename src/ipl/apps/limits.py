@@ -8,9 +8,11 @@ from dataclasses import dataclass, fields
 
 from PIL import Image
 
+from ipl.datasets.images import decoding_bytes
 from ipl.support.errors import ConfigError
 
 MAX_PIXELS = Image.MAX_IMAGE_PIXELS or 2**26  # above this Pillow warns of decompression bombs
+WORKING_BYTES = 64 << 20  # for decoding, beside the image and its file
 MAX_BATCH = 64  # images in one pass of the image tower
 
 
@@ -23,7 +25,8 @@ class Limits:
     max_bytes
         Size of a request's body.
     max_pixels
-        Pixels of an image, checked before it is decoded.
+        Pixels of an image as it is decoded, checked before that. A JPEG of more than 25,000,000
+        pixels is decoded at a reduced size.
     max_classes
         Names in the class list of a request.
     max_text
@@ -34,6 +37,8 @@ class Limits:
         Time from the first byte of a request to its last.
     answer_seconds
         Time from there to the answer.
+    decode_seconds
+        Time to decode an image; the process that takes longer is killed.
     batch
         Images that the model classifies together.
     wait_ms
@@ -54,12 +59,14 @@ class Limits:
     concurrency: int = 128
     upload_seconds: float = 10.0
     answer_seconds: float = 30.0
+    decode_seconds: float = 5.0
     batch: int = 32
     wait_ms: float = 5.0
     class_lists: int = 16
 
     def __post_init__(self) -> None:
         lowest = {"max_classes": 2, "wait_ms": 0, "upload_seconds": 0.1, "answer_seconds": 0.1}
+        lowest["decode_seconds"] = 0.1
         highest = {"max_pixels": MAX_PIXELS, "batch": MAX_BATCH}
         for field in fields(self):
             value, low = getattr(self, field.name), lowest.get(field.name, 1)
@@ -67,6 +74,11 @@ class Limits:
             if not (low <= value < float("inf") and (high is None or value <= high)):
                 allowed = f"{low} to {high}" if high else f"{low} or more"
                 raise ConfigError(f"{field.name} is {value}; it must be {allowed}.")
+
+    @property
+    def decode_bytes(self) -> int:
+        """Returns the memory that decoding one image may take."""
+        return decoding_bytes(self.max_pixels) + 2 * self.max_bytes + WORKING_BYTES
 
 
 class Refusal(Exception):

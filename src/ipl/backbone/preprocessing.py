@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LONGEST_RATIO = 8
 
@@ -60,6 +61,8 @@ class Preprocessing:
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Returns bytes (batch, height, width, 3) as floats (batch, 3, height, width)."""
+        import torch  # not above: the processes that decode images for the service need no torch
+
         mean = torch.tensor(self.mean, device=pixels.device)
         std = torch.tensor(self.std, device=pixels.device)
         return ((pixels.float() / 255.0 - mean) / std).permute(0, 3, 1, 2)

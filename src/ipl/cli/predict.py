@@ -38,6 +38,9 @@ def predict(
     threshold: float = typer.Option(
         0.0, min=0.0, max=1.0, help="Leave out classes less probable than this."
     ),
+    max_pixels: int = typer.Option(
+        100_000_000, min=1, help="Skip images that would have more pixels in memory."
+    ),
     style: str | None = typer.Option(
         None,
         "--format",
@@ -83,14 +86,14 @@ def predict(
             classifier = classifier.with_classes(names)
         if as_json:
             predictions: list[Prediction] = []
-            for batch in _run(classifier, sources, ranking, total, reporter, tally):
+            for batch in _run(classifier, sources, ranking, max_pixels, total, reporter, tally):
                 predictions.extend(batch)
         else:
             with _open_writer(output_format, save_to) as writer:
                 # On a terminal the lines themselves show the progress.
                 on_terminal = save_to is None and sys.stdout.isatty()
                 progress = Reporter(quiet=True) if on_terminal else reporter
-                for batch in _run(classifier, sources, ranking, total, progress, tally):
+                for batch in _run(classifier, sources, ranking, max_pixels, total, progress, tally):
                     writer.write(batch)
                     tally.written += len(batch)
                 tally.check()
@@ -155,6 +158,7 @@ def _run(
     classifier: PromptClassifier,
     sources: Iterable[Path],
     ranking: Ranking,
+    max_pixels: int,
     total: int | None,
     reporter: Reporter,
     tally: _Tally,
@@ -162,7 +166,7 @@ def _run(
     from ipl.inference.prediction_stream import predict_stream
 
     with reporter.task("Classifying images", total) as advance:
-        for batch in predict_stream(classifier, sources, ranking, advance):
+        for batch in predict_stream(classifier, sources, ranking, advance, max_pixels):
             tally.add(batch)
             yield batch
 

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from PIL import Image
 
+from ipl.backbone.encode_images import Source
 from ipl.classifier import PromptClassifier
+from ipl.datasets.images import MAX_PIXELS, ImageSource, open_image
 from ipl.support.errors import ConfigError
 
 BATCH = 64
@@ -80,6 +82,7 @@ def predict_stream(
     sources: Iterable[Path | Image.Image],
     ranking: Ranking | None = None,
     advance: Callable[..., None] | None = None,
+    max_pixels: int = MAX_PIXELS,
 ) -> Iterator[list[Prediction]]:
     """Yield predictions batch by batch, in the order of the images.
 
@@ -93,6 +96,10 @@ def predict_stream(
         Which classes of each image are returned. The default is the five most probable ones.
     advance : callable, optional
         Called with the number of images after each batch, for a progress bar.
+    max_pixels : int, default=100_000_000
+        Pixels of an image file as it is decoded; a file with more has an `error`. A JPEG of more
+        than 25,000,000 pixels is decoded at a reduced size. Formats that take more memory for a
+        pixel have a lower limit beyond 25,000,000: WebP a quarter.
 
     Yields
     ------
@@ -109,7 +116,7 @@ def predict_stream(
         logits = classifier.learner_.head()
     remaining = iter(sources)
     while batch := list(islice(remaining, BATCH)):
-        yield _predict(classifier, logits, batch, ranking)
+        yield _predict(classifier, logits, batch, ranking, max_pixels)
         if advance is not None:
             advance(len(batch))
 
@@ -120,8 +127,9 @@ def _predict(
     logits: Callable[[torch.Tensor], torch.Tensor],
     batch: list[Path | Image.Image],
     ranking: Ranking,
+    max_pixels: int,
 ) -> list[Prediction]:
-    images = classifier.encode_images(batch)
+    images = classifier.encode_images([_limited(source, max_pixels) for source in batch])
     probabilities = logits(images.features).softmax(1).cpu().numpy()
     rows = dict(zip(images.indices, probabilities, strict=True))
     reasons = iter(images.unreadable)
@@ -138,6 +146,13 @@ def _predict(
             reason = next(reasons).removeprefix(f"{source}: ")
             predictions.append(Prediction(name, error=reason))
     return predictions
+
+
+def _limited(source: Path | Image.Image, max_pixels: int) -> Source:
+    """Returns the source of an image; a file is opened with this limit."""
+    if isinstance(source, Path) and max_pixels != MAX_PIXELS:
+        return ImageSource(str(source), lambda: open_image(source, max_pixels))
+    return source
 
 
 def printable(text: str) -> str:

@@ -56,12 +56,12 @@ def test_files_that_are_no_images_are_named_and_left_out(
     (tmp_path / "gone.png").write_bytes(b"")
     messages = session.add_class("lake", [*dropped("lake", 1), *sorted(tmp_path.iterdir())])
     assert messages == (
-        "gone.png is damaged or not an image.",
-        "notes.txt is damaged or not an image.",
+        "gone.png: the file is empty.",
+        "notes.txt: not an image.",
     )
     assert join_messages(messages).count("JPEG") == 1
     assert len(session.image_classes.classes[2].train) == 1
-    with pytest.raises(DataError, match="nothing to add to 'forest': notes.txt is damaged or not"):
+    with pytest.raises(DataError, match="nothing to add to 'forest': notes.txt: not an image"):
         session.add_class("forest", [tmp_path / "notes.txt"])
     with pytest.raises(DataError, match="no images of 'forest' yet"):
         session.add_class("forest", [])
@@ -75,7 +75,7 @@ def test_what_is_too_large_is_refused(
     Image.new("RGB", (101, 100)).save(tmp_path / "wide.png")
     workbench = Workbench(pocket, limits=Limits(max_bytes=20_000, max_pixels=10_000))
     session = workbench.open("someone")
-    with pytest.raises(DataError, match=r"wide.png has 101 x 100 pixels; at most 10,000 are"):
+    with pytest.raises(DataError, match="wide.png: the image has 101 x 100 pixels; at most 10,"):
         session.add_class("wide", [tmp_path / "wide.png"])
     (tmp_path / "heavy.png").write_bytes(bytes(30_000))
     with pytest.raises(DataError, match=r"heavy.png has 0.0 MB; at most 0.0191 MB are allowed"):

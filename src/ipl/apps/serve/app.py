@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -12,45 +12,53 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
+from PIL.Image import Image
 
 from ipl._version import __version__
+from ipl.apps.decoder_process import DecoderPool
 from ipl.apps.http_responses import answer_errors_as_json, security_policy
-from ipl.apps.image_decoding import decode_image
 from ipl.apps.limits import Gate, Limits, Refusal
 from ipl.apps.serve.batcher import Batcher
 from ipl.apps.serve.guard import ServiceGuard
 from ipl.apps.serve.metrics import MEDIA_TYPE, Metrics
 from ipl.apps.serve.model import ClassRanking, Model, Question
-from ipl.apps.serve.requests import read_request
+from ipl.apps.serve.requests import PredictRequest, read_request
 from ipl.apps.serve.schema import RESPONSES, Health, PredictionResponse, PromptInfo, request_body
 from ipl.classifier import PromptClassifier
 from ipl.display.page import render
 
-DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded, and large, at a time
+DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
+LARGE_DECODERS = max(1, DECODERS // 2)  # large ones, which wait for each other and for no others
 # Whatever text gets into the page, a browser runs and loads nothing.
 PAGE_HEADERS = security_policy(style_src="'unsafe-inline'", form_action="'self'")
 
 
 class Service:
-    """What the addresses share: the model, its batches, the decoding threads, the gate."""
+    """What the addresses share: the model, its batches, the decoders, the gate."""
 
     def __init__(self, classifier: PromptClassifier, limits: Limits) -> None:
         self.limits = limits
         self.model = Model(classifier, limits.class_lists)
         self.gate = Gate(limits.concurrency)
         self.metrics = Metrics()
+        self.decoders = DecoderPool(limits, self.model.backbone.preprocessing)
         self.batcher: Batcher[Question, ClassRanking] = Batcher(
             self.model.answer, limits.batch, limits.wait_ms / 1000
         )
 
     @asynccontextmanager
     async def running(self, app: FastAPI) -> AsyncIterator[None]:
-        """Starts the threads; ends them once they have finished their work."""
+        """Starts the threads; ends them, and the decoders, once they have finished their work."""
         del app
+        await asyncio.to_thread(self.decoders.start)
         self.batcher.start()
-        with ThreadPoolExecutor(DECODERS, "ipl-decoder") as self.decoders:
+        with (
+            ThreadPoolExecutor(DECODERS, "ipl-decoder") as self.threads,
+            ThreadPoolExecutor(LARGE_DECODERS, "ipl-large-decoder") as self.large_threads,
+        ):
             yield
             await asyncio.to_thread(self.batcher.close)
+        self.decoders.close()
 
     def metrics_text(self) -> str:
         """Returns the state of the service and what requests came to, for Prometheus."""
@@ -67,15 +75,8 @@ class Service:
         with self.gate.enter():
             parse = await read_request(request, self.limits)
 
-            def prepare() -> Question:
-                parsed = parse()
-                preprocessing = self.model.backbone.preprocessing
-                image = decode_image(parsed.image, self.limits.max_pixels, preprocessing)
-                return Question(image, parsed.classes, parsed.top)
-
             async def answer() -> ClassRanking:
-                loop = asyncio.get_running_loop()
-                question = await loop.run_in_executor(self.decoders, prepare)
+                question = await self._question(parse)
                 return await asyncio.wrap_future(self.batcher.submit(question))
 
             try:
@@ -84,6 +85,21 @@ class Service:
                 raise Refusal(
                     503, f"There was no answer after {self.limits.answer_seconds:g} s; try again."
                 ) from None
+
+    async def _question(self, parse: Callable[[], PredictRequest]) -> Question:
+        """Returns a request with its image decoded."""
+        loop = asyncio.get_running_loop()
+
+        def prepare() -> tuple[PredictRequest, Image | None]:
+            parsed = parse()
+            return parsed, self.decoders.decode(parsed.image, large=False)
+
+        parsed, image = await loop.run_in_executor(self.threads, prepare)
+        if image is None:
+            decode = self.decoders.decode
+            image = await loop.run_in_executor(self.large_threads, decode, parsed.image)
+        assert image is not None
+        return Question(image, parsed.classes, parsed.top)
 
 
 def create_app(

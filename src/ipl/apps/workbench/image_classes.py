@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ipl.apps.image_decoding import check_image_header
+from ipl.apps.image_decoding import allowed_formats, check_image_header
 from ipl.apps.limits import Limits, Refusal
 from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
-from ipl.datasets.images import FORMATS, ImageSource
+from ipl.datasets.images import ImageSource
 from ipl.support.errors import DataError
 from ipl.support.files import write_bytes
 
@@ -19,8 +19,6 @@ MAX_IMAGES = 2000  # that one browser may upload
 MAX_BYTES = 500_000_000
 MAX_MESSAGES = 3  # about single files, in one message
 MIB = 1 << 20
-NOT_AN_IMAGE = "is damaged or not an image."
-ALLOWED_FORMATS = f"Allowed are {', '.join(FORMATS[:-1])} and {FORMATS[-1]}."
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,8 @@ def read_upload(file: Path, limits: Limits) -> bytes:
     except OSError:
         raise DataError(f"{file.name} no longer exists; drop it again.") from None
     except Refusal as refusal:
-        if refusal.status == 415:
-            raise DataError(f"{file.name} {NOT_AN_IMAGE}") from None
-        raise DataError(refusal.sentence.replace("image", file.name, 1)) from None
+        sentence = refusal.sentence.replace("image", file.name, 1)
+        raise DataError(sentence.replace(f"; {allowed_formats()}", "")) from None
     return data
 
 
@@ -183,6 +180,6 @@ def join_messages(messages: Sequence[str]) -> str:
     """Returns the first few messages, how many more there are, and which formats are allowed."""
     more = len(messages) - MAX_MESSAGES
     sentences = list(messages[:MAX_MESSAGES]) + ([f"And {more} more."] if more > 0 else [])
-    if any(message.endswith(NOT_AN_IMAGE) for message in messages):
-        sentences.append(ALLOWED_FORMATS)
+    if any(message.endswith(": not an image.") for message in messages):
+        sentences.append(f"A{allowed_formats()[1:]}.")
     return " ".join(sentences)
