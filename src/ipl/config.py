@@ -88,6 +88,14 @@ class FitConfig:
         bench="list",
     )
     shots: int = _option(16, "Training images per class.", DATA, "--shots", least=1, bench="list")
+    held_out: str = _option(
+        "test",
+        "The part of the data that is held out and scored, test or val; the other is not used.",
+        TRAINING,
+        "--held-out",
+        choices=("test", "val"),
+        bench="",
+    )
     epochs: int | None = _option(
         None, "Epochs in all, T.", TRAINING, "--epochs", least=1, most=10**6
     )

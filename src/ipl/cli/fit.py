@@ -39,6 +39,7 @@ def fit(
     """Learn a prompt from a few images per class and save it."""
     from ipl.classifier import PromptClassifier
     from ipl.config import FitConfig
+    from ipl.datasets.inspection import inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.saving.format import check_target
     from ipl.support.files import claim_folder
@@ -50,7 +51,8 @@ def fit(
         outcome += " The fit resumes when you run the same command again."
     with on_interrupt(lambda: outcome), ExitStack() as claims:
         classifier = PromptClassifier(**config.as_dict(), reporter=Reporter(quiet=quiet))
-        dataset = read_dataset(data, config.strict)
+        dataset = read_dataset(data, config.strict, config.held_out)
+        dataset = inspect_dataset(dataset, config.shots)
         target = save_to or _claim_free_folder(f"{dataset.name}-{_run_name(config)}", claims)
         claims.enter_context(claim_folder(target))
         check_target(target, overwrite)
