@@ -387,8 +387,8 @@ class PromptClassifier:
         if unknown:
             more = f", nor {len(unknown) - 1} others" if len(unknown) > 1 else ""
             raise DataError(
-                f"{source} has the class {unknown[0]!r}, which this classifier does not have{more}; "
-                "use with_classes([...]) first."
+                f"{source} has the class {unknown[0]!r}, which this classifier does not "
+                f"have{more}; use with_classes([...]) first."
             )
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:

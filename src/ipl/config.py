@@ -276,7 +276,7 @@ class FitConfig:
             words = given_words(self.words_given)
             if self.words not in (len(words), FitConfig.words):
                 raise ConfigError(
-                    f"words is {self.words}, but words_given has {len(words)}; leave words out."
+                    f"words is {self.words}, but words_given has {len(words)}; give one of the two."
                 )
             object.__setattr__(self, "words_given", ", ".join(words))
             object.__setattr__(self, "words", len(words))

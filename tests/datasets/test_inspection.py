@@ -90,8 +90,7 @@ def test_classes_without_held_out_images(tmp_path: Path) -> None:
     (finding,) = inspect_dataset(dataset, shots=2).findings
     assert finding.names == ("a",)
     assert finding.note.startswith("1 class has no held-out image: a; ")
-    (both,) = inspect_dataset(dataset, shots=3).findings
-    assert both.names == ("a", "b")
+    assert _kinds(inspect_dataset(dataset, shots=3)) == []  # there will be no held-out accuracy
     tested = _dataset(tmp_path, train, {"b9": b"9"})
     assert inspect_dataset(tested, shots=1).findings == (finding,)
 

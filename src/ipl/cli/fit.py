@@ -46,11 +46,14 @@ def fit(
     from ipl.support.progress import Reporter
 
     config = FitConfig.from_dict(settings)
+    reporter = Reporter(quiet=quiet)
+    if config.class_template != FitConfig.class_template and not _uses_class_template(config):
+        reporter.warn(f"--class-template changes nothing: {config.learner} does not use it.")
     outcome = f"nothing was saved, and {save_to or 'ipl-runs'} is unchanged."
     if config.cache:
         outcome += " The fit resumes when you run the same command again."
     with on_interrupt(lambda: outcome), ExitStack() as claims:
-        classifier = PromptClassifier(**config.as_dict(), reporter=Reporter(quiet=quiet))
+        classifier = PromptClassifier(**config.as_dict(), reporter=reporter)
         dataset = read_dataset(data, config.strict, config.held_out)
         dataset = inspect_dataset(dataset, config.shots)
         target = save_to or _claim_free_folder(f"{dataset.name}-{_run_name(config)}", claims)
@@ -66,7 +69,7 @@ def fit(
                 f"{error} The training is kept in the cache: the fit resumes when you run it again."
             ) from error
     if as_json:
-        print_json({"out": str(target), "notes": classifier.notes_, **classifier.as_dict()})
+        print_json({"out": str(target), "notes": reporter.warnings, **classifier.as_dict()})
         return
     terminal = console()
     terminal.print(fit_report(classifier))
@@ -112,6 +115,12 @@ def _trials_table(trials: Sequence[Trial], best: int) -> Table:
         else:
             rows.append([*row, ""])
     return Table([*numbers, ""], rows, numbers=numbers)
+
+
+def _uses_class_template(config: FitConfig) -> bool:
+    from ipl.learners.registry import learner_class
+
+    return learner_class(config.learner).uses_class_template
 
 
 def _run_name(config: FitConfig) -> str:

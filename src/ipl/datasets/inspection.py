@@ -70,6 +70,8 @@ def _find_untested(dataset: Dataset, shots: int | None) -> tuple[Finding, ...]:
     if left is None:
         return ()
     untested = [n for n, count in zip(dataset.class_names, counts, strict=True) if count <= left]
+    if len(untested) == len(counts):  # nothing is held out, and there will be no accuracy
+        return ()
     return make_finding(
         "class without held-out images",
         untested,
