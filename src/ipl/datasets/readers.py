@@ -1,4 +1,4 @@
-"""Readers of a user's data: a folder with a sub-folder per class, or a CSV or JSONL table."""
+"""Readers of a user's data: a folder with a sub-folder per class, or a CSV, TSV or JSONL table."""
 
 from __future__ import annotations
 
