@@ -597,8 +597,8 @@ def _note_chance(result: FitResult) -> tuple[str, ...]:
         return ()
     return (
         f"The held-out accuracy, {100 * result.held_out_accuracy:.1f} %, is no better than "
-        f"guessing among {len(result.classes)} classes ({100 * chance:.1f} %): the backbone cannot "
-        "tell these classes apart, or labels and images do not belong together.",
+        f"guessing among {len(result.classes)} classes ({100 * chance:.1f} %): the training was "
+        "too short, the backbone cannot tell these classes apart, or the labels are wrong.",
     )
 
 
