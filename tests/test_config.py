@@ -122,8 +122,8 @@ def test_arms_of_a_config() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"words_given": "sand", "words": 2}, "words is 2, but words_given has 1; leave words out"),
-        ({"words_given": "sand", "words": 0}, "words is 0, but words_given has 1; leave words out"),
+        ({"words_given": "sand", "words": 2}, "words is 2, but words_given has 1; give one"),
+        ({"words_given": "sand", "words": 0}, "words is 0, but words_given has 1; give one"),
         ({"words_given": ""}, "words_given is ''; it must be single words with commas between"),
         ({"words_given": "sand,"}, "words_given is 'sand,'; it must be single words"),
         ({"words_given": "red sand"}, "words_given is 'red sand'; it must be single words"),

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ipl import Dataset, Pool, PromptClassifier
 from ipl.backbone.backbone import Backbone
+from ipl.datasets.dataset import Item
 from ipl.support.errors import ConfigError, DataError, NotFittedError
 from ipl.support.progress import Reporter
 
@@ -109,6 +110,48 @@ def test_lists_of_paths_or_images_teach_the_same(
     assert first.score(paths, names) == pytest.approx(right)
 
 
+def test_numbers_are_labels_and_come_back(
+    pocket: Backbone, pairs: tuple[list[Path], list[str]], tmp_path: Path
+) -> None:
+    paths, names = pairs
+    numbers = np.array([10 if name == "beach" else 9 for name in names])
+    classifier = PromptClassifier(pocket, **FAST).fit(paths, numbers)
+    assert classifier.classes_.tolist() == [9, 10]
+    predicted = classifier.predict(paths)
+    assert {type(number) for number in predicted} == {int}
+    right = np.mean(np.array(predicted) == numbers)
+    assert classifier.score(paths, numbers) == pytest.approx(right)
+    assert any("numbers" in note for note in classifier.notes_)
+    classifier.save_pretrained(tmp_path / "run")
+    loaded = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
+    assert loaded.classes_ == ["9", "10"]
+    assert loaded.score(paths, numbers) == pytest.approx(right)
+
+
+def test_labels_that_the_classifier_does_not_have_are_named(
+    pocket: Backbone, pairs: tuple[list[Path], list[str]]
+) -> None:
+    paths, names = pairs
+    classifier = PromptClassifier(pocket, **FAST).fit(paths, names)
+    wrong = ["Beach" if name == "beach" else name for name in names]
+    with pytest.raises(DataError, match="y has the class 'Beach', which this classifier does not"):
+        classifier.score(paths, wrong)
+
+
+def test_an_accuracy_that_guessing_would_reach_is_noted(
+    pocket: Backbone, pairs: tuple[list[Path], list[str]]
+) -> None:
+    paths, names = pairs
+    classes = tuple(sorted(set(names)))
+    items = tuple(Item(p, classes.index(n)) for p, n in zip(paths, names, strict=True))
+    swapped = tuple(Item(item.path, 1 - item.label) for item in items)
+    classifier = PromptClassifier(pocket, **FAST)
+    assert classifier.fit(Dataset("good", classes, items, items)).notes_ == []
+    bad = classifier.fit(Dataset("bad", classes, items, swapped))
+    assert bad.notes_[-1].startswith("The held-out accuracy, ")
+    assert "no better than guessing among 2 classes (50.0 %)" in bad.notes_[-1]
+
+
 def test_names_come_back_as_they_were_given(
     pocket: Backbone, pairs: tuple[list[Path], list[str]]
 ) -> None:
@@ -123,8 +166,9 @@ def test_names_come_back_as_they_were_given(
 @pytest.mark.parametrize(
     ("images", "names", "says"),
     [
-        (["a.png", "b.png"], ["x"], "X has 2 images but y has 1 names"),
-        (["a.png", "b.png"], [0, 1], r"y\[0\] is 0; a prompt needs the class's name"),
+        (["a.png", "b.png"], ["x"], "X has 2 images but y has 1 labels"),
+        (["a.png", "b.png"], ["x", 0.5], r"y\[1\] is 0.5; a label must be the class's name or"),
+        (["a.png", "b.png"], [True, False], r"y\[0\] is True; a label must be"),
         ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes; it must be a path or an image"),
         ("a.png", ["x"], "X is a single str"),
         (["a.png"], "x", "y is a single str"),

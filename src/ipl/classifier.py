@@ -20,8 +20,16 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import encode_items
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.config import FitConfig, names, takes_settings
-from ipl.datasets.dataset import Dataset, check_class_names, read_alike
-from ipl.datasets.in_memory import read_data, read_labels, read_names, read_sources
+from ipl.datasets.dataset import Dataset, check_class_names, clean_class_name, read_alike
+from ipl.datasets.in_memory import (
+    check_pairs,
+    read_data,
+    read_labels,
+    read_names,
+    read_sources,
+    sorted_labels,
+)
+from ipl.datasets.inspection import inspect_dataset
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.saving.format import config_of, read_run, write_run
@@ -71,7 +79,7 @@ class PromptClassifier:
     Attributes
     ----------
     classes_ : list of str
-        The class names; an array after `fit(X, y)`, as in scikit-learn.
+        The class names; after `fit(X, y)` an array of the labels, as in scikit-learn.
     result_ : FitResult
         The result of the fit: accuracies, words, history and hyperparameters.
     words_ : list of str
@@ -208,17 +216,18 @@ class PromptClassifier:
     ) -> PromptClassifier:
         """Learns a prompt from up to `shots` images of each class.
 
-        The test images of the data are held out and scored, or, if it has none, the training images
-        that were not drawn. With `cache`, the training stays in the cache until it is saved, for
-        30 days at most; the same fit again takes it from there.
+        The test images of the data are held out and scored (with `held_out="val"`, its validation
+        images) or, if it has none, the training images that were not drawn. With `cache`, the
+        training stays in the cache until it is saved, for 30 days at most; the same fit again takes
+        it from there.
 
         Parameters
         ----------
         data : str, Path, Dataset, list or object
             A folder, a CSV or JSONL file, a Dataset, a dataset of Hugging Face or torchvision; or a
             list of paths or images, with their class names as `y`.
-        y : list of str, optional
-            The class name of each image, if `data` is a list.
+        y : list of str or int, optional
+            The class name of each image, if `data` is a list; numbers are names, too.
         features : FeatureStore, optional
             Keeps the features of images and texts, so that several fits can share them.
         compare : bool
@@ -238,7 +247,10 @@ class PromptClassifier:
             If the parameters are not possible with the data or the backbone.
         """
         config, backbone = self.config, self.backbone
-        dataset = read_data(data, y, config.strict)
+        labels = None if y is None else read_labels(y)
+        dataset = read_data(data, labels, config.strict, config.held_out)
+        if not isinstance(data, Dataset):
+            dataset = inspect_dataset(dataset, config.shots)
         if not isinstance(backbone, Backbone):
             backbone = load_backbone(config.backbone, config.device, config.precision)
         while True:
@@ -256,9 +268,10 @@ class PromptClassifier:
             except NotFiniteError as error:
                 backbone, features = load_wider(backbone, error, self.reporter), None
         self.result_, self._learner = result, result.learner
-        self.notes_ = list(result.notes)
-        # An array of the names as given, as scikit-learn expects.
-        self.classes_ = list(result.classes) if y is None else np.array(dataset.class_names)
+        self.notes_ = [*result.notes, *_note_chance(result)]
+        self.classes_ = list(result.classes)
+        if labels is not None:  # an array of the labels as given, as scikit-learn expects
+            self.classes_ = np.array(sorted_labels(labels))
         for note in self.notes_:
             self.reporter.warn(note)
         return self
@@ -285,8 +298,8 @@ class PromptClassifier:
         """
         return self.probabilities(self.encode(images))
 
-    def predict(self, images: Images) -> list[str]:
-        """Returns the most probable class name of each image.
+    def predict(self, images: Images) -> list[Any]:
+        """Returns the most probable class of each image.
 
         Parameters
         ----------
@@ -296,14 +309,15 @@ class PromptClassifier:
         Returns
         -------
         list of str
-            A class name for each image.
+            A class name for each image; a number, if `fit` was given numbers.
 
         Raises
         ------
         DataError
             If an image cannot be read.
         """
-        return [str(self.classes_[i]) for i in self.predict_proba(images).argmax(1)]
+        best = self.predict_proba(images).argmax(1)
+        return list(np.asarray(self.classes_)[best].tolist())
 
     def encode(self, images: Images) -> Tensor:
         """Returns image features (images, dim); raises DataError if an image cannot be read."""
@@ -332,7 +346,7 @@ class PromptClassifier:
         ----------
         data : str, Path, Dataset, list or object
             What `fit` takes; or a list of paths or images, with their class names as `y`.
-        y : list of str, optional
+        y : list of str or int, optional
             The class name of each image, if `data` is a list.
         features : FeatureStore, optional
             Keeps the features of images, so that several calls can share them.
@@ -348,17 +362,11 @@ class PromptClassifier:
             If the data has unknown classes, or no readable image.
         """
         if y is not None:
-            pairs = zip(self.predict(data), read_labels(y, len(data)), strict=True)
-            return float(np.mean([predicted == name for predicted, name in pairs]))
+            return self._score_pairs(data, read_labels(y))
         strict = self.config.strict
-        dataset = read_data(data, strict=strict)
-        learner, classes = self.learner_, list(self.classes_)
-        unknown = [name for name in dataset.class_names if name not in classes]
-        if unknown:
-            raise DataError(
-                f"{dataset.name} has the class {unknown[0]!r}, which this classifier does not "
-                "have; use with_classes([...]) first."
-            )
+        dataset = read_data(data, strict=strict, held_out=self.config.held_out)
+        learner, classes = self.learner_, list(self.learner_.prompts.class_names)
+        self._check_known(dataset.class_names, dataset.name)
         store = features or FeatureStore(learner.backbone)
         items = dataset.test or dataset.train
         images = encode_items(items, "test", store, strict, self.reporter)
@@ -371,6 +379,25 @@ class PromptClassifier:
             return accuracy(learner, images)
         index = torch.tensor([classes.index(name) for name in dataset.class_names])
         return accuracy(learner, images, index[images.labels])
+
+    def _score_pairs(self, images: Images, labels: Sequence[str | int]) -> float:
+        check_pairs(len(images), labels)
+        names = [clean_class_name(str(label)) for label in labels]
+        self._check_known(names, "y")
+        classes = self.learner_.prompts.class_names
+        predicted = self.predict_proba(images).argmax(1)
+        return float(np.mean([classes[i] == n for i, n in zip(predicted, names, strict=True)]))
+
+    def _check_known(self, names: Sequence[str], source: str) -> None:
+        """Raises DataError if one of the names is not that of a class."""
+        classes = self.learner_.prompts.class_names
+        unknown = list(dict.fromkeys(name for name in names if name not in classes))
+        if unknown:
+            more = f", nor {len(unknown) - 1} others" if len(unknown) > 1 else ""
+            raise DataError(
+                f"{source} has the class {unknown[0]!r}, which this classifier does not "
+                f"have{more}; use with_classes([...]) first."
+            )
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
         """Returns a classifier with the same words and vectors for other classes.
@@ -569,6 +596,18 @@ class PromptClassifier:
             classifier_tags=ClassifierTags(),
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
         )
+
+
+def _note_chance(result: FitResult) -> tuple[str, ...]:
+    """Returns a note if the prompt does no better on held-out images than guessing would."""
+    chance = 1 / len(result.classes)
+    if result.held_out_accuracy is None or result.held_out_accuracy > chance:
+        return ()
+    return (
+        f"The held-out accuracy, {100 * result.held_out_accuracy:.1f} %, is no better than "
+        f"guessing among {len(result.classes)} classes ({100 * chance:.1f} %): the training was "
+        "too short, the backbone cannot tell these classes apart, or the labels are wrong.",
+    )
 
 
 def _parameters(kind: type[PromptClassifier]) -> dict[str, inspect.Parameter]:

@@ -94,6 +94,14 @@ class FitConfig:
         bench="list",
     )
     shots: int = _option(16, "Training images per class.", DATA, "--shots", least=1, bench="list")
+    held_out: str = _option(
+        "test",
+        "The part of the data that is held out and scored, test or val; the other is not used.",
+        TRAINING,
+        "--held-out",
+        choices=("test", "val"),
+        bench="",
+    )
     epochs: int | None = _option(
         None, "Epochs in all, T.", TRAINING, "--epochs", least=1, most=10**6
     )
@@ -284,7 +292,7 @@ class FitConfig:
             words = given_words(self.words_given)
             if self.words not in (len(words), FitConfig.words):
                 raise ConfigError(
-                    f"words is {self.words}, but words_given has {len(words)}; leave words out."
+                    f"words is {self.words}, but words_given has {len(words)}; give one of the two."
                 )
             object.__setattr__(self, "words_given", ", ".join(words))
             object.__setattr__(self, "words", len(words))

@@ -9,7 +9,7 @@ from ipl.support.errors import ConfigError
 
 
 def test_a_missing_package_is_named_with_its_extra() -> None:
-    require("The service", "serve", "json", "fastapi")
-    message = r"The service needs the package nowhere; .*: pip install 'ipl\[serve\]'\."
+    require("ipl serve", "serve", "json", "fastapi")
+    message = r"`ipl serve` needs the package nowhere; .*: pip install 'ipl\[serve\]'\."
     with pytest.raises(ConfigError, match=message):
-        require("The service", "serve", "json", "nowhere")
+        require("ipl serve", "serve", "json", "nowhere")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from ipl.datasets.benchmarks import BENCHMARKS
 
@@ -74,6 +76,53 @@ def test_check_of_nothing(ipl: Call, tmp_path: Path) -> None:
     assert ipl("data", "check", tmp_path).code == 1
     assert "No such folder" in ipl("data", "check", tmp_path / "no").error
     assert "Did you mean 'dtd'" in ipl("data", "check", tmp_path, "dtdd").error
+
+
+def _own_data(root: Path) -> Path:
+    """Returns a folder of images with one of everything that is worth a note."""
+    for part, name, count in (("train", "cat", 2), ("train", "dog", 2), ("test", "cat", 1)):
+        (root / part / name).mkdir(parents=True)
+        for index in range(count):
+            color = (len(name + part) * 9, index * 99, ord(name[0]))
+            Image.new("RGB", (8, 8), color).save(root / part / name / f"{index}.png")
+    shutil.copy(root / "train/cat/0.png", root / "test/cat/copy.png")
+    (root / "train/dog/bad.jpg").write_bytes(b"no image")
+    (root / "train/beside.png").write_bytes(b"")
+    return root
+
+
+def test_check_of_your_own_data(ipl: Call, tmp_path: Path) -> None:
+    root = _own_data(tmp_path / "pets")
+    shown = ipl("data", "check", root, "--quiet")
+    assert (shown.code, shown.err) == (0, "")
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["cat", "2", "2"] in rows
+    assert ["dog", "3", "0"] in rows
+    assert ["all", "5", "2"] in rows
+    assert "4 things to know:" in shown.out
+    report = ipl("data", "check", root, "--json", "--quiet").json
+    assert report["classes"][1] == {"name": "dog", "train": 3, "held_out": 0}
+    assert [(each["kind"], each["names"]) for each in report["findings"]] == [
+        ("image beside the class folders", [str(root / "train/beside.png")]),
+        ("class without held-out images", ["dog"]),
+        (
+            "copy in training and held-out images",
+            [f"{root / 'train/cat/0.png'} = {root / 'test/cat/copy.png'}"],
+        ),
+        ("unreadable image", [f"{root / 'train/dog/bad.jpg'}: not an image"]),
+    ]
+    assert all(each["note"] in shown.out for each in report["findings"])
+
+
+def test_check_of_a_table(ipl: Call, tmp_path: Path) -> None:
+    _own_data(tmp_path / "pets")
+    table = tmp_path / "list.csv"
+    table.write_text("file;class\npets\\train\\cat\\0.png;cat\npets/train/dog/0.png;dog\n")
+    shown = ipl("data", "check", table, "--quiet")
+    assert shown.code == 0
+    assert "Nothing unusual." in shown.out
+    table.write_text("a,b\n")
+    assert "has the columns a, b;" in ipl("data", "check", table).error
 
 
 def test_unpack(ipl: Call, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
+from ipl.cli.export import _summary
 from ipl.support import hub
 
 Call = Callable[..., Any]
@@ -40,6 +42,24 @@ def test_text_as_json(ipl: Call, saved_run: Path, home: Path) -> None:
     told = ipl("export", saved_run, "--to", "text", "--out", home / "a.txt", "--json").json
     assert told["out"] == str(home / "a.txt")
     assert (home / "a.txt").read_text() == told["text"] == shown
+
+
+def test_a_missing_package_is_named_before_anything_is_loaded(
+    ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    message = ipl("export", home / "nowhere", "--to", "onnx").error
+    assert message.endswith(
+        "needs the package onnxruntime; install it with: pip install 'ipl[onnx]'."
+    )
+
+
+def test_images_are_called_images() -> None:
+    checked: dict[str, Any] = {"images": 360, "of": "pets"}
+    for precision in ("fp32", "int8"):
+        checked[precision] = {"file": "x", "bytes": 1, "agreement": 1, "largest_difference": 0}
+    lines = _summary("onnx", {"checked": checked})
+    assert lines[0] == "Compared with our own predictions on 360 images of pets:"
 
 
 def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> None:

@@ -220,11 +220,12 @@ def test_fewer_images_than_shots_are_all_used_and_it_says_so(
 ) -> None:
     result = fit(images(beach=2, castle=5), "--shots", 4, "--out", home / "run", "--json")
     assert result.code == 0
-    (note,) = result.json["notes"]
+    untested, note = result.json["notes"]
+    assert untested.startswith("1 class has no held-out image: beach; ")
     assert "fewer than 4 training images" in note
     assert "beach" in note
     assert "castle" not in note
-    assert result.err == f"warning: {note}\n"
+    assert result.err == f"warning: {untested}\nwarning: {note}\n"
     assert result.json["training"]["images"] == 2 + 4
     assert result.json["results"]["held_out_images"] == 1
 
@@ -235,13 +236,34 @@ def test_no_image_left_to_hold_out_is_said(fit: Call, images: Call, home: Path) 
     assert "not measured" in (home / "run" / "README.md").read_text()
 
 
+def test_what_is_unusual_about_the_data_is_noted(
+    ipl: Call, fit: Call, images: Call, home: Path
+) -> None:
+    data = images({"beach": 3, "Größe": 3})
+    shutil.copy(data / "beach/0.png", data / "Größe/copy.png")
+    (data / "beach/gone.png").symlink_to("nowhere.png")
+    arguments = ("--out", home / "run", "--class-template", "a drawing of {}", "--json")
+    result = fit(data, *arguments)
+    assert result.code == 0
+    notes = result.json["notes"]
+    assert [note.split(":")[0] for note in notes[:4]] == [
+        "--class-template changes nothing",
+        "1 link leads nowhere and was skipped",
+        "1 image is in more than one class",
+        "1 class name has letters or signs beyond ASCII",
+    ]
+    assert result.json["classes"] == ["Größe", "beach"]
+    predicted = ipl("predict", home / "run", data / "beach/0.png", "--json").json
+    assert {each["name"] for each in predicted["predictions"][0]["classes"]} == {"Größe", "beach"}
+
+
 def test_a_file_that_is_no_image_is_named_and_counted(fit: Call, images: Call, home: Path) -> None:
     data = images(beach=2, castle=2)
     (data / "beach" / "list.txt").write_text("notes")
     (data / "castle" / ".DS_Store").write_text("litter")
     result = fit(data, "--out", home / "run")
     assert result.code == 0
-    assert "1 file(s)" in result.err
+    assert "1 file is not an image and was skipped: " in result.err
     assert "list.txt" in result.err
     assert ".DS_Store" not in result.err
 

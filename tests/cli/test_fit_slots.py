@@ -93,11 +93,11 @@ def test_the_folder_of_a_run_names_its_slots(fit: Call, three_classes: Path, hom
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--words-given", "red sand"), "words_given is 'red sand'; it must be single words"),
-        (("--words-given", "sand, stone"), "words is 1, but words_given has 2; leave words out."),
-        (("--empty-slots", "--words", "0"), "words is 0; empty_slots needs a number of words"),
-        (("--empty-slots", "--random-words", "1"), "empty_slots and random_words contradict"),
-        (("--random-words", "0"), "random_words is 0; it must be a whole number, 1 or more"),
+        (("--words-given", "red sand"), "--words-given is 'red sand'; it must be single words"),
+        (("--words-given", "sand, stone"), "--words is 1, but --words-given has 2; give one"),
+        (("--empty-slots", "--words", "0"), "--words is 0; --empty-slots needs a number of words"),
+        (("--empty-slots", "--random-words", "1"), "--empty-slots and --random-words contradict"),
+        (("--random-words", "0"), "--random-words is 0; it must be a whole number, 1 or more"),
         (("--random-words", "1", "--words", "4", "--epochs", "4"), "the pool has 6 words, and"),
     ],
 )

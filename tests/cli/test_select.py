@@ -72,10 +72,8 @@ def test_progress_and_warnings_go_to_standard_error(select: Call, three_classes:
     result = select("--words", 6, "--json")
     assert [step["scored"] for step in result.json["steps"]] == [6, 5, 4, 3, 2, 1]
     assert "Choosing word 1 of 6: 6 of 6" in result.err
-    assert (
-        f"warning: 1 file(s) that are not images were skipped: {three_classes}/beach/list.txt"
-        in (result.err)
-    )
+    skipped = f"1 file is not an image and was skipped: {three_classes}/beach/list.txt."
+    assert f"warning: {skipped}" in result.err
     harmful = [repr(step["word"]) for step in result.json["steps"] if step["gain"] < 0]
     assert harmful  # all six words are never all of use
     assert f"warning: {', '.join(harmful)} ha" in result.err
@@ -173,7 +171,7 @@ def test_help_says_what_there_is(ipl: Call) -> None:
         (("--shots", 0), ["shots is 0"]),
         (("--lambda", "nan"), ["lambda"]),
         (("--preset", "x"), ["preset"]),
-        (("--word-embedding", "x"), ["word_embedding"]),
+        (("--word-embedding", "x"), ["--word-embedding is 'x'"]),
         (("--backbone", "pockt"), ["'pocket'"]),
         (("--device", "quantum"), ["quantum"]),
         (("--precision", "fp8"), ["fp8"]),

@@ -135,7 +135,7 @@ def test_rebuild_without_data_says_how_to_get_it(ipl: Call, home: Path) -> None:
 
 @pytest.mark.usefixtures("no_nltk_data")
 def test_look_up_without_data_says_what_was_not_checked(ipl: Call) -> None:
-    inside, outside = ipl("words", "mountain", "mountainside", "--json").json["look_up"]
+    inside, outside = ipl("words", "mountain", "online", "--json").json["look_up"]
     assert inside["in_pool"]
     assert inside["unchecked"] == []
     assert "synset" in outside["unchecked"]

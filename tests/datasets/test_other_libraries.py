@@ -78,13 +78,23 @@ def test_hugging_face_is_read_without_taking_a_image() -> None:
     assert str(dataset.train[2].path) == "pets train[2]"
 
 
-@pytest.mark.parametrize("part", ["test", "validation", "val"])
-def test_a_mapping_of_parts(part: str) -> None:
-    data = {"train": HuggingFace([0, 1]), part: HuggingFace([1]), "extra": None}
+def test_a_mapping_of_parts() -> None:
+    data = {"train": HuggingFace([0, 1]), "test": HuggingFace([1]), "extra": None}
     dataset = read_dataset(data)
     assert dataset.name == "pets"
     assert len(dataset.train) == 2
     assert [item.label for item in dataset.test] == [1]
+
+
+@pytest.mark.parametrize("part", ["validation", "val"])
+def test_a_validation_part_is_held_out_only_when_asked_for(part: str) -> None:
+    data = {"train": HuggingFace([0, 1]), part: HuggingFace([1])}
+    dataset = read_dataset(data)
+    assert dataset.test == ()
+    assert dataset.notes[0].startswith("1 val image is not used")
+    asked = read_dataset(data, held_out="val")
+    assert [item.label for item in asked.test] == [1]
+    assert asked.notes == ()
 
 
 def _without(column: str, **others: Any) -> HuggingFace:

@@ -66,7 +66,7 @@ def test_explain_without_the_extra(tokenizer: Any, monkeypatch: pytest.MonkeyPat
     assert known.unchecked == ()
     unknown = explain_word("selfie", Pool.bundled(), tokenizer)
     assert unknown.unchecked == ("synset", "frequency")
-    assert "pip install nltk wordfreq" in unknown.sentence
+    assert "pip install 'ipl[lexicon]'" in unknown.sentence
     assert json.loads(json.dumps(unknown.as_dict()))["filters"]["synset"]["passed"] is None
 
 

@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from ipl.support.errors import ConfigError
 
 
-def require(app: str, extra: str, *packages: str) -> None:
+def require(command: str, extra: str, *packages: str) -> None:
     """Raises ConfigError, with the command that installs it, if a package is not installed."""
     for package in packages:
         if find_spec(package) is None:
             raise ConfigError(
-                f"{app} needs the package {package}; install it with: pip install 'ipl[{extra}]'."
+                f"`{command}` needs the package {package}; install it with: "
+                f"pip install 'ipl[{extra}]'."
             )

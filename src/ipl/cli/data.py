@@ -1,8 +1,10 @@
-"""`ipl data`: the published datasets, what of them is on a disk, and unpacking archives."""
+"""`ipl data`: the published datasets and your own: what is there, what is unusual; archives."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 NUMBERS = ("classes", "test images")
 
 app = typer.Typer(
-    help="List the published datasets, check which of them are on a disk, and unpack archives.",
+    help="List the published datasets, check them or your own data, and unpack archives.",
     no_args_is_help=True,
 )
 
@@ -28,8 +30,6 @@ app = typer.Typer(
 @app.command("list")
 def list_(as_json: bool = JSON) -> None:
     """List the datasets that are known by name, with their sizes, templates and folders."""
-    from dataclasses import asdict
-
     from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS
 
     sets, groups = list(BENCHMARKS.values()), list(DOMAIN_SETS.values())
@@ -42,19 +42,30 @@ def list_(as_json: bool = JSON) -> None:
 
 @app.command()
 def check(
-    root: Path = typer.Argument(metavar="ROOT", help="The folder with the datasets' folders."),
-    names: list[str] | None = typer.Argument(
-        None, metavar="NAME", help="Check only these (default: all that are known)."
+    root: Path = typer.Argument(
+        metavar="ROOT", help="The folder with the published datasets' folders; or your own data."
     ),
+    names: list[str] | None = typer.Argument(
+        None, metavar="NAME", help="Check only these published ones (default: all that are known)."
+    ),
+    quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Check which datasets exist below ROOT, and what is missing; no image is opened.
+    """Check which datasets exist below ROOT and what is missing; or what is unusual in your data.
 
-    The exit code is 0 if all datasets that were named are complete; without names, if at least one
-    exists and all that exist are complete. Otherwise it is 1.
+    Published datasets: no image is opened. The exit code is 0 if all datasets that were named are
+    complete; without names, if at least one exists and all that exist are complete. Otherwise it
+    is 1.
+
+    Your own data, a folder with a sub-folder per class or a table: every image is opened. Skipped
+    and unreadable files, copies, and classes without held-out images are counted and named. The
+    exit code is 0 if `ipl fit` can use the data.
     """
-    from ipl.datasets.check import check_root
+    from ipl.datasets.check import check_root, has_published
 
+    if not names and not has_published(root):
+        _check_own_data(root, quiet, as_json)
+        return
     states = check_root(root, names or ())
     asked = states if names else [s for s in states if s.state != "missing"]
     complete = bool(asked) and all(s.state == "found" for s in asked)
@@ -65,6 +76,41 @@ def check(
         console().print(_check_table(states).to_terminal())
     if not complete:
         raise typer.Exit(1)
+
+
+def _check_own_data(data: Path, quiet: bool, as_json: bool) -> None:
+    """Prints what a user's own data has, and everything that is unusual about it."""
+    from ipl.datasets.inspection import find_unreadable, inspect_dataset
+    from ipl.datasets.readers import read_dataset
+    from ipl.display.formatting import several
+    from ipl.support.progress import Reporter
+
+    with on_interrupt(lambda: "the check was not finished."):
+        dataset = inspect_dataset(read_dataset(data))
+        findings = (*dataset.findings, *find_unreadable(dataset, Reporter(quiet=quiet)))
+    train = Counter(item.label for item in dataset.train)
+    test = Counter(item.label for item in dataset.test)
+    if as_json:
+        classes = [
+            {"name": name, "train": train[label], "held_out": test[label]}
+            for label, name in enumerate(dataset.class_names)
+        ]
+        shown = [asdict(finding) for finding in findings]
+        print_json({"data": str(data), "classes": classes, "findings": shown})
+        return
+    terminal = console()
+    columns = ["class", "training images", "held-out images"]
+    rows = [
+        [name, f"{train[label]:,}", f"{test[label]:,}" if dataset.test else "those not drawn"]
+        for label, name in enumerate(dataset.class_names)
+    ]
+    rows.append(
+        ["all", f"{len(dataset.train):,}", f"{len(dataset.test):,}" if dataset.test else ""]
+    )
+    terminal.print(Table(columns, rows, numbers=columns[1:]).to_terminal())
+    lines = [f"- {finding.note}" for finding in findings]
+    head = f"{several(len(findings), 'thing')} to know:" if findings else "Nothing unusual."
+    terminal.print("\n".join(["", head, *lines]), markup=False, soft_wrap=True)
 
 
 @app.command()

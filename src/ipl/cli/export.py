@@ -10,6 +10,7 @@ import typer
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, on_interrupt, print_json
 from ipl.cli.shared_options import read_class_names
+from ipl.display.formatting import several
 from ipl.support.errors import ConfigError
 
 TARGETS = ("classifier", "onnx", "transformers", "text")
@@ -36,7 +37,7 @@ def export(
     from ipl.datasets.readers import read_dataset
     from ipl.inference.exports.classifier import export_classifier
     from ipl.inference.exports.common import check_export_folder
-    from ipl.inference.exports.onnx import export_onnx
+    from ipl.inference.exports.onnx import check_packages, export_onnx
     from ipl.inference.exports.text import export_text
     from ipl.inference.exports.transformers import export_transformers
     from ipl.saving.format import read_run
@@ -49,6 +50,8 @@ def export(
         raise ConfigError("--check works with --to onnx only.")
     if overwrite and to != "text":
         raise ConfigError("--overwrite works with --to text only; other exports need a new folder.")
+    if to == "onnx":
+        check_packages()
     folder = find_run(run)
     read_run(folder)
     target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
@@ -83,6 +86,11 @@ def export(
         print("\n".join([*_summary(to, content), f"Saved:  {target}"]))
 
 
+def _images(checked: dict[str, Any]) -> str:
+    """Returns how many images were compared, and whose."""
+    return f"{several(checked['images'], 'image')} of {checked['of']}"
+
+
 def _summary(to: str, content: dict[str, Any]) -> list[str]:
     """Returns the lines that describe an export."""
     if to == "classifier":
@@ -96,7 +104,7 @@ def _summary(to: str, content: dict[str, Any]) -> list[str]:
     if to == "text":
         return []
     checked = content["checked"]
-    lines = [f"Compared with our own predictions on {checked['images']} {checked['of']}:"]
+    lines = [f"Compared with our own predictions on {_images(checked)}:"]
     for precision in ("fp32", "int8"):
         model = checked[precision]
         line = (

@@ -47,18 +47,23 @@ def fit(
     """Learn a prompt from a few images per class and save it."""
     from ipl.classifier import PromptClassifier
     from ipl.config import FitConfig
+    from ipl.datasets.inspection import inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.saving.format import check_target
     from ipl.support.files import claim_folder
     from ipl.support.progress import Reporter
 
     config = FitConfig.from_dict(settings)
+    reporter = Reporter(quiet=quiet)
+    if config.class_template != FitConfig.class_template and not _uses_class_template(config):
+        reporter.warn(f"--class-template changes nothing: {config.learner} does not use it.")
     outcome = f"nothing was saved, and {save_to or 'ipl-runs'} is unchanged."
     if config.cache:
         outcome += " The fit resumes when you run the same command again."
     with on_interrupt(lambda: outcome), ExitStack() as claims:
-        classifier = PromptClassifier(**config.as_dict(), reporter=Reporter(quiet=quiet))
-        dataset = read_dataset(data, config.strict)
+        classifier = PromptClassifier(**config.as_dict(), reporter=reporter)
+        dataset = read_dataset(data, config.strict, config.held_out)
+        dataset = inspect_dataset(dataset, config.shots)
         target = save_to or _claim_free_folder(f"{dataset.name}-{_run_name(config)}", claims)
         claims.enter_context(claim_folder(target))
         check_target(target, overwrite)
@@ -72,7 +77,7 @@ def fit(
                 f"{error} The training is kept in the cache: the fit resumes when you run it again."
             ) from error
     if as_json:
-        print_json({"out": str(target), "notes": classifier.notes_, **classifier.as_dict()})
+        print_json({"out": str(target), "notes": reporter.warnings, **classifier.as_dict()})
         return
     terminal = console()
     terminal.print(fit_report(classifier, per_class))
@@ -141,6 +146,12 @@ def _trials_table(trials: Sequence[Trial], best: int) -> Table:
         else:
             rows.append([*row, ""])
     return Table([*numbers, ""], rows, numbers=numbers)
+
+
+def _uses_class_template(config: FitConfig) -> bool:
+    from ipl.learners.registry import learner_class
+
+    return learner_class(config.learner).uses_class_template
 
 
 def _run_name(config: FitConfig) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Iterable
 from io import TextIOWrapper
+from typing import Any
 
 import typer
 
@@ -36,6 +39,10 @@ from ipl.support.errors import IplError, shorten
 # Threads that spin while they wait make several processes on one machine many times slower; this
 # must be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# The base of what typer raises for a wrong command line; it has had no public name since typer
+# stopped using click's.
+UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="ipl",
@@ -88,7 +95,34 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):  # a path may not be printable
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
-    except (IplError, OSError) as error:  # OSError: a full disk, for example
-        print(f"error: {shorten(str(error))}", file=sys.stderr)
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        _show_usage_error(error)
         sys.exit(2)
+    except (IplError, OSError) as error:  # OSError: a full disk, for example
+        print(f"error: {name_options(shorten(str(error)), sys.argv[1:])}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(code)
+
+
+def name_options(message: str, arguments: Iterable[str]) -> str:
+    """Returns a message that names the options that were typed, not the settings behind them."""
+    for argument in arguments:
+        flag = argument.partition("=")[0]
+        name = flag.removeprefix("--").replace("-", "_")
+        if name == flag or not name.isidentifier():
+            continue
+        # One word alone is a setting only at the beginning: "words is 3; use fewer words".
+        pattern = rf"\b{name}\b" if "_" in name else rf"^{name}(?= (is|and) )"
+        message = re.sub(pattern, flag, message)
+    return message
+
+
+def _show_usage_error(error: Any) -> None:
+    """Prints what is wrong with a command line; the help, if a group of commands got nothing."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    sentence = " ".join(error.format_message().split()).rstrip(".")
+    path = error.ctx.command_path if error.ctx is not None else "ipl"
+    print(f"error: {sentence}; see `{path} --help`.", file=sys.stderr)

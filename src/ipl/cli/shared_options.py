@@ -38,7 +38,7 @@ MEMORY = typer.Option(2.0, "--memory", help="GiB of working memory for the searc
 DATA = typer.Argument(
     metavar="DATA",
     help="A folder with one sub-folder per class, or with one of CoOp's split files; or a "
-    "CSV/JSONL file: path,label[,split].",
+    "CSV, TSV or JSONL file: path,label[,split].",
 )
 
 # The runs of a grid, for `bench` and `ablate`.

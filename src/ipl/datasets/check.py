@@ -10,12 +10,11 @@ from typing import Any
 
 from ipl.datasets.benchmark_readers import check_same_classes, read_benchmark, read_domain
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS, DomainSet
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import Dataset, Item, examples
 from ipl.support.errors import ConfigError, DataError, did_you_mean
-from ipl.support.files import is_folder
+from ipl.support.files import is_folder, path_exists
 
 FOUND, INCOMPLETE, MISSING = "found", "incomplete", "missing"
-EXAMPLES = 3  # missing images that are named
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,19 @@ def check_root(root: str | Path, names: Sequence[str] = ()) -> list[DatasetState
     return [_check(Path(root), name) for name in dict.fromkeys(names or known)]
 
 
+def has_published(root: Path) -> bool:
+    """Returns whether a folder has a published dataset's folder, or no folder at all.
+
+    What has other folders, and files, are a user's own data.
+    """
+    if not is_folder(root):
+        return not path_exists(root)
+    folders = {path.name for path in root.iterdir() if path.is_dir()}
+    return not folders or not folders.isdisjoint(
+        {*(benchmark.folder for benchmark in BENCHMARKS.values()), *DOMAIN_SETS}
+    )
+
+
 def _check(root: Path, name: str) -> DatasetState:
     group = DOMAIN_SETS.get(name)
     folder = root / (name if group else BENCHMARKS[name].folder)
@@ -128,10 +140,9 @@ def _count_missing(folder: Path, dataset: Dataset, problems: list[str]) -> dict[
         counts[part] = len(missing)
         if missing:
             names = [str(p.relative_to(folder) if p.is_relative_to(folder) else p) for p in missing]
-            examples = ", ".join(names[:EXAMPLES]) + (", ..." if len(names) > EXAMPLES else "")
             what = {"train": "training", "test": "test"}[part]
             count = f"{len(names):,} of {len(items):,}"
-            problems.append(f"{count} {what} images are missing: {examples}")
+            problems.append(f"{count} {what} images are missing: {examples(names)}")
     return counts
 
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ipl.datasets.images import ImageSource
+from ipl.display.formatting import several
 from ipl.support.errors import DataError
+
+TRAIN, VAL, TEST = "train", "val", "test"
+# What the parts are called in folders, in tables and by other libraries.
+PART_NAMES = {
+    **dict.fromkeys(("train", "training"), TRAIN),
+    **dict.fromkeys(("val", "valid", "validation"), VAL),
+    **dict.fromkeys(("test", "testing"), TEST),
+}
+EXAMPLES = 3  # files or classes that a sentence names
 
 
 class Item(NamedTuple):
@@ -17,6 +27,44 @@ class Item(NamedTuple):
 
     path: Path | ImageSource  # an ImageSource is inside another library's dataset
     label: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something unusual about the data: what it is, in one sentence, and where.
+
+    Parameters
+    ----------
+    kind : str
+        A short name for programs, such as "broken link".
+    note : str
+        A sentence with the count, the first few names, and what becomes of them.
+    names : tuple of str
+        All files or classes that it is about.
+    """
+
+    kind: str
+    note: str
+    names: tuple[str, ...]
+
+
+def make_finding(
+    kind: str, names: Iterable[object], singular: str, plural: str, then: str = ""
+) -> tuple[Finding, ...]:
+    """Returns a finding about these files or classes; none if there are none.
+
+    `singular` and `plural` follow the count, `then` follows the names.
+    """
+    texts = tuple(str(name) for name in names)
+    if not texts:
+        return ()
+    count = several(len(texts), singular, plural)
+    return (Finding(kind, f"{count}: {examples(texts)}{then}.", texts),)
+
+
+def examples(names: Sequence[str]) -> str:
+    """Returns the first few names, with dots if there are more."""
+    return ", ".join(names[:EXAMPLES]) + (", ..." if len(names) > EXAMPLES else "")
 
 
 @dataclass(frozen=True)
@@ -33,15 +81,15 @@ class Dataset:
         The images that shots are drawn from.
     test : tuple of Item, default=()
         The test images; if there are none, the training images that are not drawn are held out.
-    notes : tuple of str, default=()
-        Sentences on what a reader skipped.
+    findings : tuple of Finding, default=()
+        What a reader skipped or noticed.
     alike : bool, default=False
         Whether two class names may read the same to CLIP, as in ImageNet's published list.
 
     Raises
     ------
     DataError
-        If there are fewer than two classes, a class name is empty, not ASCII or the same as
+        If there are fewer than two classes, a class name is empty, not text or the same as
         another, or an item's label is not that of a class.
     """
 
@@ -49,7 +97,7 @@ class Dataset:
     class_names: tuple[str, ...]
     train: tuple[Item, ...]
     test: tuple[Item, ...] = ()
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     alike: bool = False
 
     def __post_init__(self) -> None:
@@ -65,6 +113,11 @@ class Dataset:
                     f"{item.path} has label {item.label}; allowed are 0 to "
                     f"{len(self.class_names) - 1}, one for each class name."
                 )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Returns the sentences of the findings."""
+        return tuple(finding.note for finding in self.findings)
 
     def only(self, labels: Sequence[int], name: str) -> Dataset:
         """Restrict the dataset to some of its classes.
@@ -95,9 +148,33 @@ class Dataset:
         )
 
 
+def held_out_findings(
+    sizes: Mapping[str, int], held_out: str, source: object
+) -> tuple[Finding, ...]:
+    """Returns a finding on the part that is neither trained on nor held out, if there is one.
+
+    `sizes` are the images of each part. Raises DataError if validation images are asked for and
+    there are none.
+    """
+    if held_out == VAL and not sizes.get(VAL):
+        raise DataError(f"{source} has no validation images (val) to hold out.")
+    unused = TEST if held_out == VAL else VAL
+    count = sizes.get(unused, 0)
+    if not count:
+        return ()
+    note = f"{several(count, f'{unused} image is', f'{unused} images are')} not used"
+    if unused == VAL:
+        scored = "test images" if sizes.get(TEST) else "training images that are not drawn"
+        note += f": the {scored} are held out, unless you ask for val (--held-out val)"
+    return (Finding("unused part", f"{note}.", (unused,)),)
+
+
 def clean_class_name(raw: str) -> str:
-    """Returns a class name as a prompt says it: runs of underscores and white space are blanks."""
-    return " ".join(raw.replace("_", " ").split())
+    """Returns a class name as a prompt says it: runs of underscores and white space are blanks.
+
+    Letters with accents are one character each; macOS writes them as two in the names of folders.
+    """
+    return " ".join(unicodedata.normalize("NFC", raw).replace("_", " ").split())
 
 
 def read_alike(names: Sequence[str]) -> bool:
@@ -110,9 +187,10 @@ def _as_read(name: str) -> str:
 
 
 def check_class_names(names: Sequence[str], alike: bool = False) -> None:
-    """Raises DataError for a name that is empty or not ASCII, and for two that read the same.
+    """Raises DataError for a name that is empty or not text, and for two that read the same.
 
     With `alike`, two may read the same: ImageNet's published list calls two classes "missile".
+    A name in any script is allowed: the tokenizer decides whether it can read it.
     """
     if not names:
         raise DataError("There are no class names; give at least one.")
@@ -120,11 +198,10 @@ def check_class_names(names: Sequence[str], alike: bool = False) -> None:
     for number, name in enumerate(names, start=1):
         if not clean_class_name(name):
             raise DataError(f"Class {number} has an empty name; every class needs a name.")
-        if not name.isascii():
-            ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-            hint = f", for example to {ascii_name!r}" if ascii_name.strip() else ""
+        if any(unicodedata.category(c) in ("Cc", "Cs") and not c.isspace() for c in name):
             raise DataError(
-                f"Class name {name!r} is not ASCII; CLIP reads English, so rename it{hint}."
+                f"Class name {name!r} contains a control character or bytes that are not UTF-8; "
+                "rename it."
             )
         key = _as_read(name)
         if key in names_by_key and not alike:

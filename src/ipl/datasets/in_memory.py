@@ -1,47 +1,75 @@
-"""Datasets from two lists, images and class names, as scikit-learn passes them."""
+"""Datasets from two lists, images and labels, as scikit-learn passes them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import TEST, Dataset, Item
 from ipl.datasets.images import ImageSource
 from ipl.datasets.readers import read_dataset
 from ipl.support.errors import DataError
 
 
-def read_data(data: Any, labels: Any = None, strict: bool = False) -> Dataset:
-    """Returns what `read_dataset` reads or, with labels, the dataset of images and class names."""
+def read_data(
+    data: Any,
+    labels: Sequence[str | int] | None = None,
+    strict: bool = False,
+    held_out: str = TEST,
+) -> Dataset:
+    """Returns what `read_dataset` reads or, with labels, the dataset of images and labels."""
     if labels is not None:
         return _read_pairs(data, labels)
     if isinstance(data, list | tuple | np.ndarray):
         raise DataError("y is missing; with a list of images, give the class name of each.")
-    return read_dataset(data, strict)
+    return read_dataset(data, strict, held_out)
 
 
-def _read_pairs(images: Iterable[Any], labels: Iterable[Any]) -> Dataset:
+def _read_pairs(images: Iterable[Any], labels: Sequence[str | int]) -> Dataset:
     sources = read_sources(images, "X")
-    names = read_labels(labels, len(sources))
-    classes = sorted(set(names))
+    check_pairs(len(sources), labels)
+    classes = sorted_labels(labels)
     if not classes:
         raise DataError("X and y are empty; give images and the class name of each.")
-    label_of = {name: label for label, name in enumerate(classes)}
-    items = tuple(Item(s, label_of[n]) for s, n in zip(sources, names, strict=True))
-    return Dataset("images", tuple(classes), items)
+    label_of = {value: label for label, value in enumerate(classes)}
+    items = tuple(Item(s, label_of[v]) for s, v in zip(sources, labels, strict=True))
+    return Dataset("images", tuple(map(str, classes)), items)
 
 
-def read_labels(labels: Iterable[Any], count: int) -> list[str]:
-    """Returns class names as plain strings, one for each of `count` images."""
-    names = read_names(labels, "y")
-    if len(names) != count:
-        raise DataError(f"X has {count} images but y has {len(names)} names; give one per image.")
-    return names
+def sorted_labels(values: Iterable[str | int]) -> list[str | int]:
+    """Returns each label once, in order: all are strings, or all are numbers."""
+    return sorted(set(values))
+
+
+def check_pairs(images: int, labels: Sequence[str | int]) -> None:
+    """Raises DataError unless there are as many labels as images."""
+    if len(labels) != images:
+        raise DataError(
+            f"X has {images} images but y has {len(labels)} labels; give one per image."
+        )
+
+
+def read_labels(labels: Iterable[Any]) -> list[str | int]:
+    """Returns labels as plain values, all of them strings or all of them whole numbers."""
+    values = _to_list(labels, "y", "labels")
+    if all(_is_whole(value) for value in values):
+        return [int(value) for value in values]
+    for index, value in enumerate(values):
+        if not isinstance(value, str) and not _is_whole(value):
+            raise DataError(
+                f"y[{index}] is {value!r}; a label must be the class's name or a whole number."
+            )
+    return [str(value) for value in values]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def read_names(names: Iterable[Any], what: str) -> list[str]:

@@ -12,11 +12,17 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ipl.datasets.dataset import Dataset, Item, clean_class_name
+from ipl.datasets.dataset import (
+    PART_NAMES,
+    TEST,
+    TRAIN,
+    Dataset,
+    Item,
+    clean_class_name,
+    held_out_findings,
+)
 from ipl.datasets.images import ImageSource
 from ipl.support.errors import DataError
-
-TEST_PARTS = ("test", "validation", "val")
 
 
 @dataclass(frozen=True)
@@ -28,26 +34,33 @@ class _Part:
     alike: bool = False
 
 
-def read_object(data: Any) -> Dataset:
-    """Returns the dataset of an object, or of a mapping with train and, optionally, test."""
-    name, parts = _name(data), {"train": data}
+def read_object(data: Any, held_out: str = TEST) -> Dataset:
+    """Returns the dataset of an object, or of a mapping with train and, optionally, test and val.
+
+    `held_out` is the part that is held out, test or val.
+    """
+    name, parts = _name(data), {TRAIN: data}
     if isinstance(data, Mapping):
-        if "train" not in data:
+        parts = {part: data[key] for key, part in PART_NAMES.items() if key in data}
+        if TRAIN not in parts:
             names = ", ".join(map(str, data)) or "none"
             raise DataError(f"{name} has the parts {names}; it needs train, and may have test.")
-        test = next((part for part in TEST_PARTS if part in data), None)
-        parts = {part: data[part] for part in ("train", test) if part}
-        name = _name(data["train"])
-    read = {part: _read(content, f"{name} {part}") for part, content in parts.items()}
-    train, tests = read.pop("train"), list(read.values())
-    for other in tests:
-        if other.class_names != train.class_names:
-            unknown = sorted({*other.class_names} ^ {*train.class_names}) or other.class_names
-            raise DataError(
-                f"{name}: train and test have different classes, first: {unknown[0]!r}."
-            )
-    items = tests[0].items if tests else ()
-    return Dataset(name, train.class_names, train.items, items, alike=train.alike)
+        name = _name(parts[TRAIN])
+    used = {part: parts[part] for part in (TRAIN, held_out) if part in parts}
+    read = {part: _read(content, f"{name} {part}") for part, content in used.items()}
+    train, tested = read[TRAIN], read.get(held_out)
+    if tested is not None and tested.class_names != train.class_names:
+        unknown = sorted({*tested.class_names} ^ {*train.class_names}) or tested.class_names
+        raise DataError(f"{name}: train and test have different classes, first: {unknown[0]!r}.")
+    sizes = {part: len(content) for part, content in parts.items() if hasattr(content, "__len__")}
+    return Dataset(
+        name,
+        train.class_names,
+        train.items,
+        tested.items if tested else (),
+        held_out_findings(sizes, held_out, name),
+        train.alike,
+    )
 
 
 def _read(data: Any, name: str) -> _Part:

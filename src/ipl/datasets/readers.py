@@ -1,4 +1,4 @@
-"""Readers of a user's data: a folder with a sub-folder per class, or a CSV or JSONL table."""
+"""Readers of a user's data: a folder with a sub-folder per class, or a CSV, TSV or JSONL table."""
 
 from __future__ import annotations
 
@@ -6,32 +6,59 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ipl.datasets.benchmarks import BENCHMARKS
-from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
-from ipl.datasets.images import files_below, is_image_name
+from ipl.datasets.dataset import (
+    PART_NAMES,
+    TEST,
+    TRAIN,
+    VAL,
+    Dataset,
+    Finding,
+    Item,
+    check_class_names,
+    clean_class_name,
+    held_out_findings,
+    make_finding,
+)
+from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.other_libraries import read_object
 from ipl.datasets.split_file import read_split_set
 from ipl.support.errors import DataError
 from ipl.support.files import is_folder, path_exists, read_text
 
-LAYOUT = "expected one sub-folder of images per class, or a .csv or .jsonl file with path,label"
+LAYOUT = (
+    "expected one sub-folder of images per class, or a .csv, .tsv or .jsonl file with path,label"
+)
+TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
+DELIMITERS = ",;\t|"
+# What the columns of a table may be called; a column with the first name goes before others.
+COLUMNS = {
+    "path": ("path", "filename", "file_name", "file", "image", "image_path", "file_path", "img"),
+    "label": ("label", "class", "category", "class_name"),
+    "split": ("split", "subset", "set"),
+}
+MAC_ARCHIVE = "__MACOSX"  # what macOS adds to an archive
 
 
-def read_dataset(data: Any, strict: bool = False) -> Dataset:
+def read_dataset(data: Any, strict: bool = False, held_out: str = TEST) -> Dataset:
     """Read a dataset; no image is opened.
 
     Parameters
     ----------
     data : str, Path, Dataset, or a dataset of Hugging Face or torchvision
-        A folder with one sub-folder per class, or with `train` and `test` (or `val`) folders that
-        have those; a folder with one of CoOp's split files; or a CSV or JSONL file with the
-        columns path, label and, optionally, split.
+        A folder with one sub-folder per class, or with `train` and `test` folders that have those;
+        a folder with one of CoOp's split files; or a CSV, TSV or JSONL file with the columns path,
+        label and, optionally, split.
     strict : bool, default=False
         Whether a file that is not an image is an error instead of a note.
+    held_out : str, default="test"
+        The part that is held out, test or val; the other one is not used.
 
     Returns
     -------
@@ -46,94 +73,179 @@ def read_dataset(data: Any, strict: bool = False) -> Dataset:
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | os.PathLike):
-        return read_object(data)
+        return read_object(data, held_out)
     path = Path(data)
     if is_folder(path):
         try:
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
                     return read_split_set(benchmark, path)
-            return read_folder(path, strict=strict)
+            return read_folder(path, strict, held_out)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
     if not path_exists(path):
         raise DataError(f"No such file or folder: {path}.")
-    if path.suffix.lower() in {".csv", ".jsonl", ".ndjson"}:
-        return read_table(path)
+    if path.suffix.lower() in TABLES:
+        return read_table(path, held_out)
     raise DataError(f"{path} is not a dataset: {LAYOUT}.")
 
 
-def read_folder(path: Path, strict: bool = False) -> Dataset:
+# -- folders --------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Leftovers:
+    """What the walk through the folders met beside images in class folders."""
+
+    not_images: list[Path] = field(default_factory=list)
+    broken_links: list[Path] = field(default_factory=list)
+    linked_folders: list[Path] = field(default_factory=list)
+    images_beside: list[Path] = field(default_factory=list)
+    folders_beside: list[Path] = field(default_factory=list)
+    merged: Counter[Path] = field(default_factory=Counter)  # images by sub-folder
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Returns what is worth a note."""
+        return (
+            *make_finding(
+                "not an image",
+                self.not_images,
+                "file is not an image and was skipped",
+                "files are not images and were skipped",
+            ),
+            *make_finding(
+                "broken link",
+                self.broken_links,
+                "link leads nowhere and was skipped",
+                "links lead nowhere and were skipped",
+            ),
+            *make_finding(
+                "linked folder",
+                self.linked_folders,
+                "link to a folder inside a class folder was not followed",
+                "links to folders inside class folders were not followed",
+            ),
+            *make_finding(
+                "image beside the class folders",
+                self.images_beside,
+                "image is beside the class folders, not in one, and was skipped",
+                "images are beside the class folders, not in one, and were skipped",
+            ),
+            *make_finding(
+                "folder beside train",
+                self.folders_beside,
+                "folder beside train was not read",
+                "folders beside train were not read",
+            ),
+            *make_finding(
+                "merged sub-folder",
+                (f"{folder} ({count})" for folder, count in self.merged.items()),
+                "folder inside a class folder was merged into its class",
+                "folders inside class folders were merged into their classes",
+            ),
+        )
+
+
+def read_folder(path: Path, strict: bool = False, held_out: str = TEST) -> Dataset:
     """Returns the dataset of a folder with one sub-folder per class.
 
-    With `train` and `test` (or `val`) folders inside, the classes are the sub-folders of those.
+    With a `train` folder that has sub-folders, and `test` or `val` beside it, the classes are the
+    sub-folders of those.
     """
-    train, test = path, None
-    if (path / "train").is_dir() and _folders(path / "train"):
-        train = path / "train"
-        test = next((path / p for p in ("test", "val") if (path / p).is_dir()), None)
+    leftovers = _Leftovers()
+    parts = _part_folders(path, leftovers)
+    train = parts.get(TRAIN, path)
     folders = _folders(train)
     if not folders:
         raise DataError(f"{train} has no sub-folders: {LAYOUT}.")
     class_folders = [folder.name for folder in folders]
     check_class_names(class_folders)  # as written, so that a message shows what to rename
-    skipped: list[Path] = []
-    train_items = list(_items(train, class_folders, skipped))
-    labels = {item.label for item in train_items}
+    items = {TRAIN: list(_items(train, class_folders, leftovers))}
+    labels = {item.label for item in items[TRAIN]}
     for label, name in enumerate(class_folders):
         if label not in labels:
             raise DataError(f"The class folder {train / name} contains no image.")
-    test_items: list[Item] = []
-    if test is not None:
-        unknown = [f.name for f in _folders(test) if f.name not in class_folders]
+    if held_out in parts:
+        folder = parts[held_out]
+        unknown = [f.name for f in _folders(folder) if f.name not in class_folders]
         if unknown:
-            raise DataError(f"{test / unknown[0]} is not a class folder of {train}.")
-        test_items = list(_items(test, class_folders, skipped))
+            raise DataError(f"{folder / unknown[0]} is not a class folder of {train}.")
+        items[held_out] = list(_items(folder, class_folders, leftovers))
+        if not items[held_out]:
+            raise DataError(f"{folder} contains no image in a class folder; add some or remove it.")
+    for part in parts.keys() - items.keys():  # only counted
+        items[part] = list(_items(parts[part], class_folders, _Leftovers()))
+    if strict and leftovers.not_images:
+        count = len(leftovers.not_images)
+        raise DataError(f"{leftovers.not_images[0]} is not an image ({count} such files in all).")
+    sizes = {part: len(found) for part, found in items.items()}
     return Dataset(
         name=_readable(path.resolve().name) or "data",
         class_names=tuple(clean_class_name(name) for name in class_folders),
-        train=tuple(train_items),
-        test=tuple(test_items),
-        notes=_note_skipped(skipped, strict),
+        train=tuple(items[TRAIN]),
+        test=tuple(items.get(held_out, ())),
+        findings=(*held_out_findings(sizes, held_out, path), *leftovers.findings()),
     )
 
 
-def read_table(path: Path) -> Dataset:
-    """Returns the dataset of a CSV or JSONL file with path, label and, optionally, split.
-
-    Relative paths start at the file's own folder; a split is train, test or val.
-    """
-    rows = list(_csv_rows(path) if path.suffix.lower() == ".csv" else _jsonl_rows(path))
-    if not rows:
-        raise DataError(f"{path} is empty: it needs rows with path,label.")
-    names: dict[str, str] = {}  # as written in the file to as a prompt says it
-    parts: dict[str, list[tuple[Path, str]]] = {"train": [], "test": []}
-    for line, row in rows:
-        missing = [column for column in ("path", "label") if not row.get(column)]
-        if missing:
-            raise DataError(f"{path}, line {line}: no {missing[0]}; each row needs path and label.")
-        split = row.get("split") or "train"
-        if split not in ("train", "test", "val"):
+def _part_folders(path: Path, leftovers: _Leftovers) -> dict[str, Path]:
+    """Returns the folders of train, val and test; none if `path` has class folders itself."""
+    parts: dict[str, Path] = {}
+    others = []
+    for folder in _folders(path):
+        part = PART_NAMES.get(folder.name.lower())
+        if part is None:
+            others.append(folder)
+        elif part in parts:
             raise DataError(
-                f"{path}, line {line}: split is {split!r}; allowed are train, val and test."
+                f"{path} has two folders of {part} images, {parts[part].name} and {folder.name}; "
+                "keep one."
             )
-        names.setdefault(row["label"], clean_class_name(row["label"]))
-        parts["train" if split == "train" else "test"].append(
-            (path.parent / row["path"], row["label"])
-        )
-    written = sorted(names)
-    check_class_names(written)  # as written, so that a message shows what to rename
-    label_of = {name: label for label, name in enumerate(written)}
-    train = tuple(Item(image, label_of[label]) for image, label in parts["train"])
-    empty = set(range(len(written))) - {item.label for item in train}
-    if empty:
-        raise DataError(f"{path}: class {written[min(empty)]!r} has no training row.")
-    return Dataset(
-        name=_readable(path.stem),
-        class_names=tuple(names[name] for name in written),
-        train=train,
-        test=tuple(Item(image, label_of[label]) for image, label in parts["test"]),
-    )
+        else:
+            parts[part] = folder
+    if TRAIN not in parts or not _folders(parts[TRAIN]):
+        return {}
+    leftovers.folders_beside += others
+    _look_beside(path, leftovers)
+    return parts
+
+
+def _items(root: Path, class_folders: list[str], leftovers: _Leftovers) -> Iterator[Item]:
+    _look_beside(root, leftovers)
+    for label, name in enumerate(class_folders):
+        folder = root / name
+        for file in sorted(folder.rglob("*")):
+            if _is_hidden(file.relative_to(folder)):
+                continue
+            if file.is_file():
+                if not is_image_name(file):
+                    leftovers.not_images.append(file)
+                    continue
+                if file.parent != folder:
+                    leftovers.merged[file.parent] += 1
+                yield Item(file, label)
+            elif file.is_symlink():  # rglob() does not follow links to folders
+                followed = leftovers.linked_folders if file.exists() else leftovers.broken_links
+                followed.append(file)
+
+
+def _look_beside(root: Path, leftovers: _Leftovers) -> None:
+    """Notes images and broken links that stand where class folders are expected."""
+    for path in sorted(root.iterdir()):
+        if _is_hidden(Path(path.name)):
+            continue
+        if path.is_file() and is_image_name(path):
+            leftovers.images_beside.append(path)
+        elif path.is_symlink() and not path.exists():
+            leftovers.broken_links.append(path)
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(p for p in path.iterdir() if p.is_dir() and not _is_hidden(Path(p.name)))
+
+
+def _is_hidden(path: Path) -> bool:
+    return is_litter(path) or MAC_ARCHIVE in path.parts
 
 
 def _readable(name: str) -> str:
@@ -141,46 +253,116 @@ def _readable(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def _folders(path: Path) -> list[Path]:
-    return sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+# -- tables ---------------------------------------------------------------------------------------
 
 
-def _items(root: Path, class_folders: list[str], skipped: list[Path]) -> Iterator[Item]:
-    for label, name in enumerate(class_folders):
-        for file in files_below(root / name):
-            if is_image_name(file):
-                yield Item(file, label)
-            else:
-                skipped.append(file)
+def read_table(path: Path, held_out: str = TEST) -> Dataset:
+    """Returns the dataset of a CSV, TSV or JSONL file with path, label and, optionally, split.
+
+    Relative paths start at the file's own folder; a split is train, val or test.
+    """
+    is_json = path.suffix.lower() in (".jsonl", ".ndjson")
+    rows = list(_jsonl_rows(path) if is_json else _csv_rows(path))
+    if not rows:
+        raise DataError(f"{path} is empty: it needs rows with path,label.")
+    names: dict[str, str] = {}  # as written in the file to as a prompt says it
+    parts: dict[str, list[tuple[Path, str]]] = {TRAIN: [], VAL: [], TEST: []}
+    for line, row in rows:
+        missing = [column for column in ("path", "label") if not row.get(column)]
+        if missing:
+            raise DataError(f"{path}, line {line}: no {missing[0]}; each row needs path and label.")
+        split = row.get("split") or TRAIN
+        part = PART_NAMES.get(split.lower())
+        if part is None:
+            raise DataError(
+                f"{path}, line {line}: split is {split!r}; allowed are train, val and test."
+            )
+        if "://" in row["path"]:
+            raise DataError(
+                f"{path}, line {line}: {row['path']} is a URL; fetch the images first and give "
+                "their paths."
+            )
+        names.setdefault(row["label"], clean_class_name(row["label"]))
+        parts[part].append((_image_path(path.parent, row["path"]), row["label"]))
+    written = sorted(names)
+    check_class_names(written)  # as written, so that a message shows what to rename
+    label_of = {name: label for label, name in enumerate(written)}
+    items = {
+        part: tuple(Item(image, label_of[label]) for image, label in rows)
+        for part, rows in parts.items()
+    }
+    empty = set(range(len(written))) - {item.label for item in items[TRAIN]}
+    if empty:
+        raise DataError(f"{path}: class {written[min(empty)]!r} has no training row.")
+    sizes = {part: len(found) for part, found in items.items()}
+    return Dataset(
+        name=_readable(path.stem),
+        class_names=tuple(names[name] for name in written),
+        train=items[TRAIN],
+        test=items[held_out],
+        findings=held_out_findings(sizes, held_out, path),
+    )
 
 
-def _note_skipped(skipped: list[Path], strict: bool) -> tuple[str, ...]:
-    if not skipped:
-        return ()
-    if strict:
-        raise DataError(f"{skipped[0]} is not an image ({len(skipped)} such files in all).")
-    examples = ", ".join(str(file) for file in skipped[:3]) + (", ..." if len(skipped) > 3 else "")
-    return (f"{len(skipped)} file(s) that are not images were skipped: {examples}.",)
+def _image_path(folder: Path, text: str) -> Path:
+    """Returns the path of an image; backslashes of Windows separate folders here as well."""
+    path = folder / text
+    if "\\" in text and not path_exists(path):
+        return folder / text.replace("\\", "/")
+    return path
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
-    columns = [(name or "").strip() for name in reader.fieldnames or []]
-    if not {"path", "label"} <= set(columns):
+    text = _read_table_text(path)
+    header, delimiter = _header(text)
+    columns = _find_columns(path, header)
+    if not {"path", "label"} <= columns.keys():
+        shown = ", ".join(header) or "none"
         raise DataError(
-            f"{path} has the columns {', '.join(columns) or 'none'}; it needs path,label[,split]."
+            f"{path} has the columns {shown}; the first line must name two of them path and label "
+            "(or filename and class), and may name a third split."
         )
-    reader.fieldnames = columns
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader.fieldnames = header
     try:
+        next(reader.reader, None)
         for row in reader:
-            cells = {k: (v or "").strip() for k, v in row.items() if isinstance(k, str)}
-            yield reader.line_num, cells
+            yield (
+                reader.line_num,
+                {role: (row[name] or "").strip() for role, name in columns.items()},
+            )
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
 
 
+def _header(text: str) -> tuple[list[str], str]:
+    """Returns the names of the columns, and the delimiter that divides the first line into most."""
+    lines = text.splitlines()
+    headers = {
+        delimiter: next(csv.reader(lines[:1], delimiter=delimiter), []) for delimiter in DELIMITERS
+    }
+    delimiter = max(headers, key=lambda each: len(headers[each]))
+    return [name.strip() for name in headers[delimiter]], delimiter
+
+
+def _find_columns(path: Path, names: Iterable[str]) -> dict[str, str]:
+    """Returns which column is the path, the label and the split; raises if two could be."""
+    known = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in names}
+    columns = {}
+    for role, aliases in COLUMNS.items():
+        found = [known[alias] for alias in aliases if alias in known]
+        if len(found) > 1 and role not in known:
+            raise DataError(
+                f"{path} has two columns that could be the {role}, {found[0]} and {found[1]}; "
+                f"call the right one {role}."
+            )
+        if found:
+            columns[role] = found[0]
+    return columns
+
+
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(_read_table_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -190,7 +372,21 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             raise DataError(f"{path}, line {number}: not valid JSON ({reason}).") from None
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not an object with path and label.")
-        for key in ("path", "label", "split"):
-            if not isinstance(row.get(key), str | int | float | type(None)):
-                raise DataError(f"{path}, line {number}: {key} must be a string or a number.")
-        yield number, {key: str(value) for key, value in row.items() if value is not None}
+        cells = {}
+        for role, name in _find_columns(path, row).items():
+            if not isinstance(row[name], str | int | float | type(None)):
+                raise DataError(f"{path}, line {number}: {name} must be a string or a number.")
+            if row[name] is not None:
+                cells[role] = str(row[name]).strip()
+        yield number, cells
+
+
+def _read_table_text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except DataError as error:
+        if isinstance(error.__context__, UnicodeDecodeError):
+            raise DataError(
+                f"{path} cannot be read as UTF-8 text; save it as UTF-8 (in Excel: CSV UTF-8)."
+            ) from None
+        raise

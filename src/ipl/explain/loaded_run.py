@@ -200,7 +200,7 @@ def redraw_shots(
     run: LoadedRun, data: Path, strict: bool = False, reporter: Reporter = SILENT
 ) -> RunShots:
     """Returns the run's dataset with its shots drawn again, and a note if these are others."""
-    whole = read_dataset(data, strict)
+    whole = read_dataset(data, strict, run.result.config.held_out)
     dataset, novel = _split_by_run(whole, run.classes, run.folder)
     count = run.result.config.shots
     seed = run.result.config.seed

@@ -20,6 +20,7 @@ class KgCoOp(CoOp):
     """CoOp whose loss adds 8 times the mean distance of its text features from a template's."""
 
     name = "kgcoop"
+    uses_class_template = True
 
     @classmethod
     def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:

@@ -86,6 +86,8 @@ class Learner(nn.Module, ABC):
         Whether the loss needs the features of the frozen image tower.
     deep_prompts : bool
         Whether layers beyond the first get vectors.
+    uses_class_template : bool
+        Whether the loss depends on `class_template`.
     recordable : bool
         Whether a step can be recorded in a CUDA graph; False if the loss branches on values.
     words : tuple of str
@@ -105,6 +107,7 @@ class Learner(nn.Module, ABC):
     prompts_images: ClassVar[bool] = False
     wants_features: ClassVar[bool] = True
     deep_prompts: ClassVar[bool] = False
+    uses_class_template: ClassVar[bool] = False
     recordable: ClassVar[bool] = True
 
     @classmethod

@@ -56,20 +56,23 @@ class WordExplanation:
 
     @property
     def sentence(self) -> str:
-        """Returns the explanation as a sentence."""
+        """Returns the explanation as a few plain sentences."""
+        pool = "the pool" if self.source == Pool.bundled().source else f"the pool ({self.source})"
         if self.in_pool:
             name = "; it is only a proper name" if self.only_name else ""
             why = _joined([check.reason for check in self.checks if check.passed])
-            first = f"{self.word!r} is in the pool ({self.source}): it {why}{name}."
+            first = f"{self.word!r} is in {pool}: it {why}{name}."
             return first if self.meaning is None else f"{first} Most often: {self.meaning}."
-        parts = [f"{self.word!r} is not in the pool ({self.source}): {self._why_out()}."]
-        parts += [
-            f"Not checked: {check.filter}. {check.reason}"
-            for check in self.checks
-            if check.passed is None
-        ]
+        parts = [f"{self.word!r} is not in {pool}: {self._why_out()}."]
+        if not self.rejected_by:  # otherwise what is not checked changes nothing
+            parts += [
+                f"Not checked: {check.filter}. {check.reason}"
+                for check in self.checks
+                if check.passed is None
+            ]
         if self.near:
             parts.append(f"Similar words in the pool: {', '.join(self.near)}.")
+        parts.append(f"You can still give it to a prompt yourself: --words-given {self.word}.")
         return " ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,9 +149,7 @@ def _checks(word: str, tokenizer: Tokenizer) -> tuple[FilterCheck, ...]:
         _dictionary_check(
             "synset", _synset, word, "had a meaning in WordNet when the pool was built"
         ),
-        _dictionary_check(
-            "frequency", _frequency, word, f"had a Zipf frequency of at least {MIN_ZIPF} then"
-        ),
+        _dictionary_check("frequency", _frequency, word, "was frequent enough in English then"),
         FilterCheck("one token", *_one_token(word, tokenizer)),
     )
 
@@ -176,19 +177,29 @@ def _alphabetic(word: str) -> tuple[bool, str]:
 
 def _synset(word: str) -> tuple[bool, str]:
     passed = has_synset(word)
-    return passed, f"has {'a' if passed else 'no'} meaning in WordNet"
+    return passed, f"has {'a' if passed else 'no'} meaning in the dictionary WordNet"
 
 
 def _frequency(word: str) -> tuple[bool, str]:
     value = zipf(word)
-    passed = value >= MIN_ZIPF
-    comparison = "at least" if passed else "below"
-    return passed, f"has a Zipf frequency of {value:.2f}, {comparison} {MIN_ZIPF}"
+    if value >= MIN_ZIPF:
+        return True, f"is frequent enough in English ({_in_a_million(value)} in a million words)"
+    return False, (
+        f"is too rare in English ({_in_a_million(value)} in a million words; the pool starts at "
+        f"{_in_a_million(MIN_ZIPF)})"
+    )
+
+
+def _in_a_million(value: float) -> str:
+    """Returns how many words of a million are this one, given its Zipf frequency."""
+    count = 10 ** (value - 3)
+    return f"{count:,.0f}" if count >= 10 else f"{count:.1f}"
 
 
 def _one_token(word: str, tokenizer: Tokenizer) -> tuple[bool, str]:
-    passed = is_one_token(word, tokenizer)
-    return passed, f"is {'one token' if passed else 'not one token'} of the backbone's tokenizer"
+    if is_one_token(word, tokenizer):
+        return True, "is read by the backbone in one piece (one token)"
+    return False, "is read by the backbone in several pieces (not one token)"
 
 
 def _joined(reasons: list[str]) -> str:

@@ -12,7 +12,7 @@ from ipl.support.errors import DataError
 
 MIN_LENGTH = 3
 MIN_ZIPF = 3.5
-INSTALL = "pip install nltk wordfreq (the extra ipl[lexicon])"
+INSTALL = "pip install 'ipl[lexicon]'"
 
 
 class FilterUnavailable(DataError):

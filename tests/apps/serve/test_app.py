@@ -125,6 +125,29 @@ def test_the_page_tells_everything_and_fetches_nothing(path: str, client: TestCl
     assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
+def test_the_form_of_the_page_shows_a_result(client: TestClient, beach: bytes) -> None:
+    sent = {"image": ("beach.png", beach, "image/png")}
+    response = client.post("/", files=sent, data={"classes": "", "top": "2"})
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    best, second = client.post("/predict", files=sent, data={"top": "2"}).json()["classes"]
+    result = response.text.split("<h2>Result</h2>")[1].split("</table>")[0]
+    shown = re.findall(r"<td>(\w+)</td><td>([\d.]+)&nbsp;%</td>", result)
+    expected = [(each["name"], f"{100 * each['probability']:.1f}") for each in (best, second)]
+    assert shown == expected
+
+
+def test_the_form_of_the_page_says_what_is_wrong(client: TestClient, beach: bytes) -> None:
+    no_image = client.post("/", files={"image": ("x.png", b"<b>", "image/png")})
+    assert no_image.status_code == 415
+    assert "<h2>No result</h2>" in no_image.text
+    same_name = client.post("/", files={"image": beach}, data={"classes": "<i>a,<i>A"})
+    assert same_name.status_code == 422
+    assert "<i>" not in same_name.text
+    assert "have the same name" in same_name.text
+
+
 def test_what_is_in_the_prompt_is_not_run_by_the_page(
     start: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:

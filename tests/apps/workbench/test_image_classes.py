@@ -36,7 +36,7 @@ def test_classes_come_and_go(session: Session, dropped: Dropped) -> None:
     [
         ("", "The class has no name yet"),
         (None, "The class has no name yet"),
-        ("Café", "not ASCII"),
+        ("Caf\x07", "control character"),
         ("Beach", "Two classes have the same name"),
         ("x" * 101, "has 101 characters; at most 100"),
     ],

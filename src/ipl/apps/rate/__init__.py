@@ -2,4 +2,4 @@
 
 from ipl.apps.extras import require
 
-require("The rating page", "serve", "fastapi", "python_multipart", "uvicorn")
+require("ipl rate", "serve", "fastapi", "python_multipart", "uvicorn")

@@ -2,7 +2,7 @@
 
 from ipl.apps.extras import require
 
-require("The service", "serve", "fastapi", "python_multipart", "uvicorn")
+require("ipl serve", "serve", "fastapi", "python_multipart", "uvicorn")
 
 from ipl.apps.limits import Limits  # noqa: E402
 from ipl.apps.serve.app import create_app  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -26,6 +26,7 @@ from ipl.apps.serve.requests import PredictRequest, read_request
 from ipl.apps.serve.schema import RESPONSES, Health, PredictionResponse, PromptInfo, request_body
 from ipl.classifier import PromptClassifier
 from ipl.display.page import render
+from ipl.support.errors import IplError
 
 DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
 LARGE_DECODERS = max(1, DECODERS // 2)  # large ones, which wait for each other and for no others
@@ -178,14 +179,39 @@ def create_app(
     @app.get("/", include_in_schema=False)
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        page = docs_page(app.openapi(), service.model.about(), service.limits)
-        return HTMLResponse(page, 200, PAGE_HEADERS)
+        return page()
+
+    @app.post("/", include_in_schema=False)
+    async def try_out(request: Request) -> HTMLResponse:
+        try:
+            return page(ranking=await service.predict(request))
+        except Refusal as refusal:
+            return page(refusal.status, refusal.headers, error=refusal.sentence)
+        except IplError as error:
+            return page(422, error=str(error))
+
+    def page(
+        status: int = 200, headers: Mapping[str, str] | None = None, **result: Any
+    ) -> HTMLResponse:
+        about = service.model.about()
+        content = docs_page(app.openapi(), about, service.limits, **result)
+        return HTMLResponse(content, status, {**PAGE_HEADERS, **(headers or {})})
 
     answer_errors_as_json(app)
     return app
 
 
-def docs_page(openapi: dict[str, Any], about: dict[str, Any], limits: Limits) -> str:
-    """Returns the documentation page: an OpenAPI document, the prompt and the limits in HTML."""
+def docs_page(
+    openapi: dict[str, Any],
+    about: dict[str, Any],
+    limits: Limits,
+    ranking: ClassRanking | None = None,
+    error: str | None = None,
+) -> str:
+    """Returns the documentation page: an OpenAPI document, the prompt and the limits in HTML.
+
+    `ranking` or `error` is what came of an image that was sent with the form of the page.
+    """
     template = (files("ipl.apps.serve") / "docs_page.html.jinja").read_text(encoding="utf-8")
-    return render(template, api=openapi, about=about, limits=limits)
+    content = {"api": openapi, "about": about, "limits": limits}
+    return render(template, **content, ranking=ranking, error=error)

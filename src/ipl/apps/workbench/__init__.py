@@ -2,4 +2,4 @@
 
 from ipl.apps.extras import require
 
-require("The workbench", "ui", "gradio")
+require("ipl ui", "ui", "gradio")

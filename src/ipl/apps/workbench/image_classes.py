@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ipl.apps.image_decoding import allowed_formats, check_image_header
 from ipl.apps.limits import Limits, Refusal
-from ipl.datasets.dataset import Dataset, Item, check_class_names, clean_class_name
+from ipl.datasets.dataset import Dataset, Finding, Item, check_class_names, clean_class_name
 from ipl.datasets.images import ImageSource
 from ipl.support.errors import DataError
 from ipl.support.files import write_bytes
@@ -36,7 +36,7 @@ class ImageClasses:
 
     name: str = "images"
     classes: tuple[ImageClass, ...] = ()
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @classmethod
     def from_dataset(cls, dataset: Dataset) -> ImageClasses:
@@ -50,7 +50,7 @@ class ImageClasses:
             ImageClass(name, tuple(train), tuple(test))
             for name, (train, test) in zip(dataset.class_names, parts, strict=True)
         ]
-        return cls(dataset.name, tuple(classes), dataset.notes)
+        return cls(dataset.name, tuple(classes), dataset.findings)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class ImageClasses:
         for label, each in enumerate(self.classes):
             train += [Item(path, label) for path in each.train]
             test += [Item(path, label) for path in each.test]
-        return Dataset(self.name, self.names, tuple(train), tuple(test), self.notes)
+        return Dataset(self.name, self.names, tuple(train), tuple(test), self.findings)
 
 
 def check_class_name(text: str | None) -> str:

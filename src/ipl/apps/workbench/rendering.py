@@ -60,7 +60,7 @@ def classes(session: Session) -> str:
             f"<details><summary>{several(len(others), 'more class', 'more classes')}</summary>"
             f'<ul class="names">{names}</ul></details>'
         )
-    parts += [paragraph(note, "warning") for note in image_classes.notes]
+    parts += [paragraph(finding.note, "warning") for finding in image_classes.findings]
     if len(every) == 1:
         parts.append(paragraph("Add a second class to have something to distinguish.", "quiet"))
     return box(*parts)

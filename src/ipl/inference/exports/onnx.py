@@ -80,7 +80,7 @@ def export_onnx(
         If the folder is not empty, a package is missing, the learner cannot be exported, the
         classes of `check` are unknown, or the probabilities of the fp32 file are not ours.
     """
-    _check_packages()
+    check_packages()
     check_export_folder(folder)
     require_fixed_texts(classifier, "ONNX")
     if check is not None:
@@ -206,7 +206,8 @@ def _comparison_images(
     return np.stack(pixels), np.array(labels)
 
 
-def _check_packages() -> None:
+def check_packages() -> None:
+    """Raises ConfigError, with the command that installs it, if a package is not installed."""
     for package in ("onnx", "onnxruntime"):
         try:
             import_module(package)

@@ -1,0 +1,120 @@
+"""Copies of images, classes that are not tested, odd names: what is found, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from ipl.datasets import inspection
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.images import ImageSource
+from ipl.datasets.inspection import find_unreadable, inspect_dataset
+
+
+def _dataset(root: Path, train: dict[str, bytes], test: dict[str, bytes] | None = None) -> Dataset:
+    """Returns a dataset of files with these contents; the first letter of a name is its class."""
+    parts = []
+    for files in (train, test or {}):
+        for name, content in files.items():
+            (root / name).write_bytes(content)
+        parts.append(tuple(Item(root / name, "ab".index(name[0])) for name in files))
+    return Dataset("letters", ("a", "b"), *parts)
+
+
+def _kinds(dataset: Dataset) -> list[str]:
+    return [finding.kind for finding in dataset.findings]
+
+
+def test_nothing_unusual(tmp_path: Path) -> None:
+    same_start = b"x" * inspection.HEAD
+    train = {"a1": b"1", "a2": b"2", "b1": same_start + b"1", "b2": same_start + b"2"}
+    assert inspect_dataset(_dataset(tmp_path, train), shots=1).findings == ()
+
+
+def test_copies_in_one_class(tmp_path: Path) -> None:
+    train = {"a1": b"same", "a2": b"same", "a3": b"same", "b1": b"else", "b2": b"other"}
+    (finding,) = inspect_dataset(_dataset(tmp_path, train)).findings
+    assert finding.kind == "copy in a class"
+    assert finding.names == (f"{tmp_path / 'a1'} = {tmp_path / 'a2'} = {tmp_path / 'a3'}",)
+    assert "one copy may be trained on and another held out" in finding.note
+
+
+def test_copies_in_two_classes(tmp_path: Path) -> None:
+    train = {"a1": b"same", "a2": b"x", "b1": b"same", "b2": b"y"}
+    (finding,) = inspect_dataset(_dataset(tmp_path, train)).findings
+    assert finding.kind == "copy in two classes"
+    assert finding.names == (f"{tmp_path / 'a1'} = {tmp_path / 'b1'} (a, b)",)
+    assert finding.note.startswith("1 image is in more than one class: ")
+
+
+def test_copies_in_training_and_held_out_images(tmp_path: Path) -> None:
+    train = {"a1": b"same", "a2": b"x", "b1": b"y"}
+    test = {"a8": b"same", "a9": b"z", "b8": b"u", "b9": b"v"}
+    (finding,) = inspect_dataset(_dataset(tmp_path, train, test)).findings
+    assert finding.kind == "copy in training and held-out images"
+    assert finding.names == (f"{tmp_path / 'a1'} = {tmp_path / 'a8'}",)
+
+
+def test_a_row_that_is_listed_twice_is_a_copy(tmp_path: Path) -> None:
+    dataset = _dataset(tmp_path, {"a1": b"1", "b1": b"2"})
+    twice = Dataset("twice", ("a", "b"), (*dataset.train, dataset.train[0]))
+    (finding,) = inspect_dataset(twice).findings
+    assert (finding.kind, finding.names) == ("copy in a class", (str(tmp_path / "a1"),))
+
+
+def test_what_cannot_be_compared_is_passed_over(tmp_path: Path) -> None:
+    dataset = _dataset(tmp_path, {"a1": b"", "b1": b""})
+    image = ImageSource("x[0]", lambda: Image.new("RGB", (2, 2)))
+    missing = [Item(tmp_path / "a-none", 0), Item(tmp_path / "b-none", 1), Item(image, 1)]
+    devices = [Item(Path("/dev/zero"), 0), Item(Path("/dev/zero"), 1)]
+    odd = Dataset("odd", ("a", "b"), (*dataset.train, *missing, *devices))
+    assert inspect_dataset(odd).findings == ()
+
+
+def test_many_images_are_not_compared_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "MAX_COMPARED", 2)
+    train = {"a1": b"same", "a2": b"same", "b1": b"x"}
+    (note,) = inspect_dataset(_dataset(tmp_path, train)).notes
+    assert note.startswith("The 3 images were not searched for copies")
+
+
+def test_classes_without_held_out_images(tmp_path: Path) -> None:
+    train = {"a1": b"1", "a2": b"2", "b1": b"3", "b2": b"4", "b3": b"5"}
+    dataset = _dataset(tmp_path, train)
+    assert _kinds(inspect_dataset(dataset)) == []  # how many are drawn is not known
+    assert _kinds(inspect_dataset(dataset, shots=1)) == []
+    (finding,) = inspect_dataset(dataset, shots=2).findings
+    assert finding.names == ("a",)
+    assert finding.note.startswith("1 class has no held-out image: a; ")
+    assert _kinds(inspect_dataset(dataset, shots=3)) == []  # there will be no held-out accuracy
+    tested = _dataset(tmp_path, train, {"b9": b"9"})
+    assert inspect_dataset(tested, shots=1).findings == (finding,)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "named"),
+    [
+        (("0", "1", "10"), "numbers as class names", ("0", "1", "10")),
+        (("cat", "Größe", "猫"), "class name beyond ASCII", ("Größe", "猫")),
+    ],
+)
+def test_odd_class_names(names: tuple[str, ...], kind: str, named: tuple[str, ...]) -> None:
+    (finding,) = inspect_dataset(Dataset("odd", names, ())).findings
+    assert (finding.kind, finding.names) == (kind, named)
+
+
+def test_a_name_that_is_a_number_among_others_is_not_odd() -> None:
+    assert inspect_dataset(Dataset("planes", ("747", "A380"), ())).findings == ()
+
+
+def test_unreadable_images_are_named_with_the_reason(tmp_path: Path) -> None:
+    dataset = _dataset(tmp_path, {"a1": b"no image", "b1": b""}, {"b2": b""})
+    Image.new("RGB", (2, 2)).save(tmp_path / "b2", "PNG")
+    (finding,) = find_unreadable(dataset)
+    assert finding.names[0].startswith(f"{tmp_path / 'a1'}: ")
+    assert len(finding.names) == 2
+    assert finding.note.startswith("2 images cannot be read: ")
