@@ -187,6 +187,7 @@ class FitConfig:
         "--select-in",
         choices=(SENTENCE, PROMPT, UNSEEN),
         concerns_words=True,
+        experimental=True,
     )
     memory: float = _option(
         2.0, "GiB of working memory for the search.", MACHINE, "--memory", above=0, bench=""
@@ -426,6 +427,7 @@ class FitConfig:
             value = getattr(self, setting.name)
             if setting.flag and setting.changes_result and value != setting.default:
                 parts += [setting.flag] if isinstance(value, bool) else [setting.flag, str(value)]
+                parts += ["--experimental"] if setting.option.experimental else []
         return shlex.join(parts)
 
 

@@ -46,6 +46,9 @@ class Option:
         Texts that are allowed in place of a number.
     concerns_words : bool
         Whether a prompt without words does not depend on it.
+    experimental : bool
+        Whether it is left out of `--help` and needs `--experimental`, because no measurement has
+        shown yet that it is worth anything.
     bench : str
         `setting` if a plan of the bench has one value for all its runs, `list` if it has several,
         empty if the bench decides it.
@@ -62,6 +65,7 @@ class Option:
     concerns_words: bool = False
     bench: str = "setting"
     flag_help: str = ""
+    experimental: bool = False
 
 
 @dataclass(frozen=True)
