@@ -46,8 +46,8 @@ def base(scenes: Dataset) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def auto(pocket: Backbone, base: Dataset) -> PromptClassifier:
-    return PromptClassifier(pocket, words="auto", cache=False, **FAST).fit(base)
+def paper(pocket: Backbone, base: Dataset) -> PromptClassifier:
+    return PromptClassifier(pocket, words="paper", cache=False, **FAST).fit(base)
 
 
 def _tried(classifier: PromptClassifier) -> list[dict[str, Any]]:
@@ -60,11 +60,11 @@ def _held_out(classifier: PromptClassifier) -> tuple[float, int]:
     return results["held_out_accuracy"], results["held_out_images"]
 
 
-def test_auto_is_the_best_of_the_fits_with_each_number(
-    auto: PromptClassifier, pocket: Backbone, base: Dataset
+def test_the_papers_rule_is_the_best_of_the_fits_with_each_number(
+    paper: PromptClassifier, pocket: Backbone, base: Dataset
 ) -> None:
     """Each trial is a whole fit, as if that number had been asked for."""
-    tried = _tried(auto)
+    tried = _tried(paper)
     assert [trial["words"] for trial in tried] == [1, 2, 3, 4]  # as many as the epochs allow
     fits = [PromptClassifier(pocket, words=k, cache=False, **FAST).fit(base) for k in (1, 2, 3, 4)]
     assert [_tried(fitted) for fitted in fits] == [[trial] for trial in tried]
@@ -72,51 +72,51 @@ def test_auto_is_the_best_of_the_fits_with_each_number(
         assert trial["accuracy"] == fitted.result_.results["train_accuracy"]
     best = min(tried, key=lambda t: (-t["accuracy"], t["loss"], t["words"]))["words"]
     taken = fits[best - 1]
-    assert auto.words_ == taken.words_
-    assert auto.prompt_ == taken.prompt_
-    assert torch.equal(auto.learner_.soft, taken.learner_.soft)
-    assert auto.selection_ is not None
-    assert list(auto.selection_.words) == auto.words_
+    assert paper.words_ == taken.words_
+    assert paper.prompt_ == taken.prompt_
+    assert torch.equal(paper.learner_.soft, taken.learner_.soft)
+    assert paper.selection_ is not None
+    assert list(paper.selection_.words) == paper.words_
     held_out = ("train_accuracy", "held_out_accuracy", "held_out_images")
-    assert all(auto.result_.results[name] == taken.result_.results[name] for name in held_out)
+    assert all(paper.result_.results[name] == taken.result_.results[name] for name in held_out)
 
 
-def test_auto_never_looks_at_held_out_images(
-    auto: PromptClassifier, pocket: Backbone, base: Dataset
+def test_the_papers_rule_never_looks_at_held_out_images(
+    paper: PromptClassifier, pocket: Backbone, base: Dataset
 ) -> None:
     """With other held-out labels, or none, the same words and vectors are taken."""
     wrong = tuple(Item(item.path, (item.label + 1) % 4) for item in base.test)
     for test in (wrong, base.test[:1]):
         data = Dataset("other", base.class_names, base.train, test)
-        other = PromptClassifier(pocket, words="auto", cache=False, **FAST).fit(data)
-        assert _tried(other) == _tried(auto)
-        assert torch.equal(other.learner_.soft, auto.learner_.soft)
-        assert _held_out(other) != _held_out(auto)  # as many wrong labels, or fewer images
+        other = PromptClassifier(pocket, words="paper", cache=False, **FAST).fit(data)
+        assert _tried(other) == _tried(paper)
+        assert torch.equal(other.learner_.soft, paper.learner_.soft)
+        assert _held_out(other) != _held_out(paper)  # as many wrong labels, or fewer images
 
 
-def test_auto_saved_and_loaded_again(
-    auto: PromptClassifier, pocket: Backbone, base: Dataset, tmp_path: Path
+def test_the_papers_rule_saved_and_loaded_again(
+    paper: PromptClassifier, pocket: Backbone, base: Dataset, tmp_path: Path
 ) -> None:
-    auto.save_pretrained(tmp_path / "run")
+    paper.save_pretrained(tmp_path / "run")
     loaded = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
-    assert loaded.words_ == auto.words_
-    assert loaded.selection_ == auto.selection_
-    assert _tried(loaded) == _tried(auto)
-    assert loaded.as_dict() == auto.as_dict()
+    assert loaded.words_ == paper.words_
+    assert loaded.selection_ == paper.selection_
+    assert _tried(loaded) == _tried(paper)
+    assert loaded.as_dict() == paper.as_dict()
     paths = [item.path for item in base.test[:4]]
-    np.testing.assert_array_equal(loaded.predict_proba(paths), auto.predict_proba(paths))
+    np.testing.assert_array_equal(loaded.predict_proba(paths), paper.predict_proba(paths))
 
 
 def test_the_words_are_those_of_select_words(
-    auto: PromptClassifier, pocket: Backbone, base: Dataset
+    paper: PromptClassifier, pocket: Backbone, base: Dataset
 ) -> None:
     found = select_words(base, 4, backbone=pocket, shots=3, pool=POOL, cache=False)
-    assert list(found.words[: len(auto.words_)]) == auto.words_
+    assert list(found.words[: len(paper.words_)]) == paper.words_
 
 
-def test_auto_with_a_pool_of_two(pocket: Backbone, base: Dataset) -> None:
+def test_the_papers_rule_with_a_pool_of_two(pocket: Backbone, base: Dataset) -> None:
     small = Pool.from_words(("blue", "furry"), "test")
-    fitted = PromptClassifier(pocket, words="auto", **{**FAST, "pool": small}).fit(base)
+    fitted = PromptClassifier(pocket, words="paper", **{**FAST, "pool": small}).fit(base)
     assert [trial["words"] for trial in _tried(fitted)] == [1, 2]
     assert any("no more than 2 can be tried" in note for note in fitted.notes_)
 

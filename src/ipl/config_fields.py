@@ -152,7 +152,7 @@ class Setting:
             text += f", {option.least:g} or more"
         if option.above is not None:
             text += f" above {option.above:g}"
-        return ", or ".join([text, *option.keywords])
+        return f"{text}, or {' or '.join(option.keywords)}" if option.keywords else text
 
 
 def document_settings(target: Any, described: Iterable[Setting]) -> None:

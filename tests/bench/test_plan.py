@@ -65,7 +65,10 @@ def test_a_plan_takes_the_settings_of_a_fit_and_no_other() -> None:
         ({"learners": []}, "learners is empty"),
         ({"learners": [3]}, "learner is 3; it must be text"),
         ({"learners": {"a": 1}}, "learners is {'a': 1}; it must be a list"),
-        ({"words": "0,few"}, "words is 'few'; it must be a whole number from 0 to 1,000, or auto"),
+        (
+            {"words": "0,few"},
+            "words is 'few'; it must be a whole number from 0 to 1,000, or auto or paper",
+        ),
         ({"words": -1}, "words is -1"),
         ({"words": [True]}, "words is True"),
         ({"seeds": "one"}, "seed is 'one'; it must be a whole number"),
@@ -243,8 +246,11 @@ def test_no_slots_are_the_plain_learner_and_no_other_arm() -> None:
     [
         ({"arms": "wrods"}, "arms contains 'wrods'; allowed are zero-shot, linear-probe"),
         ({"arms": []}, "arms is empty; give at least one."),
-        ({"arms": "empty", "words": "auto"}, "words is auto for dtd; the arm empty needs a number"),
-        ({"arms": "random", "words": "auto"}, "the arm random needs a number"),
+        (
+            {"arms": "empty", "words": "paper"},
+            "words is paper for dtd; the arm empty needs a number",
+        ),
+        ({"arms": "random", "words": "paper"}, "the arm random needs a number"),
         ({"arms": "words-only", "words": "auto"}, "the arm words-only needs a number"),
         ({"arms": "given"}, "The arm given has no words for dtd; give them with --given FILE"),
         ({"given": "two words"}, "words_given is 'two words'; it must be single words"),
@@ -315,10 +321,10 @@ def test_arms_have_ids_and_titles_of_their_own() -> None:
 
 
 def test_titles(runs: Callable[..., tuple[Run, ...]]) -> None:
-    titles = [run.title for run in runs(words="0,1,2,auto", learners="coop", epochs=6)]
+    titles = [run.title for run in runs(words="0,1,2,auto,paper", learners="coop", epochs=6)]
     assert titles == [
         f"eurosat, coop, {words}, seed 1"
-        for words in ("no words", "1 word", "2 words", "words auto")
+        for words in ("no words", "1 word", "2 words", "words auto", "words paper")
     ]
 
 

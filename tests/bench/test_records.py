@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.records import pool_name, read_records
+from ipl.bench.records import RunRecord, pool_name, read_records
 from ipl.support.errors import DataError
 from tests.helpers.records import record, search, write_records
 
@@ -20,7 +20,7 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert (result.dataset, result.learner, result.words, result.seed) == (
         "oxford_pets",
         "coop",
-        "auto",
+        "paper",
         2,
     )
     assert result.accuracy == {"base": 0.8, "novel": 0.6}
@@ -72,7 +72,10 @@ def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
         ({"format": 2}, "is not a run record of format 1: its format is 2"),
         ({"seed": "one"}, 'seed is "one"; it must be a whole number from 0'),
         ({"seed": True}, "seed is true"),
-        ({"words": None}, "words is null; it must be a whole number from 0, or auto"),
+        (
+            {"words": None},
+            "words is null; it must be a whole number from 0 to 1,000, or auto or paper",
+        ),
         ({"protocol": "other"}, 'protocol is "other"; it must be one of base-to-novel'),
         ({"status": "running"}, 'status is "running"; it must be done or failed'),
         ({"accuracy": {"base": 0.5}}, "accuracy of 'novel' is missing"),
@@ -174,3 +177,9 @@ def test_pools_have_names() -> None:
     assert pool_name({"words_file": None, "no_names": True}) == "bundled without names"
     own = {"words_file": "lists/mine.txt", "sha256": "ab" * 32, "no_names": False}
     assert pool_name(own) == "mine.txt abababab"
+
+
+def test_what_0_1_called_auto_is_the_papers_rule(tmp_path: Path) -> None:
+    old = {**record(words="auto"), "versions": {"ipl": "0.1.0"}}
+    new = {**record(words="auto", seed=2), "versions": {"ipl": "0.2.0"}}
+    assert [RunRecord.from_dict(values).words for values in (old, new)] == ["paper", "auto"]

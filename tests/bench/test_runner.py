@@ -178,6 +178,33 @@ def test_records_of_arms_say_what_stood_in_the_slots(
     assert [record["selection"] is None for record in records.values()] == [True] * 4 + [False]
 
 
+def test_records_have_the_accuracy_with_other_words_in_the_finished_prompt(
+    environment: RunEnvironment, runs: Runs
+) -> None:
+    arms = runs(arms="plain,empty,random,words", words=2, draws=1)
+    plain, empty, drawn, words = done(environment, *arms)
+    assert plain["replaced"] == empty["replaced"] == {}
+    for record in (drawn, words):
+        assert record["replaced"].keys() == record["accuracy"].keys()
+        assert all(0 <= share <= 1 for share in record["replaced"].values())
+        assert RunRecord.from_dict(record).replaced == record["replaced"]
+    # The same runs with a learner whose prompts are an image's own: not measured.
+    (other,) = done(environment, *runs(learners="cocoop", arms="words", words=1))
+    assert other["replaced"] == {}
+
+
+def test_with_auto_the_controls_have_as_many_slots_as_the_words(
+    environment: RunEnvironment, runs: Runs
+) -> None:
+    found = runs(arms="empty,random,words", words="auto", draws=1, epochs=6, interval=1)
+    empty, drawn, words = done(environment, *found)
+    assert len({run.id for run in found}) == 3
+    count = len(words["chosen"])
+    assert empty["prompt"].count("*_*") == len(drawn["chosen"]) == count
+    in_prompt = runs(arms="empty", words="auto", draws=1, epochs=6, interval=1, select_in="prompt")
+    assert in_prompt[0].id != found[0].id  # how many slots depends on the search
+
+
 def test_transfer_has_an_accuracy_for_the_source_and_each_target(
     environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:

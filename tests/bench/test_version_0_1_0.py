@@ -51,11 +51,11 @@ RECORDED_PLANS: tuple[dict[str, Any], ...] = (
         for protocol in ("cross-dataset", "domain")
     ),
 )
-# Plans and the ids of their runs as version 0.1.0 computed them.
+# Plans and the ids of their runs as version 0.1.0 computed them; what it called auto is paper now.
 PLANS: list[tuple[dict[str, Any], list[str]]] = [
     # defaults
     (
-        {"protocol": "base-to-novel", "datasets": "dtd", "seeds": 1, "words": "0,auto"},
+        {"protocol": "base-to-novel", "datasets": "dtd", "seeds": 1, "words": "0,paper"},
         ["dtd-coop-0w-seed1-88a18544", "dtd-coop-auto-seed1-b2280aa2"],
     ),
     # every learner
@@ -157,7 +157,7 @@ PLANS: list[tuple[dict[str, Any], list[str]]] = [
             "datasets": "dtd",
             "seeds": 1,
             "learners": "maple",
-            "words": "0,auto",
+            "words": "0,paper",
             "depth": 2,
             "precision": "bf16",
             "backbone": "openai/clip-vit-base-patch16",
@@ -171,7 +171,7 @@ PLANS: list[tuple[dict[str, Any], list[str]]] = [
             "protocol": "cross-dataset",
             "datasets": "dtd,caltech101",
             "learners": "zero-shot,coop,maple",
-            "words": "0,auto",
+            "words": "0,paper",
             "seeds": 3,
         },
         [
@@ -226,7 +226,9 @@ def test_ids_stay(values: dict[str, Any], ids: list[str], tmp_path: Path) -> Non
 
 
 def test_a_recipe_still_means_the_same_runs(tmp_path: Path) -> None:
-    recipe = read_recipe(str(FOLDER / "recipe.yaml"))
+    text = (FOLDER / "recipe.yaml").read_text(encoding="utf-8").replace("auto", "paper")
+    (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
+    recipe = read_recipe(str(tmp_path / "recipe.yaml"))
     assert recipe.title == "Every setting of a recipe of version 0.1.0"
     runs = plan_runs(recipe, tmp_path, tmp_path).runs
     assert [run.id for run in runs] == RECIPE_IDS

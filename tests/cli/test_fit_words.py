@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from ipl.config import FitConfig
 from ipl.support.cache import cache_folder
 
 Call = Callable[..., Any]
@@ -25,16 +26,16 @@ def _best(tried: list[dict[str, Any]]) -> int:
     return int(min(tried, key=lambda t: (-t["accuracy"], t["loss"], t["words"]))["words"])
 
 
-# -- auto -----------------------------------------------------------------------------------------
+# -- paper ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("epochs", "interval", "most"), [(6, 1, 6), (5, 2, 2), (2, 2, 1)])
-def test_auto_tries_what_the_epochs_allow_and_takes_the_best(
+def test_the_papers_rule_tries_what_the_epochs_allow_and_takes_the_best(
     epochs: int, interval: int, most: int, fit: Call, images: Call, home: Path
 ) -> None:
     data = images(beach=4, castle=4, forest=4)
     limits = ("--epochs", epochs, "--interval", interval, "--lr", 0.02)
-    result = fit(data, "--words", "auto", *limits, "--json", "--out", "run")
+    result = fit(data, "--words", "paper", *limits, "--json", "--out", "run")
     told = result.json
     tried = told["results"]["words_tried"]
     assert [trial["words"] for trial in tried] == list(range(1, most + 1))
@@ -48,14 +49,14 @@ def test_auto_tries_what_the_epochs_allow_and_takes_the_best(
 
 
 def test_the_report_shows_what_was_tried(fit: Call, images: Call, home: Path) -> None:
-    result = fit(images(beach=2, castle=2), "--words", "auto", "--epochs", 3)
-    out = home / "ipl-runs" / "data-coop-auto-seed1"
+    result = fit(images(beach=2, castle=2), "--words", "paper", "--epochs", 3)
+    out = home / "ipl-runs" / "data-coop-paper-seed1"
     tried = json.loads((out / "config.json").read_text())["results"]["words_tried"]
     lines = [line.split() for line in result.out.splitlines()]
     for trial in tried:
         row = [str(trial["words"]), f"{100 * trial['accuracy']:.1f}", "%", f"{trial['loss']:.4f}"]
         assert row + ["taken"] * (trial["words"] == _best(tried)) in lines
-    assert "ipl-runs/data-coop-auto-seed1\n" in result.out
+    assert "ipl-runs/data-coop-paper-seed1\n" in result.out
 
 
 def test_a_fixed_number_shows_no_trials(fit: Call, images: Call) -> None:
@@ -63,47 +64,82 @@ def test_a_fixed_number_shows_no_trials(fit: Call, images: Call) -> None:
     assert "taken" not in result.out
 
 
-def test_auto_with_fewer_words_than_six_to_choose_from(fit: Call, images: Call, home: Path) -> None:
+def test_the_papers_rule_with_fewer_words_than_six_to_choose_from(
+    fit: Call, images: Call, home: Path
+) -> None:
     (home / "own.txt").write_text("stone\nwater\nsand\n")
     more = ("--epochs", 6, "--words-file", home / "own.txt", "--json", "--out", "run")
-    result = fit(images(beach=2, castle=2), "--words", "auto", *more)
+    result = fit(images(beach=2, castle=2), "--words", "paper", *more)
     assert result.code == 0, result.err
     assert [trial["words"] for trial in result.json["results"]["words_tried"]] == [1, 2, 3]
-    (note,) = [note for note in result.json["notes"] if "auto" in note]
+    (note,) = [note for note in result.json["notes"] if "paper" in note]
     assert "no more than 3 can be tried" in note
     assert "the pool has 3 words" in note
     assert f"warning: {note}\n" in result.err
 
 
 @pytest.mark.parametrize(("repeats", "most"), [(55, 5), (59, 3), (62, 1)])
-def test_auto_with_a_class_name_that_leaves_little_room(
+def test_the_papers_rule_with_a_class_name_that_leaves_little_room(
     repeats: int, most: int, fit: Call, images: Call, home: Path
 ) -> None:
     images(beach=1, castle=1)
     name = "very " * repeats + "old castle"
     (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
-    result = fit(home / "list.csv", "--words", "auto", "--epochs", 6, "--json", "--out", "run")
+    result = fit(home / "list.csv", "--words", "paper", "--epochs", 6, "--json", "--out", "run")
     assert result.code == 0, result.err
     tried = [trial["words"] for trial in result.json["results"]["words_tried"]]
     assert tried == list(range(1, most + 1))
     assert any(f"no more than {most} can be tried" in note for note in result.json["notes"])
 
 
-def test_auto_without_room_or_time_for_one_word(refused: Call, images: Call, home: Path) -> None:
+def test_the_papers_rule_without_room_or_time_for_one_word(
+    refused: Call, images: Call, home: Path
+) -> None:
     data = images(beach=1, castle=1)
-    message = refused(data, "--words", "auto", "--epochs", 5, "--interval", 10)
+    message = refused(data, "--words", "paper", "--epochs", 5, "--interval", 10)
     assert "(t = 10)" in message
     assert "(T = 5)" in message
     name = "very " * 66 + "long"
     (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
-    assert "77 positions" in refused(home / "list.csv", "--words", "auto")
+    assert "77 positions" in refused(home / "list.csv", "--words", "paper")
 
 
 @pytest.mark.parametrize("words", ["three", "1.5", "", "AUTO", "-1", "100000"])
-def test_words_that_are_neither_a_number_nor_auto(words: str, refused: Call, images: Call) -> None:
+def test_words_that_are_neither_a_number_nor_a_rule(
+    words: str, refused: Call, images: Call
+) -> None:
     message = refused(images(beach=1, castle=1), "--words", words)
     assert "words" in message
     assert words in message
+
+
+def test_auto_stops_at_noise_and_says_so(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=4, castle=4, forest=4)
+    result = fit(data, "--words", "auto", "--epochs", 6, "--interval", 1, "--out", "run")
+    selection = json.loads((home / "run" / "config.json").read_text())["selection"]
+    assert all(step["certainty"]["low"] > 0 for step in selection["steps"])
+    stopped = selection["stopped_before"]
+    assert stopped is not None  # six words are never all of use
+    assert stopped["certainty"]["low"] <= 0
+    assert f"The search stopped before {stopped['word']!r}" in result.out
+
+
+def test_experiments_are_not_in_the_help_and_need_a_flag(
+    fit: Call, refused: Call, images: Call, home: Path
+) -> None:
+    assert "--select-in" not in fit("--help").out
+    data = images(beach=2, castle=2, forest=2)
+    message = refused(data, "--select-in", "prompt")
+    assert "--select-in is an experiment" in message
+    assert "--experimental" in message
+    more = ("--words", 1, "--epochs", 2, "--interval", 1, "--out", "run")
+    assert fit(data, "--select-in", "prompt", "--experimental", *more).code == 0
+    config = json.loads((home / "run" / "config.json").read_text())
+    assert config["selection"]["select_in"] == config["config"]["select_in"] == "prompt"
+    command = FitConfig.from_dict(config["config"]).command("data")
+    assert "--select-in prompt --experimental" in command
+    message = refused(data, "--select-in", "unseen", "--experimental", *more)
+    assert "four or more classes, not 3" in message
 
 
 # -- how they are searched for --------------------------------------------------------------------

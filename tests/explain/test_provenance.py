@@ -75,12 +75,12 @@ def test_everything_else_is_named(result: FitResult) -> None:
     assert "'my data', with the 2 classes of the run and no others." in text
 
 
-def test_auto_and_pools() -> None:
+def test_the_papers_rule_and_pools() -> None:
     trial = {"words": 1, "accuracy": 1.0, "loss": 0.1}
     results = {**VALUES["results"], "words_tried": [trial, trial]}
     result = FitResult.from_dict({**VALUES, "results": results}, {})
     command, _ = fit_command(result, Pool.bundled().without_names(), "d")
-    assert "--words auto" in command
+    assert "--words paper" in command
     assert "--no-names" in command
     own = Pool.from_words(("sand",), "the word list mine.txt")
     command, unsaid = fit_command(result, own, "d", "my words.txt")

@@ -21,7 +21,7 @@ SENTENCE = "a photo of a {cls}, with emphasis on: {words}"
 def record(
     dataset: str = "oxford_pets",
     learner: str = "coop",
-    words: int | str = "auto",
+    words: int | str = "paper",
     seed: int = 1,
     accuracy: dict[str, float] | None = None,
     protocol: str = "base-to-novel",
@@ -131,7 +131,7 @@ def write_records(folder: Path, *records: dict[str, Any]) -> Path:
     return folder
 
 
-def paper_records(learner: str = "coop", words: int | str = "auto") -> list[dict[str, Any]]:
+def paper_records(learner: str = "coop", words: int | str = "paper") -> list[dict[str, Any]]:
     """Returns 33 records whose means are the paper's numbers, with or without words."""
     records = []
     numbers = paper.base_to_novel()[learner, words != 0]

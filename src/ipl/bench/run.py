@@ -50,6 +50,8 @@ RECORDED_IN_0_1_0 = (
     *("views", "class_template", "lambda_", "preset", "word_embedding", "template"),
     *("placeholder", "search"),
 )
+# How ids write a number of words that a fit finds: what is "paper" now was "auto" in 0.1.0.
+WORDS_IN_IDS: dict[int | str, str] = {PAPER: "auto", AUTO: "autostop"}
 POOL = "pool"  # in a record: `words_file` and `no_names`, with a hash of the words
 # Fields of FitConfig that have a place of their own in a record, or follow from what is there.
 RECORDED_APART = frozenset(
@@ -133,12 +135,13 @@ class Run:
         values = self.as_values()
         # The order of targets and the path of a list of words change no result.
         values["targets"] = sorted(self.targets)
+        values["words"] = WORDS_IN_IDS.get(self.words, self.words)
         if POOL in self.settings:
             pool = {**self.settings[POOL], "words_file": None}
             values["settings"] = {**self.settings, POOL: pool}
         text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        words = f"{self.words}w" if isinstance(self.words, int) else self.words
+        words = f"{self.words}w" if isinstance(self.words, int) else values["words"]
         if self.arm in (EMPTY, GIVEN):
             words += f"-{self.arm}"
         elif self.arm == RANDOM:

@@ -92,7 +92,7 @@ def test_words_and_interval_have_a_panel_for_each_measure(
 
 
 def test_a_number_of_words_that_the_data_decides_is_no_point(tmp_path: Path) -> None:
-    table = result_table(tmp_path, record(words=0), record(words="auto"))
+    table = result_table(tmp_path, record(words=0), record(words="paper"))
     assert plot_setting(table, "words") is None
 
 

@@ -86,7 +86,7 @@ def test_what_differs_beyond_the_arms_is_a_footnote(tmp_path: Path) -> None:
 
 
 def test_rows_are_compared_with_their_own_kind(tmp_path: Path) -> None:
-    runs = [record(words=words, shots=shots) for words in (0, "auto") for shots in (4, 16)]
+    runs = [record(words=words, shots=shots) for words in (0, "paper") for shots in (4, 16)]
     gains = result_table(tmp_path, *runs, record(learner="maple", words=0)).gains
     assert [(gain.method.label, gain.baseline.label) for gain in gains] == [
         ("CoOp + IPL (shots 4)", "CoOp (shots 4)"),

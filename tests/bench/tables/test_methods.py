@@ -20,9 +20,9 @@ def test_different_settings_are_different_rows(tmp_path: Path) -> None:
     assert labels(tmp_path, *runs) == [
         "CoOp",
         f"CoOp + IPL (lr 0.002, words 3, backbone {name})",
-        f"CoOp + IPL (lr 0.002, words auto, backbone {name})",
-        "CoOp + IPL (lr 0.002, words auto, backbone pocket)",
-        f"CoOp + IPL (lr 0.01, words auto, backbone {name})",
+        f"CoOp + IPL (lr 0.002, words paper, backbone {name})",
+        "CoOp + IPL (lr 0.002, words paper, backbone pocket)",
+        f"CoOp + IPL (lr 0.01, words paper, backbone {name})",
     ]
 
 

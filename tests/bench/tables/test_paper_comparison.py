@@ -29,7 +29,7 @@ def cell(tmp_path: Path, dataset: str = "oxford_pets", **change: Any) -> Cell:
 
 
 def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
-    for words in (0, 3, "auto"):
+    for words in (0, 3, "paper"):
         assert cell(tmp_path / str(words), words=words).differences == ()
     plain = cell(tmp_path / "imagenet", "imagenet", words=0, epochs=50)
     assert plain.differences == ()
@@ -47,7 +47,7 @@ def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
         ({"interval": 5}, "interval is 5, not 10"),
         ({"lr": 0.01}, "lr is 0.01, not 0.002"),
         ({"views": 8}, "views is 8, not fresh"),
-        ({"words": 2}, "words is 2, not auto or 3"),
+        ({"words": 2}, "words is 2, not paper or 3"),
         ({"lambda_": 0.1}, "lambda is 0.1, not 0.2"),
         ({"preset": "reference"}, "preset is reference, not paper"),
         (

@@ -46,7 +46,7 @@ def terminal_text(results: list[ResultTable], width: int = 200) -> str:
 
 @pytest.mark.parametrize("learner", ["coop", "cocoop", "kgcoop", "maple", "promptsrc"])
 def test_the_paper_reproduces_itself(learner: str, tmp_path: Path) -> None:
-    runs = [*paper_records(learner, words=0), *paper_records(learner, words="auto")]
+    runs = [*paper_records(learner, words=0), *paper_records(learner, words="paper")]
     table = result_table(tmp_path, *runs)
     assert table.datasets == paper.ELEVEN
     name = LEARNER_NAMES[learner]
@@ -85,7 +85,7 @@ def test_across_datasets(tmp_path: Path) -> None:
     runs = [
         across(seed, words, shift + (words != 0) * 0.02, protocol="cross-dataset")
         for seed, shift in ((1, 0.0), (2, 0.01), (3, 0.02))
-        for words in (0, "auto")
+        for words in (0, "paper")
     ]
     table = result_table(tmp_path, *runs)
     assert (table.source, table.datasets) == ("imagenet", paper.ELEVEN)
@@ -154,7 +154,7 @@ def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
 
 def test_text(tmp_path: Path) -> None:
     text = terminal_text(result_tables(tmp_path, *paper_records(words=0), *paper_records()))
-    assert "openai/clip-vit-base-patch16, 16 shots, views fresh, words auto" in text
+    assert "openai/clip-vit-base-patch16, 16 shots, views fresh, words paper" in text
     assert re.search(r"oxford_pets +CoOp +93.67 ± 0.50 .* 3 +93.67 / 95.29 / 94.47\n", text)
     assert re.search(r"average of 11 datasets +CoOp +82.69 .* 82.69 / 63.22 / 71.66\n", text)
     pairs = r"-0.19 +-\d.\d\d to \+\d.\d\d +11 \(33\)"
