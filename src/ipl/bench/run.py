@@ -26,7 +26,6 @@ from ipl.config import (
     CHOSEN,
     EMPTY,
     GIVEN,
-    MOST_WORDS,
     PAPER,
     PLAIN,
     RANDOM,
@@ -375,7 +374,7 @@ def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
         raise ConfigError(f"words is 0; the arm {arm} needs 1 or more.")
     if arm == RANDOM and plan.config.words_file is not None:
         size = len(_read_words(plan.config.words_file).split())
-        most = max(words if isinstance(words, int) else MOST_WORDS for words in plan.words)
+        most = max((words for words in plan.words if isinstance(words, int)), default=1)
         if size < 2 * most:
             raise ConfigError(
                 f"words is {most}; {plan.config.words_file} has {size} words, and the chosen words "
