@@ -92,7 +92,7 @@ def fit(
 
 def fit_report(classifier: PromptClassifier, per_class: bool = False) -> Group:
     """Returns the accuracies, the words with their gains, and the prompt as a line of text."""
-    from ipl.words.selection import words_table
+    from ipl.words.selection import certainty_sentences, words_table
 
     result, selection = classifier.result_, classifier.selection_
     train = f"Accuracy on {result.images} training images: {100 * result.train_accuracy:.1f} %"
@@ -100,7 +100,9 @@ def fit_report(classifier: PromptClassifier, per_class: bool = False) -> Group:
     if len(result.trials) > 1:
         parts += [_trials_table(result.trials, len(result.words)).to_terminal(), Text("")]
     if selection is not None:
-        parts += [words_table(selection).to_terminal(), Text("")]
+        parts += [words_table(selection).to_terminal(), Text("")] if selection.steps else []
+        if sure := certainty_sentences(selection):
+            parts += [Text("\n".join(sure)), Text("")]
         if not selection.certified:
             warning = f"Approximate ({selection.search}): another word may be better."
             parts += [Text(warning), Text("")]

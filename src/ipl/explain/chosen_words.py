@@ -9,7 +9,7 @@ from ipl.display.formatting import number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
 from ipl.words.certainty import Certainty
-from ipl.words.selection import RankedWord, Selection
+from ipl.words.selection import RankedWord, Selection, certainty_sentences
 from ipl.words.senses import Sense, sense_of
 
 BEST = 20  # how many words of a step are saved with a run
@@ -126,14 +126,6 @@ def words_section(
     for step, word in enumerate(words, start=1):
         blocks += [Heading(f"{word.word}: word {step}"), *_word_blocks(word, step)]
     return Section("words", "The words", tuple(blocks))
-
-
-def certainty_sentences(selection: Selection) -> list[str]:
-    """Returns how sure each word is, and before which word the search stopped and why."""
-    sentences = [step.how_sure for step in selection.steps if step.how_sure]
-    if (stopped := selection.stopped_before) is not None:
-        sentences.append(f"The search stopped before {stopped.word!r}: {stopped.how_sure}".strip())
-    return sentences
 
 
 def _overview(words: tuple[WordFacts, ...], loss: float) -> Block:

@@ -21,7 +21,6 @@ from ipl.explain.accuracy import (
 from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
 from ipl.explain.chosen_words import (
     WordFacts,
-    certainty_sentences,
     word_facts,
     words_section,
 )
@@ -58,6 +57,7 @@ from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import path_exists
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baselines import NO_IMAGES, PROMPT, WITHOUT_WORDS, ZERO_SHOT
+from ipl.words.selection import certainty_sentences
 
 IMAGES = 2000  # held-out images that a report looks at
 FOOT = (

@@ -307,13 +307,19 @@ def selection_report(selection: Selection) -> Group:
             f"The shortlist contained the true winner at {len(recalled)} of "
             f"{len(selection.steps)} steps" + (f" ({', '.join(recalled)})." if recalled else ".")
         )
-    lines += [step.how_sure for step in selection.steps if step.how_sure]
-    if (stopped := selection.stopped_before) is not None:
-        lines.append(f"The search stopped before {stopped.word!r}: {stopped.how_sure}")
+    sure = certainty_sentences(selection)
     if not selection.steps:
-        nothing = "The number of words is 0." if stopped is None else lines[-1]
-        return Group(Text(nothing))
+        return Group(Text("\n".join(sure) or "The number of words is 0."))
+    lines += sure
     return Group(words_table(selection).to_terminal(), Text(""), Text("\n".join(lines)))
+
+
+def certainty_sentences(selection: Selection) -> list[str]:
+    """Returns a sentence on how sure each word is, and one on why the search stopped, if it did."""
+    lines = [step.how_sure for step in selection.steps if step.how_sure]
+    if (stopped := selection.stopped_before) is not None:
+        lines.append(f"The search stopped before {stopped.word!r}: {stopped.how_sure}".strip())
+    return lines
 
 
 def _proof(selection: Selection) -> str:

@@ -13,7 +13,6 @@ from ipl.apps.workbench.word_gain import GainInRun
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
-from ipl.explain.chosen_words import certainty_sentences
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import prompt_pieces
 from ipl.training.baselines import (
@@ -25,7 +24,7 @@ from ipl.training.baselines import (
     offer_to_compare,
 )
 from ipl.training.result import EpochRecord, FitResult
-from ipl.words.selection import Selection
+from ipl.words.selection import Selection, certainty_sentences
 
 MAX_THUMBNAILS = 4  # of each class
 MAX_CLASSES = 8  # that all have thumbnails
