@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ipl.display.document import Figures, Paragraph, Section, Table
-from ipl.explain.chosen_words import certainty_sentences, word_facts, words_section
+from ipl.explain.chosen_words import word_facts, words_section
 from ipl.words.certainty import Certainty
-from ipl.words.selection import RankedWord, Selection, SelectionStep
+from ipl.words.selection import RankedWord, Selection, SelectionStep, certainty_sentences
 
 
 def _step(word: str, gain: float, others: dict[str, float]) -> SelectionStep:
