@@ -361,6 +361,13 @@ def test_the_defaults_in_the_help_are_those_in_use() -> None:
     assert (config.search, config.shortlist) == (Search().mode, Search().shortlist)
 
 
+def test_the_help_lists_the_learners(ipl: Call) -> None:
+    from ipl.learners.registry import known_learners
+
+    text = " ".join(ipl("fit", "--help").out.split())
+    assert all(name in text for name in known_learners())
+
+
 # -- what is at --out ------------------------------------------------------------------------------
 
 
