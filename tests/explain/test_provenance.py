@@ -56,6 +56,12 @@ def test_defaults_are_left_out(result: FitResult) -> None:
     assert unsaid == ()
 
 
+def test_a_dropped_batch_is_explained_beside_the_losses(result: FitResult) -> None:
+    assert replace(result, images=64).about_losses == replace(result, images=5).about_losses == ""
+    sentence = replace(result, images=40).about_losses
+    assert sentence.startswith("The loss of an epoch is the mean over the 32 of 40 images ")
+
+
 def test_everything_else_is_named(result: FitResult) -> None:
     config = FitConfig(
         backbone="o/clip", words=1, epochs=12, lr=0.1, shots=4, views="fresh", precision="bf16",
