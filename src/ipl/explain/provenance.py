@@ -154,7 +154,10 @@ def provenance_section(provenance: Provenance, run_images: RunImages | None) -> 
         rows = [[name, f"{seconds:.1f}"] for name, seconds in provenance.times]
         blocks.append(Table(("what", "seconds"), rows, caption="Times"))
     blocks.append(Table(("what", "version"), provenance.versions, caption="Versions"))
-    return Section("made", "How it was made", tuple(blocks))
+    parts = ["settings", "the loss of each epoch"] if provenance.losses else ["settings"]
+    parts += ["versions", *(["the command that repeats it"] if provenance.command else [])]
+    summary = f"{listed(parts)}."
+    return Section("made", "How it was made", tuple(blocks), summary[0].upper() + summary[1:])
 
 
 def _loss_figure(losses: tuple[tuple[int, float, str | None], ...]) -> Figure:
