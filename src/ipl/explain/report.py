@@ -401,15 +401,14 @@ def _belief_section(analysis: Analysis) -> Section | None:
     summary = []
     if random_words is not None and run.selection is not None:
         blocks += random_words_blocks(random_words, run.selection.select_in)
-        place = f"{ordinal(random_words.prompt_rank)} place of {len(random_words.draws) + 1}"
         if random_words.draws:
-            summary.append(f"The finished prompt has {place} among random words, by loss.")
+            place = f"{ordinal(random_words.held_out_rank)} place of {len(random_words.draws) + 1}"
+            summary.append(f"{place} among random words on held-out images, before training.")
     if stability is not None:
         blocks += stability_blocks(stability, run.words)
-        back = sum(stability.times(word) > 0 for word in run.words)
+        again = listed([f"“{word}” {stability.times(word)}" for word in run.words])
         draws = several(len(stability.resamples), "other draw")
-        count = several(len(run.words), "word")
-        summary.append(f"{back} of {count} came back in one or more of {draws} of shots.")
+        summary.append(f"How many of {draws} of shots chose a word again: {again}.")
     if not blocks:
         return None
     text = " ".join(summary) or "Random words in their places."
