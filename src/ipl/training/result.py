@@ -155,14 +155,22 @@ class FitResult:
 
     @property
     def about_losses(self) -> str:
-        """Returns why the loss jumps from epoch to epoch, if each trained on other images."""
-        trained = images_per_epoch(self.images, self.hyperparameters.batch)
-        if trained == self.images:
+        """Returns why the loss goes up and down by chance from epoch to epoch, if it does."""
+        batch = self.hyperparameters.batch
+        trained = images_per_epoch(self.images, batch)
+        reasons = []
+        if trained < self.images:
+            reasons.append(
+                f"trains on {trained} of the {self.images} images, drawn anew (an incomplete batch "
+                f"of {batch} is dropped, as published)"
+            )
+        if self.config.views not in (0, 1):
+            reasons.append("sees other random crops of its images")
+        if not reasons:
             return ""
         return (
-            f"The loss of an epoch is the mean over the {trained} of {self.images} images that it "
-            f"trained on: an incomplete batch (of {self.hyperparameters.batch}) is dropped, as "
-            "published. Each epoch draws others, so the loss goes up and down by chance."
+            "The loss of an epoch is the mean over what it trained on. It goes up and down by "
+            f"chance, because each epoch {' and '.join(reasons)}."
         )
 
     def as_dict(self) -> dict[str, Any]:
