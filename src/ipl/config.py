@@ -80,7 +80,13 @@ class FitConfig:
     backbone: str = _option(
         "pocket", "pocket (bundled), a Hugging Face name or a model folder.", MODEL, "--backbone"
     )
-    learner: str = _option("coop", "The prompt learner.", TRAINING, "--learner", bench="list")
+    learner: str = _option(
+        "coop",
+        "The prompt learner: coop, cocoop, kgcoop, maple, promptsrc, or one of your own.",
+        TRAINING,
+        "--learner",
+        bench="list",
+    )
     words: int | str = _option(
         3,
         "Words in the prompt, k: a number (0: the plain learner); auto stops before the first word "

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 MakeRun = Callable[..., Path]
 OpenPage = Callable[..., "Page"]
+OPEN_ALL = "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +56,14 @@ def test_a_reader_finds_the_prompt_first_and_every_image(
     box = prompt.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] < 800  # seen without scrolling
+    answers = page.locator(".answers").bounding_box()
+    assert answers is not None
+    assert answers["y"] + answers["height"] < 800
+    assert page.evaluate("document.documentElement.scrollHeight") < 3000  # all is folded
     words = prompt.locator(".word").all_inner_texts()
     assert len(words) == 2
     assert page.locator("img").count() > 0
+    page.evaluate(OPEN_ALL)
     assert broken_images(page) == []
     for word in words:
         assert page.get_by_role("heading", name=word).count() > 0
@@ -69,18 +75,31 @@ def test_sections_and_numbers_are_reached_by_keyboard_alone(
     page = open_page(report)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
-    for link in page.locator("nav a").all():
-        link.focus()
+    sections = page.locator("details.fold").all()
+    assert len(sections) > 5
+    for section in sections:
+        content = section.locator(".folded")
+        assert not content.is_visible()
+        section.locator("> summary").focus()
         page.keyboard.press("Enter")
-        target = link.get_attribute("href")
-        assert target is not None
-        assert page.locator(target).evaluate("e => e.getBoundingClientRect().top < innerHeight")
-    closed = page.locator("details").first
-    table = closed.locator("table")
-    assert not table.is_visible()
-    closed.locator("summary").focus()
+        assert content.is_visible()
+    numbers = page.locator("details:not(.fold)").first
+    assert not numbers.locator("table").is_visible()
+    numbers.locator("summary").focus()
     page.keyboard.press("Enter")
-    assert table.is_visible()
+    assert numbers.locator("table").is_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_link_to_a_folded_section_opens_it(
+    report: str, open_page: OpenPage, scripts: bool
+) -> None:
+    page = open_page(f"{report}#made", java_script_enabled=scripts)
+    assert page.locator("#made").is_visible()
+    box = page.locator("#made-title").bounding_box()
+    assert box is not None
+    assert -1 <= box["y"] < 800
+    assert not page.locator("#vectors").is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -89,7 +108,7 @@ def test_every_text_stands_out_from_its_ground(
     which: str, scheme: str, open_page: OpenPage, request: pytest.FixtureRequest
 ) -> None:
     page = open_page(request.getfixturevalue(which), color_scheme=scheme)
-    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    page.evaluate(OPEN_ALL)
     found = contrasts(page)
     assert len(found) > 50
     weak = [(text, round(ratio, 2)) for text, ratio in found if ratio < 4.5]
@@ -102,7 +121,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(
 ) -> None:
     page = open_page(request.getfixturevalue(which), **PHONE)
     assert overflow(page) == 0
-    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    page.evaluate(OPEN_ALL)
     assert overflow(page) == 0
 
 
@@ -112,6 +131,7 @@ def test_a_phone_breaks_commands_at_blanks_and_wraps_captions(
     path = tmp_path / "report.html"
     path.write_text(as_html(report_document(analyse_run(make_run(), backbone=pocket))))
     page = open_page(path.as_uri(), **PHONE)
+    page.evaluate(OPEN_ALL)
     parts = page.locator("pre span").all()
     assert len(parts) > 5
     for part in parts:
@@ -129,7 +149,9 @@ def test_paper_has_the_numbers_and_no_navigation(report: str, open_page: OpenPag
     page = open_page(report)
     page.emulate_media(media="print", color_scheme="dark")
     assert not page.locator("nav").is_visible()
-    assert page.locator("details table").first.is_visible()
+    assert page.locator("details details table").first.is_visible()
+    for heading in page.locator("h2").all():
+        assert heading.is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.pdf(format="A4").startswith(b"%PDF")
 

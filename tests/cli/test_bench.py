@@ -124,6 +124,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--arms", "empty", "--words", "auto"], "words is auto for eurosat; the arm empty needs"),
         (["--arms", "random", "--words", "4", "--epochs", "4"], "six words.txt has 6 words, and"),
         (["--draws", "0"], "draws is 0; it must be a whole number from 1 to 1,000."),
+        (["--arms", "empty", "--draws", "2"], "--draws is 2, but the arm random is not run; add"),
         (["--given", "nowhere", "--arms", "given", "--words", "0"], "no list of words nowhere"),
     ],
 )

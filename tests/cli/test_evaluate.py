@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,29 @@ def test_all_images_of_the_training_need_all(evaluate: Call, home: Path) -> None
     for path in (home / "data").glob("*/2.png"):
         path.unlink()
     assert evaluate("--all", "--json").json["images"] == 6
+
+
+def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(
+    evaluate: Call, run: Path, home: Path
+) -> None:
+    parts = ("train", "val", "test")
+    rows = [
+        f"{path.relative_to(home)},{path.parent.name},{part}\n"
+        for name in ("beach", "castle", "forest")
+        for path, part in zip(sorted((home / "data" / name).iterdir()), parts, strict=True)
+    ]
+    (home / "list.csv").write_text("path,label,split\n" + "".join(rows))
+
+    def told(*more: object) -> tuple[int, str]:
+        values = evaluate(*more, "--json", data="list.csv").json
+        return values["images"], values["images_from"]
+
+    assert told() == (3, "its test part")
+    assert told("--held-out", "val") == (3, "its val part")
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["held_out"] = "val"
+    (run / "config.json").write_text(json.dumps(config))
+    assert told() == (3, "its val part")
+    assert told("--held-out", "test") == (3, "its test part")
+    message = evaluate("--held-out", "train").error
+    assert "--held-out is 'train'; it must be one of test, val." in message

@@ -215,6 +215,52 @@ def test_the_same_seed_gives_the_same_bytes(fit: Call, images: Call, home: Path)
     assert a != c
 
 
+def test_several_seeds_are_the_fits_of_each_and_their_spread(
+    fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = images(beach=4, castle=4)
+    assert fit(data, "--out", home / "alone", "--seed", 2).code == 0
+    monkeypatch.setenv("IPL_CACHE", str(home / "cache"))
+    told = fit(data, "--seeds", "1,2,1", "--out", home / "run", "--json").json
+    assert [run["out"] for run in told["runs"]] == [str(home / f"run-seed{s}") for s in (1, 2)]
+    file = "prompt.safetensors"
+    assert (home / "run-seed2" / file).read_bytes() == (home / "alone" / file).read_bytes()
+    accuracies = [run["results"]["held_out_accuracy"] for run in told["runs"]]
+    *_, prompt = told["methods"]
+    assert (prompt["name"], prompt["accuracies"]) == ("prompt", accuracies)
+    assert (prompt["least"], prompt["most"]) == (min(accuracies), max(accuracies))
+    words = [set(run["words"]) for run in told["runs"]]
+    assert {each["word"] for each in told["stable_words"]} == words[0] & words[1]
+    assert len(told["notes"]) == len(set(told["notes"]))
+    assert Cache().usage()["images"][0] == 8  # each is encoded once
+
+
+def test_the_text_of_several_seeds(fit: Call, images: Call, home: Path) -> None:
+    result = fit(images(beach=4, castle=4), "--seeds", "1,2", "--per-class")
+    assert result.out.startswith("Over 2 seeds this prompt is right for ")
+    for seed in (1, 2):
+        assert f"Saved:  ipl-runs/data-coop-1w-seed{seed}\n" in result.out
+        assert set(os.listdir(home / f"ipl-runs/data-coop-1w-seed{seed}")) == FILES
+    assert "Next:   ipl compare ipl-runs/data-coop-1w-seed1 " in result.out.replace(
+        "python -m ipl", "ipl"
+    )
+    assert result.out.count("Images of each class that zero-shot and this prompt get right") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--seeds", "1,2", "--seed", "1"), "--seed and --seeds contradict each other"),
+        (("--seeds", "3,3"), "--seeds is 3,3; give two or more seeds, or one with --seed."),
+        (("--seeds", "1,x"), "seed is 'x'; it must be a whole number, 0 or more."),
+    ],
+)
+def test_seeds_that_are_not_possible(
+    options: tuple[str, ...], message: str, refused: Call, images: Call
+) -> None:
+    assert message in refused(images(beach=2, castle=2), *options)
+
+
 def test_fewer_images_than_shots_are_all_used_and_it_says_so(
     fit: Call, images: Call, home: Path
 ) -> None:
@@ -359,6 +405,13 @@ def test_the_defaults_in_the_help_are_those_in_use() -> None:
     config = FitConfig()
     assert common.MEMORY.default == config.memory == MEMORY
     assert (config.search, config.shortlist) == (Search().mode, Search().shortlist)
+
+
+def test_the_help_lists_the_learners(ipl: Call) -> None:
+    from ipl.learners.registry import known_learners
+
+    text = " ".join(ipl("fit", "--help").out.split())
+    assert all(name in text for name in known_learners())
 
 
 # -- what is at --out ------------------------------------------------------------------------------

@@ -47,9 +47,9 @@ def test_other_formats_and_the_command_that_repeats_it(
     assert again.code == 0, again.err
     file = "prompt.safetensors"
     assert (home / "again" / file).read_bytes() == (run / file).read_bytes()
-    assert ipl("report", "run", "--format", "md", "--out", "r.md", *options).code == 0
+    assert ipl("report", "run", "--out", "r.md", *options).code == 0
     assert (home / "r.md").read_text().startswith("# What “run” has learnt\n")
-    assert ipl("report", "run", "--format", "json", "--out", "r.json", *options).code == 0
+    assert ipl("report", "run", "--out", "r.json", *options).code == 0
     assert json.loads((home / "r.json").read_text())["words"] == values["words"]
 
 
@@ -68,6 +68,8 @@ def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], images: Any, home:
         (("nowhere",), "No saved run at nowhere"),
         (("run", "--data", "nowhere"), "No such file or folder: nowhere."),
         (("run", "--format", "pdf"), "format is 'pdf'; allowed are html, md, json."),
+        (("run", "--out", "r.pdf"), "--out is r.pdf; without --format its name must end in"),
+        (("run", "--out", "r.md", "--format", "html"), "--format is html, but --out is r.md; "),
         (("run", "--out", "data"), "Cannot write data: it is a folder."),
         (("run", "--resamples", "-1"), "resamples is -1"),
         (("run", "--images", "0"), "images is 0"),

@@ -20,6 +20,7 @@ from ipl.display.document import (
     Picture,
     Piece,
     Prompts,
+    QuestionAnswer,
     Section,
     Thumb,
 )
@@ -60,6 +61,23 @@ def test_a_page_is_well_formed_and_escapes_everything() -> None:
     assert page.of("img")[0]["alt"] == NASTY
     assert page.of("svg")[0]["aria-label"] == NASTY
     assert len(page.of("details")) == 4
+
+
+def test_a_section_with_a_summary_is_folded_and_its_content_can_be_linked_to() -> None:
+    text, heading = Paragraph("Inside."), Heading("A heading")
+    folded = Section("one", "One", (text, heading, text), "What is inside.")
+    answer = QuestionAnswer("Is it " + NASTY, "Yes.")
+    document = Document("t", "s", (), (), (), (folded,), "f", (answer,), Table(("a",), [["b"]]))
+    page = check_page(as_html(document))
+    assert [each.get("class") for each in page.of("details")] == ["fold"]
+    assert not page.of("nav")  # the summaries are the contents
+    html = as_html(document)
+    assert html.index("<summary>") < html.index("What is inside.") < html.index("</summary>")
+    assert html.index("</summary>") < html.index('id="one"') < html.index("Inside.</p>")
+    assert "Is it " + NASTY in "".join(page.text)
+    both = Document("t", "s", (), (), (), (folded, Section("two", "Two", (text,))), "f")
+    assert len(check_page(as_html(both)).of("nav")) == 1
+    assert "**Is it " in as_markdown(document)
 
 
 def test_a_heading_stays_with_what_follows_it() -> None:

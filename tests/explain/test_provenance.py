@@ -56,6 +56,19 @@ def test_defaults_are_left_out(result: FitResult) -> None:
     assert unsaid == ()
 
 
+def test_chance_is_explained_beside_the_losses(result: FitResult) -> None:
+    centre = replace(result, config=replace(result.config, views=0))
+    assert replace(centre, images=64).about_losses == replace(centre, images=5).about_losses == ""
+    dropped, crops = "trains on 32 of the 40 images", "sees other random crops"
+    sentence = replace(centre, images=40).about_losses
+    assert dropped in sentence
+    assert crops not in sentence
+    both = replace(result, images=40).about_losses
+    assert dropped in both
+    assert crops in both
+    assert dropped not in replace(result, images=64).about_losses
+
+
 def test_everything_else_is_named(result: FitResult) -> None:
     config = FitConfig(
         backbone="o/clip", words=1, epochs=12, lr=0.1, shots=4, views="fresh", precision="bf16",

@@ -62,15 +62,17 @@ def test_every_learner_has_a_report(
     markdown = as_markdown(document)
     for section in document.sections:
         assert f"## {section.title}" in markdown
-    assert "of 2 classes it was not trained on it is right for" in " ".join(document.lead)
+    better, words_matter, sure = (each.answer for each in document.answers)
+    assert "of 2 classes it was not trained on it is right for" in better
+    assert all(0 < len(section.summary) < 200 for section in document.sections)
     assert "eight of them" not in markdown
     if words:
         assert "**The best 20 words of step 1**" in markdown
         assert "Random words in its place" in markdown
         assert "which flatters them here" in text
         assert "Words for one class" in text
-        assert "resamples (gain" in " ".join(document.lead)
-        assert "In the finished prompt" in " ".join(document.lead) or NO_EFFECT in document.lead[-2]
+        assert "resamples (gain" in sure
+        assert "In the finished prompt" in words_matter or NO_EFFECT in words_matter
         assert "The loss while training, and where words entered" in text
     values = json.loads(json.dumps(report_values(analysis), allow_nan=False))
     assert values["words"] == list(analysis.run.words)
@@ -97,19 +99,24 @@ def test_the_first_lines_are_the_verdict(
     analysis: Analysis, pocket: Backbone, make_run: MakeRun
 ) -> None:
     assert analysis.outcomes is not None
-    first, *_ = report_document(analysis).lead
+    document = report_document(analysis)
+    first, second, _ = (each.answer for each in document.answers)
     assert first.startswith("On 16 held-out images it is right for ")
-    assert all(sentence in first for sentence in analysis.outcomes.comparison.verdict)
-    assert first.endswith("The same prompt without words was not trained: ipl fit --compare.")
+    verdict = analysis.outcomes.comparison.verdict
+    assert all(sentence in f"{first} {second}" for sentence in verdict)
+    assert "The same prompt without words was not trained: ipl fit --compare." in second
+    assert document.table is not None
+    shown = [row[0] for row in document.table.rows]
+    assert shown == [method.title for method in analysis.outcomes.comparison.methods]
     without_data = analyse_run(make_run("coop", 2), backbone=pocket)
     saved = without_data.run.result.comparison
     assert saved is not None
-    first, *_ = report_document(without_data).lead
+    first = report_document(without_data).answers[0].answer
     assert first.startswith("When it was trained: on 16 held-out images it is right for ")
     assert all(sentence in first for sentence in saved.verdict)
     older = replace(without_data.run.result, comparison=None)
     older_run = replace(without_data, run=replace(without_data.run, result=older))
-    first, *_ = report_document(older_run).lead
+    first = report_document(older_run).answers[0].answer
     assert first.startswith("When it was trained, its held-out accuracy was ")
 
 
@@ -154,7 +161,7 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
         "outcomes": "methods classes images novel_classes novel_images why_no_novel comparison",
         "vectors": "vectors others word_norm",
         "plain_learner": "how vectors",
-        "made": "settings times versions losses command unsaid",
+        "made": "settings times versions losses about_losses command unsaid",
     }
     for part, names in keys.items():
         value = values[part][0] if isinstance(values[part], list) else values[part]
@@ -195,5 +202,5 @@ def test_words_that_were_not_chosen_in_the_sentence(
     document = report_document(analysis)
     assert "sentence that chose them" not in as_markdown(document)
     assert "which did not choose these words" in as_markdown(document)
-    assert "Beside" not in " ".join(document.lead)
+    assert "Beside" not in " ".join(each.answer for each in document.answers)
     assert report_values(analysis)["select_in"] == "prompt"

@@ -11,7 +11,15 @@ from typer import Argument, Option
 
 from ipl.bench.plan import plan_options
 from ipl.cli import shared_options as common
-from ipl.cli.bench import PROTOCOL_HELP, SOURCE, Text, carry_out, list_runs, plan_values
+from ipl.cli.bench import (
+    PROTOCOL_HELP,
+    SOURCE,
+    Text,
+    carry_out,
+    check_draws,
+    list_runs,
+    plan_values,
+)
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.support.errors import ConfigError, did_you_mean
@@ -91,6 +99,7 @@ def ablate(
         wanted = read_recipe(recipe or f"ablations/{name}")
         levels = _levels(wanted, name, varied[name], changes, values)
         wanted = wanted.override(changes).varying(varied[name], levels)
+        check_draws(draws, wanted)
         planned = plan_runs(wanted.with_given(given) if given else wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)

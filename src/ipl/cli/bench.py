@@ -13,10 +13,12 @@ from ipl.bench.protocols.registry import PROTOCOLS
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
-from ipl.support.errors import IplError
+from ipl.config import RANDOM
+from ipl.support.errors import ConfigError, IplError
 
 if TYPE_CHECKING:
     from ipl.bench.grid import GridResult
+    from ipl.bench.recipe import BenchRecipe
     from ipl.bench.run import Run
     from ipl.bench.runner import RunEnvironment
     from ipl.support.progress import Reporter
@@ -64,6 +66,7 @@ def bench(
 
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
+        check_draws(draws, wanted)
         wanted = wanted.with_given(given) if given else wanted
         planned = plan_runs(wanted, data, save_to)
         for note in planned.notes:
@@ -94,6 +97,14 @@ def plan_values(
     given: dict[str, Any] = {"protocol": protocol, "datasets": datasets, "source": source}
     given |= {"arms": arms, "draws": draws}
     return {name: value for name, value in given.items() if value is not None} | settings
+
+
+def check_draws(draws: int | None, recipe: BenchRecipe) -> None:
+    """Raises ConfigError if --draws is given and no words are drawn."""
+    if draws is not None and RANDOM not in recipe.plan().arms:
+        raise ConfigError(
+            f"--draws is {draws}, but the arm {RANDOM} is not run; add it with --arms."
+        )
 
 
 def carry_out(

@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from ipl.cli import shared_options as common
-from ipl.cli.output import console, on_interrupt, print_json
-from ipl.cli.report import FORMAT, IMAGES, check_target, write_page
+from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+from ipl.cli.report import FORMAT, IMAGES, choose_format, write_page
 
 
 def compare(
@@ -21,7 +21,7 @@ def compare(
     save_to: Path | None = typer.Option(
         None, "--out", help="The file to write (default: ipl-comparison.html, .md or .json)."
     ),
-    kind: str = FORMAT,
+    kind: str | None = FORMAT,
     ratings: Path | None = typer.Option(
         None, "--ratings", help="A study of `ipl rate` with people's ratings of these runs."
     ),
@@ -33,7 +33,9 @@ def compare(
     as_json: bool = common.JSON,
 ) -> None:
     """Compare saved prompts on one page: words, accuracies, settings that differ."""
-    target = check_target(save_to or Path(f"ipl-comparison.{kind}"), kind, overwrite)
+    kind = choose_format(kind, save_to)
+    target = save_to or Path(f"ipl-comparison.{kind}")
+    check_output_file(target, overwrite)
 
     from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
     from ipl.explain.ratings.results import read_ratings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ def evaluate(
     run: str = common.RUN,
     data: Path = common.DATA,
     classes: str | None = common.CLASSES,
+    held_out: str | None = typer.Option(
+        None, help="The part that is evaluated on, test or val (default: as the run was trained)."
+    ),
     everything: bool = typer.Option(
         False, "--all", help="Use all images, also those that it was trained on."
     ),
@@ -63,13 +67,15 @@ def evaluate(
     for option, path, _ in files:
         check_output_file(path, overwrite, option)
     folder = find_run(run)
-    read_run(folder)  # reports a damaged RUN before the images are looked for
+    config = read_run(folder).config  # reports a damaged RUN before the images are looked for
+    if held_out is not None:
+        config = replace(config, held_out=held_out)
     names = common.read_class_names(classes) if classes is not None else None
-    dataset = read_dataset(data, strict)
+    dataset = read_dataset(data, strict, config.held_out)
     with on_interrupt(lambda: "nothing was written."):
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, reporter=reporter, any_backbone=any_backbone
-        ).set_params(strict=strict)
+        ).set_params(strict=strict, held_out=config.held_out)
         if names is not None:
             classifier = classifier.with_classes(names)
         cache = None if no_cache else Cache(reporter=reporter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,21 +17,32 @@ from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import CHOSEN, PLAIN
+from ipl.config import settings as config_settings
+from ipl.config_fields import checked_value
 from ipl.display.table import Styled, Table
-from ipl.support.errors import FolderInUseError, IplError
+from ipl.support.errors import ConfigError, FolderInUseError, IplError
+from ipl.support.progress import Reporter
 
 if TYPE_CHECKING:
     from ipl.classifier import PromptClassifier
     from ipl.config import FitConfig
     from ipl.training.result import FitResult, Trial
+    from ipl.training.seeds import SeedSpread
 
 
 @config_options()
 def fit(
+    context: typer.Context,
     settings: dict[str, Any],
     data: Path = common.DATA,
+    seeds: str | None = typer.Option(
+        None,
+        "--seeds",
+        metavar="SEED,SEED...",
+        help="Fit with each of these seeds; shows how much the results differ.",
+    ),
     save_to: Path | None = typer.Option(
-        None, "--out", help="Where to save (default: ipl-runs/NAME)."
+        None, "--out", help="Where to save (default: ipl-runs/NAME; with --seeds, OUT-seed1 etc.)."
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace a saved run in --out."),
     compare: bool = typer.Option(
@@ -45,49 +57,157 @@ def fit(
     as_json: bool = common.JSON,
 ) -> None:
     """Learn a prompt from a few images per class and save it."""
+    from ipl.backbone.feature_store import FeatureStore
+    from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
     from ipl.config import FitConfig
     from ipl.datasets.inspection import inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.saving.format import check_target
+    from ipl.support.cache import Cache
     from ipl.support.files import claim_folder
-    from ipl.support.progress import Reporter
+    from ipl.training.seeds import SeedSpread
 
     config = FitConfig.from_dict(settings)
-    reporter = Reporter(quiet=quiet)
+    configs = [config]
+    if seeds is not None:
+        source = context.get_parameter_source("seed")
+        if source is not None and source.name != "DEFAULT":
+            raise ConfigError("--seed and --seeds contradict each other; leave one of them out.")
+        configs = [replace(config, seed=seed) for seed in read_seeds(seeds)]
+    reporter = _ReporterOfSeeds(quiet=quiet)
     if config.class_template != FitConfig.class_template and not _uses_class_template(config):
         reporter.warn(f"--class-template changes nothing: {config.learner} does not use it.")
-    outcome = f"nothing was saved, and {save_to or 'ipl-runs'} is unchanged."
-    if config.cache:
-        outcome += " The fit resumes when you run the same command again."
-    with on_interrupt(lambda: outcome), ExitStack() as claims:
-        classifier = PromptClassifier(**config.as_dict(), reporter=reporter)
+    runs: list[tuple[Path, PromptClassifier]] = []
+
+    def outcome() -> str:
+        saved = f"nothing was saved, and {save_to or 'ipl-runs'} is unchanged."
+        if runs:
+            saved = f"saved are {', '.join(str(target) for target, _ in runs)}."
+        return saved + (
+            " The fit resumes when you run the same command again." if config.cache else ""
+        )
+
+    with on_interrupt(outcome), ExitStack() as claims:
         dataset = read_dataset(data, config.strict, config.held_out)
         dataset = inspect_dataset(dataset, config.shots)
-        target = save_to or _claim_free_folder(f"{dataset.name}-{_run_name(config)}", claims)
-        claims.enter_context(claim_folder(target))
-        check_target(target, overwrite)
-        classifier.fit(dataset, compare=compare)
-        try:
-            classifier.save_pretrained(target, overwrite)
-        except IplError as error:
-            if not classifier.result_.checkpoints:
-                raise
-            raise IplError(
-                f"{error} The training is kept in the cache: the fit resumes when you run it again."
-            ) from error
-    if as_json:
-        print_json({"out": str(target), "notes": reporter.warnings, **classifier.as_dict()})
+        targets = []
+        for each in configs:
+            name = f"{dataset.name}-{_run_name(each)}"
+            target = save_to or _claim_free_folder(name, claims)
+            if save_to and seeds is not None:
+                target = save_to.with_name(f"{save_to.name}-seed{each.seed}")
+            claims.enter_context(claim_folder(target))
+            check_target(target, overwrite)
+            targets.append(target)
+        backbone: Any = config.backbone
+        store = None
+        if seeds is not None:  # one backbone for all seeds, and the features of its images
+            backbone = load_backbone(config.backbone, config.device, config.precision)
+            store = FeatureStore(backbone, Cache(reporter=reporter) if config.cache else None)
+        for each, target in zip(configs, targets, strict=True):
+            if seeds is not None:
+                reporter.say(f"Seed {each.seed} ({len(runs) + 1} of {len(configs)})")
+            values = {**each.as_dict(), "backbone": backbone}
+            classifier = PromptClassifier(**values, reporter=reporter)
+            classifier.fit(dataset, features=store, compare=compare)
+            _save(classifier, target, overwrite)
+            runs.append((target, classifier))
+    if seeds is None:
+        if as_json:
+            print_json({"out": str(target), "notes": reporter.warnings, **classifier.as_dict()})
+        else:
+            _print_run(target, classifier, data, per_class)
         return
+    spread = SeedSpread.of([classifier.result_ for _, classifier in runs], dataset)
+    if as_json:
+        values = {"notes": reporter.warnings, **spread.as_dict()}
+        saved = [{"out": str(target), **classifier.as_dict()} for target, classifier in runs]
+        print_json({**values, "runs": saved})
+    else:
+        _print_seeds(spread, runs, data, per_class)
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """Returns the seeds in a text with commas between them, each once.
+
+    Raises
+    ------
+    ConfigError
+        If one of them is not a seed, or there are fewer than two.
+    """
+    setting = next(setting for setting in config_settings() if setting.name == "seed")
+    seeds = tuple(dict.fromkeys(checked_value(setting, part.strip()) for part in text.split(",")))
+    if len(seeds) < 2:
+        raise ConfigError(f"--seeds is {text}; give two or more seeds, or one with --seed.")
+    return seeds
+
+
+def _save(classifier: PromptClassifier, target: Path, overwrite: bool) -> None:
+    try:
+        classifier.save_pretrained(target, overwrite)
+    except IplError as error:
+        if not classifier.result_.checkpoints:
+            raise
+        raise IplError(
+            f"{error} The training is kept in the cache: the fit resumes when you run it again."
+        ) from error
+
+
+def _print_run(target: Path, classifier: PromptClassifier, data: Path, per_class: bool) -> None:
     terminal = console()
     terminal.print(fit_report(classifier, per_class))
     terminal.print(f"Saved:  {target}", markup=False, soft_wrap=True)
-    for title, command in (
-        ("Next:  ", f"{command_line('predict', target)} IMAGE..."),
-        ("       ", command_line("report", target, "--data", data)),
-        ("       ", f"{command_line('evaluate', target)} MORE_LABELLED_IMAGES"),
-    ):
-        terminal.print(f"{title} {command}", markup=False, soft_wrap=True)
+    _print_next(
+        f"{command_line('predict', target)} IMAGE...",
+        command_line("report", target, "--data", data),
+        f"{command_line('evaluate', target)} MORE_LABELLED_IMAGES",
+    )
+
+
+def _print_seeds(
+    spread: SeedSpread,
+    runs: Sequence[tuple[Path, PromptClassifier]],
+    data: Path,
+    per_class: bool,
+) -> None:
+    """Prints the spread over the seeds, the stable words, and the prompt of each seed."""
+    from ipl.training.seeds import ABOUT_SEEDS
+
+    terminal, results = console(), [classifier.result_ for _, classifier in runs]
+    notes = [note for r in results if r.comparison is not None for note in r.comparison.notes]
+    parts: list[Group | Text] = [Text("\n".join(spread.verdict), "bold"), Text("")]
+    parts += [spread.table().to_terminal(), Text(ABOUT_SEEDS)]
+    parts += [Text(f"Note: {note}", "yellow") for note in dict.fromkeys(notes)]
+    parts += [Text(""), Text(spread.about_words)] if spread.about_words else []
+    terminal.print(Group(*parts))
+    for (target, classifier), seed in zip(runs, spread.seeds, strict=True):
+        shown: list[Group | Text] = [Text(""), Text(f"Seed {seed}", "bold")]
+        if per_class:
+            shown += _class_parts(classifier.result_)
+        shown.append(Text(f"Prompt: {classifier.prompt_}"))
+        terminal.print(Group(*shown))
+        terminal.print(f"Saved:  {target}", markup=False, soft_wrap=True)
+    targets = [target for target, _ in runs]
+    terminal.print()
+    _print_next(
+        command_line("compare", *targets, "--data", data),
+        command_line("report", targets[0], "--data", data),
+    )
+
+
+def _print_next(*commands: str) -> None:
+    for index, command in enumerate(commands):
+        title = "       " if index else "Next:  "
+        console().print(f"{title} {command}", markup=False, soft_wrap=True)
+
+
+class _ReporterOfSeeds(Reporter):
+    """Shows a warning once, although every seed gives it."""
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            super().warn(message)
 
 
 def fit_report(classifier: PromptClassifier, per_class: bool = False) -> Group:
@@ -115,9 +235,7 @@ def _held_out_parts(result: FitResult, per_class: bool) -> list[Group | Text]:
     from ipl.training.baselines import (
         ABOUT_INTERVALS,
         NO_IMAGES,
-        class_table,
         comparison_table,
-        confusion_sentence,
         offer_to_compare,
     )
 
@@ -131,10 +249,18 @@ def _held_out_parts(result: FitResult, per_class: bool) -> list[Group | Text]:
         parts.append(Text(offer_to_compare(result.seconds_to_compare)))
     parts += [Text(f"Note: {note}", "yellow") for note in comparison.notes]
     if per_class:
-        table = class_table(comparison)
-        parts += [Text(""), table.to_terminal()]
-        parts.append(Text(confusion_sentence(comparison.confused)))
+        parts += [Text(""), *_class_parts(result)]
     return [*parts, Text("")]
+
+
+def _class_parts(result: FitResult) -> list[Group | Text]:
+    """Returns every class before and after, and the classes that are confused most often."""
+    from ipl.training.baselines import class_table, confusion_sentence
+
+    if result.comparison is None:
+        return []
+    confused = Text(confusion_sentence(result.comparison.confused))
+    return [class_table(result.comparison).to_terminal(), confused]
 
 
 def _trials_table(trials: Sequence[Trial], best: int) -> Table:

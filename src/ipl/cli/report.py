@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ipl.explain.report import MissingPart
 
 FORMATS = ("html", "md", "json")
-FORMAT = typer.Option("html", "--format", help="html (one file), md or json.")
+FORMAT = typer.Option(
+    None, "--format", help="html (one file), md or json (default: as --out ends, else html)."
+)
 IMAGES = typer.Option(2000, "--images", help="The largest number of held-out images to use.")
 
 
@@ -33,7 +35,7 @@ def report(
     save_to: Path | None = typer.Option(
         None, "--out", help="The file to write (default: RUN-report.html, .md or .json)."
     ),
-    kind: str = FORMAT,
+    kind: str | None = FORMAT,
     plain: str | None = typer.Option(
         None, "--plain", help="Compare with the learner without words: train, or a saved run."
     ),
@@ -58,7 +60,9 @@ def report(
     as_json: bool = common.JSON,
 ) -> None:
     """Report what a saved prompt has learnt: its words, what they do, whether to believe it."""
-    target = check_target(save_to or default_target(run, kind), kind, overwrite)
+    kind = choose_format(kind, save_to)
+    target = save_to or default_target(run, kind)
+    check_output_file(target, overwrite)
 
     from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
     from ipl.support.progress import Reporter
@@ -112,12 +116,21 @@ def default_target(run: Path, kind: str) -> Path:
     return run.parent / f"{run.resolve().name}-report.{kind}"
 
 
-def check_target(path: Path, kind: str, overwrite: bool) -> Path:
-    """Returns the file to write; raises ConfigError if it exists already or has no such format."""
+def choose_format(kind: str | None, save_to: Path | None) -> str:
+    """Returns the format that was asked for or, if none was, the one that the file's name has."""
+    ending = save_to.suffix.removeprefix(".").lower() if save_to is not None else ""
+    ending = {"htm": "html", "markdown": "md"}.get(ending, ending)
+    if kind is None:
+        if ending and ending not in FORMATS:
+            raise ConfigError(
+                f"--out is {save_to}; without --format its name must end in .html, .md or .json."
+            )
+        return ending or FORMATS[0]
     if kind not in FORMATS:
         raise ConfigError(f"format is {kind!r}; allowed are {', '.join(FORMATS)}.")
-    check_output_file(path, overwrite)
-    return path
+    if ending in FORMATS and ending != kind:
+        raise ConfigError(f"--format is {kind}, but --out is {save_to}; leave one of them out.")
+    return kind
 
 
 def write_page(target: Path, kind: str, document: Document, values: object) -> None:

@@ -94,11 +94,20 @@ Block = Paragraph | Code | Table | Figure | Figures | Picture | Gallery | Headin
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report with a heading of its own."""
+    """A part of the report with a heading of its own; on a page, one with a summary is folded."""
 
     anchor: str
     title: str
     blocks: tuple[Block, ...]
+    summary: str = ""  # one line
+
+
+@dataclass(frozen=True)
+class QuestionAnswer:
+    """A question that a reader comes with, and its answer in a few sentences."""
+
+    question: str
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -112,3 +121,5 @@ class Document:
     warnings: tuple[str, ...]  # what a reader must know before believing it
     sections: tuple[Section, ...]
     foot: str
+    answers: tuple[QuestionAnswer, ...] = ()
+    table: Table | None = None  # the numbers behind the answers

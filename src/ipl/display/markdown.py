@@ -26,6 +26,9 @@ def as_markdown(document: Document) -> str:
     if document.prompt:
         parts.append(f"> {_prompt(document.prompt)}")
     parts += [escape_markdown(line) for line in document.lead]
+    for each in document.answers:
+        parts.append(f"**{escape_markdown(each.question)}** {escape_markdown(each.answer)}")
+    parts += _block(document.table) if document.table else []
     parts += [f"> {escape_markdown(line)}" for line in document.warnings]
     for section in document.sections:
         parts.append(f"## {escape_markdown(section.title)}")

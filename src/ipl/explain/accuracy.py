@@ -28,7 +28,6 @@ from ipl.metrics import (
 )
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baselines import (
-    ABOUT_INTERVALS,
     NAMES,
     PLAIN_LEARNER,
     PROMPT,
@@ -37,7 +36,6 @@ from ipl.training.baselines import (
     BaselineComparison,
     class_table,
     compare_with_baselines,
-    comparison_table,
 )
 from ipl.training.fit import features_for
 
@@ -208,22 +206,20 @@ def _score_on_novel(learner: Learner, novel: NovelImages) -> Score:
 
 def outcomes_section(outcomes: Outcomes) -> Section:
     """Returns base and novel accuracy of every method, confusion and calibration."""
-    blocks = [
-        *_comparison_blocks(outcomes.comparison),
+    blocks: list[Block] = [
+        class_table(outcomes.comparison),
         *_accuracy_blocks(outcomes),
         *_confusion_blocks(outcomes),
         *_calibration_blocks(outcomes),
     ]
-    return Section("outcomes", "Before and after", tuple(blocks))
-
-
-def _comparison_blocks(comparison: BaselineComparison) -> list[Block]:
-    return [
-        Paragraph(" ".join(comparison.verdict)),
-        comparison_table(comparison),
-        Paragraph(ABOUT_INTERVALS, "note"),
-        class_table(comparison),
-    ]
+    prompt = outcomes.of(PROMPT)
+    assert prompt is not None
+    summary = "Every class, confusions and calibration"
+    if prompt.confused:
+        worst = prompt.confused[0]
+        taken = f"{worst.true} taken for {worst.predicted} ({worst.count} of {worst.of})"
+        summary += f"; most often confused: {taken}"
+    return Section("outcomes", "Before and after", tuple(blocks), f"{summary}.")
 
 
 def _accuracy_blocks(outcomes: Outcomes) -> list[Block]:

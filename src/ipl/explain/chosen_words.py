@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
-from ipl.display.formatting import number, ordinal, percent, several, signed
+from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
 from ipl.words.certainty import Certainty
@@ -101,12 +101,13 @@ def words_section(
     `about_words` is a sentence on where they come from, for words that no search chose.
     """
     if selection is None:
-        return Section("words", "The words", (Paragraph(about_words),))
+        return Section("words", "The words", (Paragraph(about_words),), about_words)
     notes = [Paragraph(note, "warning") for note in selection.notes]
     if selection.stopped_before is not None:
         notes.append(Paragraph(certainty_sentences(selection)[-1]))
     if not words:
-        return Section("words", "The words", tuple(notes) or (Paragraph(about_words),))
+        nothing = tuple(notes) or (Paragraph(about_words),)
+        return Section("words", "The words", nothing, about_words)
     proved = "no other word of the pool has a higher gain at its step (proved)"
     guess = f"approximate ({selection.search}): another word may be better"
     how = HOW_CHOSEN[selection.select_in].format(template=selection.template)
@@ -125,7 +126,9 @@ def words_section(
     blocks.append(_curve(words, selection))
     for step, word in enumerate(words, start=1):
         blocks += [Heading(f"{word.word}: word {step}"), *_word_blocks(word, step)]
-    return Section("words", "The words", tuple(blocks))
+    gains = listed([f"“{word.word}” ({signed(word.gain, 3)})" for word in words])
+    summary = f"{gains}, with their gains: how each was chosen, what it means, what came next."
+    return Section("words", "The words", tuple(blocks), summary)
 
 
 def _overview(words: tuple[WordFacts, ...], loss: float) -> Block:

@@ -170,7 +170,8 @@ def class_words_section(results: Sequence[ClassWord], template: str, pool: int) 
         if any(result.images == 1 for result in without):
             few = " One image of a class is too few to tell."
         blocks.append(Paragraph(f"No word stands out for {names}.{few}"))
-    return Section("class-words", "Words for one class", tuple(blocks))
+    summary = f"A word stands out for {len(clear)} of {several(len(results), 'class', 'classes')}."
+    return Section("class-words", "Words for one class", tuple(blocks), summary)
 
 
 def _check(clear: Sequence[ClassWord]) -> list[Block]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name, thumbnail
 from ipl.display.document import Block, Gallery, Paragraph, Section, Thumb
-from ipl.display.formatting import percent, several
+from ipl.display.formatting import listed, percent, several
 from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
 from ipl.training.baselines import DUPLICATE, near_duplicates
@@ -131,7 +131,12 @@ def doubtful_images_section(images: DoubtfulImages) -> Section:
     else:
         blocks.append(Paragraph("There is no mistake on the held-out images."))
     blocks += _duplicate_blocks(images)
-    return Section("images", "Images to look at", tuple(blocks))
+    counts = (
+        several(images.label_error_count, "likely label error"),
+        several(images.mistake_count, "mistake"),
+        several(images.duplicate_count, "near-duplicate"),
+    )
+    return Section("images", "Images to look at", tuple(blocks), f"{listed(counts)}.")
 
 
 def _duplicate_blocks(images: DoubtfulImages) -> list[Block]:

@@ -27,6 +27,7 @@ class Provenance:
     times: tuple[tuple[str, float], ...]  # seconds
     versions: tuple[tuple[str, str], ...]
     losses: tuple[tuple[int, float, str | None], ...]  # epoch, training loss, word that entered
+    about_losses: str
     command: str | None
     unsaid: tuple[str, ...]  # sentences on what the command leaves out
 
@@ -44,6 +45,7 @@ def provenance_of(run: LoadedRun, data: str | None, words_file: str | None = Non
         times=tuple(times),
         versions=(("ipl that made the run", result.ipl_version), *_versions()),
         losses=tuple((epoch.epoch + 1, epoch.loss, epoch.word) for epoch in epochs),
+        about_losses=result.about_losses,
         command=command,
         unsaid=unsaid,
     )
@@ -146,11 +148,16 @@ def provenance_section(provenance: Provenance, run_images: RunImages | None) -> 
     blocks.append(Table(("setting", "value"), provenance.settings, caption="Settings"))
     if provenance.losses:
         blocks += [Heading("Training"), _loss_figure(provenance.losses)]
+        if provenance.about_losses:
+            blocks.append(Paragraph(provenance.about_losses))
     if provenance.times:
         rows = [[name, f"{seconds:.1f}"] for name, seconds in provenance.times]
         blocks.append(Table(("what", "seconds"), rows, caption="Times"))
     blocks.append(Table(("what", "version"), provenance.versions, caption="Versions"))
-    return Section("made", "How it was made", tuple(blocks))
+    parts = ["settings", "the loss of each epoch"] if provenance.losses else ["settings"]
+    parts += ["versions", *(["the command that repeats it"] if provenance.command else [])]
+    summary = f"{listed(parts)}."
+    return Section("made", "How it was made", tuple(blocks), summary[0].upper() + summary[1:])
 
 
 def _loss_figure(losses: tuple[tuple[int, float, str | None], ...]) -> Figure:

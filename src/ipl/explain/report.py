@@ -10,8 +10,8 @@ from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name
-from ipl.display.document import Block, Document, Paragraph, Section
-from ipl.display.formatting import listed, percent, several
+from ipl.display.document import Block, Document, Paragraph, QuestionAnswer, Section
+from ipl.display.formatting import listed, ordinal, percent, several
 from ipl.explain.accuracy import (
     BASELINE,
     Outcomes,
@@ -56,7 +56,17 @@ from ipl.saving.sharing import find_run
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import path_exists
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baselines import NO_IMAGES, PROMPT, WITHOUT_WORDS, ZERO_SHOT
+from ipl.training.baselines import (
+    ABOUT_INTERVALS,
+    LINEAR_PROBE,
+    NO_IMAGES,
+    PLAIN_LEARNER,
+    PROMPT,
+    WITHOUT_WORDS,
+    ZERO_SHOT,
+    BaselineComparison,
+    comparison_table,
+)
 from ipl.words.selection import certainty_sentences
 
 IMAGES = 2000  # held-out images that a report looks at
@@ -342,14 +352,9 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
     if analysis.effects is not None and analysis.run_images is not None:
         images = len(analysis.run_images.test.items)
         sections.append(effects_section(analysis.effects, images))
-    belief: list[Block] = []
     selection = run.selection
-    if analysis.random_words is not None and selection is not None:
-        belief += random_words_blocks(analysis.random_words, selection.select_in)
-    if analysis.stability is not None:
-        belief += stability_blocks(analysis.stability, run.words)
-    if belief:
-        sections.append(Section("belief", "Whether to believe it", tuple(belief)))
+    if (belief := _belief_section(analysis)) is not None:
+        sections.append(belief)
     if analysis.class_words and selection is not None:
         sections.append(
             class_words_section(analysis.class_words, selection.template, selection.pool_size)
@@ -367,58 +372,110 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
         paragraphs = tuple(
             Paragraph(f"{m.part[0].upper()}{m.part[1:]}: {m.why}") for m in analysis.missing
         )
-        sections.append(Section("missing", "What this report does not have", paragraphs))
+        parts = f"{'; '.join(missing.part for missing in analysis.missing)}."
+        summary = f"{parts[0].upper()}{parts[1:]}"
+        title = "What this report does not have"
+        sections.append(Section("missing", title, paragraphs, summary))
+    comparison = _comparison(analysis)
     return Document(
         title=f"What “{run.folder.resolve().name}” has learnt",
         subtitle=f"{result.config.learner} on {result.backbone['name']}, {result.data}",
         prompt=prompt_pieces(result.prompt),
-        lead=tuple(_lead(analysis)),
+        lead=(_how_to_read(analysis),),
         warnings=analysis.notes,
         sections=tuple(sections),
         foot=FOOT,
+        answers=(
+            QuestionAnswer("Is it better?", " ".join(_is_better(analysis))),
+            QuestionAnswer("Do the words matter?", " ".join(_words_matter(analysis))),
+            QuestionAnswer("How sure is that?", " ".join(_how_sure(analysis))),
+        ),
+        table=comparison_table(comparison) if comparison else None,
     )
 
 
-def _lead(analysis: Analysis) -> list[str]:
-    """Returns what a reader in a hurry should know."""
+def _belief_section(analysis: Analysis) -> Section | None:
+    """Returns where the words stand among random ones, and whether they come back."""
+    run, random_words, stability = analysis.run, analysis.random_words, analysis.stability
+    blocks: list[Block] = []
+    summary = []
+    if random_words is not None and run.selection is not None:
+        blocks += random_words_blocks(random_words, run.selection.select_in)
+        if random_words.draws:
+            place = f"{ordinal(random_words.held_out_rank)} place of {len(random_words.draws) + 1}"
+            summary.append(f"{place} among random words on held-out images, before training.")
+    if stability is not None:
+        blocks += stability_blocks(stability, run.words)
+        again = listed([f"“{word}” {stability.times(word)}" for word in run.words])
+        draws = several(len(stability.resamples), "other draw")
+        summary.append(f"How many of {draws} of shots chose a word again: {again}.")
+    if not blocks:
+        return None
+    text = " ".join(summary) or "Random words in their places."
+    return Section("belief", "Whether to believe it", tuple(blocks), text)
+
+
+def _how_to_read(analysis: Analysis) -> str:
+    """Returns how to read the prompt."""
     words = analysis.run.words
-    first = "[V] is a trained vector that no one can read; the class name stands at the end."
-    if words:
-        quoted = listed([f"“{word}”" for word in words])
-        first = f"{several(len(words), 'word')}: {quoted}. {first}"
-    lead = [*_verdict(analysis), first]
-    if analysis.outcomes is not None and analysis.outcomes.novel_classes:
-        lead.append(_novel_sentence(analysis.outcomes))
-    selection = analysis.run.selection
-    if selection is not None and (sure := certainty_sentences(selection)):
-        lead.append(" ".join(sure))
-    if analysis.effects is not None:
-        lead.append(" ".join(dependence_sentences(analysis.effects)))
-    in_sentence = selection is not None and selection.select_in == "sentence"
-    if analysis.random_words is not None and in_sentence:
-        lead += held_out_sentences(analysis.random_words)
-    return lead
+    vectors = "[V] is a trained vector that no one can read; the class name stands at the end."
+    if not words:
+        return vectors
+    quoted = listed([f"“{word}”" for word in words])
+    return f"{several(len(words), 'word')}: {quoted}. {vectors}"
 
 
-def _verdict(analysis: Analysis) -> list[str]:
-    """Returns how good it is beside its baselines: computed now, else as saved."""
-    outcomes, result = analysis.outcomes, analysis.run.result
-    comparison = result.comparison if outcomes is None else outcomes.comparison
-    when = "On" if outcomes else "When it was trained: on"
+def _comparison(analysis: Analysis) -> BaselineComparison | None:
+    """Returns the prompt beside its baselines: computed now, else as saved."""
+    outcomes = analysis.outcomes
+    return analysis.run.result.comparison if outcomes is None else outcomes.comparison
+
+
+def _is_better(analysis: Analysis) -> list[str]:
+    """Returns how good it is, than what it is better, and by how much."""
+    outcomes, result, comparison = analysis.outcomes, analysis.run.result, _comparison(analysis)
     if comparison is None:
         if result.held_out_accuracy is None:
             return [NO_IMAGES]
         accuracy = percent(result.held_out_accuracy)
         return [f"When it was trained, its held-out accuracy was {accuracy}."]
     low, high = comparison.interval(comparison.prompt)
-    accuracy = (
-        f"{when} {several(comparison.total, 'held-out image')} it is right for "
-        f"{percent(comparison.accuracy(comparison.prompt))} ({100 * low:.1f} to {100 * high:.1f})."
-    )
-    sentences = [accuracy, *comparison.verdict]
-    if result.words and comparison.of(WITHOUT_WORDS) is None:
+    sentences = [
+        f"{'On' if outcomes else 'When it was trained: on'} "
+        f"{several(comparison.total, 'held-out image')} it is right for "
+        f"{percent(comparison.accuracy(comparison.prompt))} ({100 * low:.1f} to {100 * high:.1f}).",
+        *comparison.compared_with((ZERO_SHOT, LINEAR_PROBE)),
+        *comparison.about_collapse(),
+    ]
+    if outcomes is not None and outcomes.novel_classes:
+        sentences.append(_novel_sentence(outcomes))
+    return sentences
+
+
+def _words_matter(analysis: Analysis) -> list[str]:
+    """Returns whether the words make the prompt better, and whether it depends on them."""
+    result, comparison = analysis.run.result, _comparison(analysis)
+    sentences: list[str] = []
+    if comparison is not None:
+        sentences += comparison.compared_with((WITHOUT_WORDS, PLAIN_LEARNER))
+    if not result.words:
+        return [*sentences, result.config.about_words]
+    if comparison is None or comparison.of(WITHOUT_WORDS) is None:
         sentences.append("The same prompt without words was not trained: ipl fit --compare.")
-    return [" ".join(sentences)]
+    if analysis.effects is not None:
+        sentences += dependence_sentences(analysis.effects)
+    selection = analysis.run.selection
+    in_sentence = selection is not None and selection.select_in == "sentence"
+    if analysis.random_words is not None and in_sentence:
+        sentences += held_out_sentences(analysis.random_words)
+    return sentences
+
+
+def _how_sure(analysis: Analysis) -> list[str]:
+    """Returns what the intervals are about, and how sure each word is."""
+    sentences = [ABOUT_INTERVALS] if _comparison(analysis) else ["That is not known."]
+    selection = analysis.run.selection
+    return sentences + (certainty_sentences(selection) if selection is not None else [])
 
 
 def _novel_sentence(outcomes: Outcomes) -> str:

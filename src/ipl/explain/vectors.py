@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from ipl.config import FitConfig
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
-from ipl.display.formatting import number
+from ipl.display.formatting import number, several
 from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
 from ipl.learners.learner import Learner
@@ -137,7 +137,12 @@ def vectors_section(vectors: Vectors, baseline: Vectors | None) -> Section:
     blocks.append(Figures(tuple(_moves(name, some, longest) for name, some in learners)))
     for name, some in learners:
         blocks += [Heading(name), _nearest_table(name, some), *_others_tables(some)]
-    return Section("vectors", "The soft vectors", tuple(blocks))
+    moves = [vector.moved for vector in vectors.vectors if vector.moved is not None]
+    summary = several(len(vectors.vectors), "vector")
+    if moves:
+        summary += f", moved by {number(sum(moves) / len(moves), 3)} on average"
+    summary += "; the words nearest to them."
+    return Section("vectors", "The soft vectors", tuple(blocks), summary)
 
 
 def _label(vector: SoftVector) -> str:

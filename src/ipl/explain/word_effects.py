@@ -283,7 +283,9 @@ def effects_section(effects: WordEffects, images: int) -> Section:
     for effect in effects.words:
         blocks.append(Heading(f"What “{effect.word}” does"))
         blocks += _effect_blocks(effect, effects.prompt)
-    return Section("effects", "What each word does", tuple(blocks))
+    words = "its word" if len(effects.words) == 1 else "all words"
+    summary = f"Random words in place of {words} change the loss by {effects.change}."
+    return Section("effects", "What each word does", tuple(blocks), summary)
 
 
 def _rows(effects: WordEffects) -> list[tuple[str, LossChange, tuple[Replacement, ...]]]:

@@ -227,7 +227,7 @@ def _choose_items(
     if everything:
         return (*dataset.train, *dataset.test), "all images, also those of the training, if any"
     if dataset.test:
-        return dataset.test, "its test part"
+        return dataset.test, f"its {classifier.config.held_out} part"
     result = classifier.result_
     if dataset.class_names != result.trained_classes:
         return dataset.train, "all images"

@@ -164,11 +164,17 @@ class BaselineComparison:
     @property
     def verdict(self) -> tuple[str, ...]:
         """Returns a sentence on each baseline, and one on classes that collapse."""
-        baselines = [method for name in ORDER if (method := self.of(name)) is not None]
-        sentences = [_sentence(method.name, self.difference(method)) for method in baselines]
-        if collapsed := self.collapsed():
-            sentences.append(_collapse_sentence(self, collapsed))
-        return tuple(sentences)
+        return (*self.compared_with(ORDER), *self.about_collapse())
+
+    def compared_with(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Returns a sentence on each of these baselines that was evaluated."""
+        methods = [method for name in names if (method := self.of(name)) is not None]
+        return tuple(_sentence(method.name, self.difference(method)) for method in methods)
+
+    def about_collapse(self) -> tuple[str, ...]:
+        """Returns a sentence on the classes that collapse, if there are any."""
+        collapsed = self.collapsed()
+        return (_collapse_sentence(self, collapsed),) if collapsed else ()
 
     def collapsed(self) -> tuple[int, ...]:
         """Returns the classes that the prompt does much worse on than zero-shot, worst first."""

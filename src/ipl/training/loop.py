@@ -17,7 +17,7 @@ from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint, TrainingState
 from ipl.training.result import EpochRecord, TrainingHistory
-from ipl.training.schedule import learning_rate
+from ipl.training.schedule import images_per_epoch, learning_rate
 from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import View
 
@@ -210,8 +210,7 @@ def restore_tensors(
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yields the indices of an epoch's batches; a short last one is dropped unless it is alone."""
     order = torch.randperm(count, generator=generator)
-    full = count - count % size or count
-    yield from order[:full].split(size)
+    yield from order[: images_per_epoch(count, size)].split(size)
 
 
 class _OneThread:

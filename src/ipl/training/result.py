@@ -16,12 +16,16 @@ from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import PromptLayout
 from ipl.training.baselines import WITHOUT_WORDS, BaselineComparison
+from ipl.training.schedule import images_per_epoch
 from ipl.words.selection import Selection
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch of training; `word` is the word that entered before it."""
+    """One epoch of training; `word` is the word that entered before it.
+
+    `loss` is the mean over the images that the epoch trained on, each before its own step.
+    """
 
     epoch: int
     lr: float
@@ -148,6 +152,26 @@ class FitResult:
         """Returns how long it would take to train it without words too, None if nothing would."""
         compared = self.comparison is not None and not self.comparison.of(WITHOUT_WORDS)
         return self.history.seconds if compared and self.words and self.history else None
+
+    @property
+    def about_losses(self) -> str:
+        """Returns why the loss goes up and down by chance from epoch to epoch, if it does."""
+        batch = self.hyperparameters.batch
+        trained = images_per_epoch(self.images, batch)
+        reasons = []
+        if trained < self.images:
+            reasons.append(
+                f"trains on {trained} of the {self.images} images, drawn anew (an incomplete batch "
+                f"of {batch} is dropped, as published)"
+            )
+        if self.config.views not in (0, 1):
+            reasons.append("sees other random crops of its images")
+        if not reasons:
+            return ""
+        return (
+            "The loss of an epoch is the mean over what it trained on. It goes up and down by "
+            f"chance, because each epoch {' and '.join(reasons)}."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the content of config.json, as plain values."""

@@ -1,4 +1,4 @@
-"""The learning-rate schedule."""
+"""What an epoch has: its learning rate, and how many images it trains on."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ def learning_rate(epoch: int, lr: float, total: int) -> float:
     if epoch == 0:
         return WARM_UP_LR
     return lr * (1 + math.cos(math.pi * (epoch - 1) / total)) / 2
+
+
+def images_per_epoch(images: int, batch: int) -> int:
+    """Returns how many images an epoch trains on: an incomplete batch is dropped unless alone."""
+    return images - images % batch or images

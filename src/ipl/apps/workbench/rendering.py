@@ -148,6 +148,7 @@ def outcome(session: Session) -> str:
         *(paragraph(note, "warning") for note in notes),
         words(classifier.selection_),
         side_by_side(_figures(classifier.selection_, epochs, len(epochs))),
+        *([paragraph(result.about_losses, "quiet")] if epochs and result.about_losses else []),
     )
 
 

@@ -277,7 +277,8 @@ def ratings_section(rating: RunRating, gains: Mapping[str, float]) -> Section:
         Paragraph(f"{_capitalized(alpha)} {ALPHA_MEANING}"),
         *(Paragraph(_capitalized(difference_text(d))) for d in rating.differences),
     ]
-    return Section("people", "What people say", tuple(blocks))
+    summary = f"{several(count, 'person', 'people')} rated the words."
+    return Section("people", "What people say", tuple(blocks), summary)
 
 
 def _capitalized(text: str) -> str:
