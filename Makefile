@@ -20,6 +20,7 @@ lint: .venv/test.stamp
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell src tests benchmarks docs *.md
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "ipl needs Python 3.10 or newer: make PYTHON=python3.11")'
@@ -37,3 +38,18 @@ lint: .venv/test.stamp
 
 clean:
 	rm -rf .venv
+
+.PHONY: setup wheel lowest
+setup: .venv/test.stamp
+	$(PIP) pre-commit
+	$(BIN)/pre-commit install
+
+wheel: .venv/test.stamp
+	$(BIN)/python -m hatchling build --clean
+	@ls -l dist
+
+# The tests with the oldest torch and transformers that ipl supports, in an environment of their own.
+lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip --disable-pip-version-check install --quiet -e '.[test]' 'torch==2.6.*' 'transformers==5.0.*'
+	.venv-lowest/bin/pytest $(PARALLEL)

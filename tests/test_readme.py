@@ -14,7 +14,8 @@ import pytest
 from ipl_scenes import draw
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+TOP = ("CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+PAGES = sorted([*(ROOT / name for name in TOP), *(ROOT / "docs").glob("*.md")])
 SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
 
 

@@ -6,13 +6,14 @@ import json
 import shlex
 import statistics
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ipl.classifier import PromptClassifier
-from ipl.words.pool import Pool
+from ipl.cli.demo import DemoSize
 from ipl_scenes import CLASSES
 
 Call = Callable[..., Any]
@@ -27,14 +28,13 @@ MEASURES = {"base": "base", "novel": "novel", "hm": "HM"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _short() -> Iterator[None]:
-    """Makes the demo small: few images, few words, few epochs, two seeds."""
-    pool = Pool.from_words(["bright", "dark", "sand", "stone", "wall", "water"], "six words")
+def _short(pool_file: Path) -> Iterator[None]:
+    """Makes both demos small: few images, few words, few epochs, two seeds or one."""
+    settings = {"epochs": 3, "interval": 1, "views": 0, "words_file": str(pool_file)}
+    tiny = DemoSize(per_class=2, shots=2, words=3, seeds=(1, 2), settings=settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Pool, "bundled", staticmethod(lambda: pool))
-        patch.setattr("ipl.cli.demo.PER_CLASS", 2)
-        patch.setattr("ipl.cli.demo.SEEDS", (1, 2))
-        patch.setattr("ipl.cli.demo.SHORT", {"epochs": 3, "interval": 1, "views": 0})
+        patch.setattr("ipl.cli.demo.FULL", tiny)
+        patch.setattr("ipl.cli.demo.QUICK", replace(tiny, seeds=(1,)))
         yield
 
 
@@ -93,13 +93,14 @@ def test_json_and_what_is_saved(first: Any, folder: Path) -> None:
 
 
 def test_text_shows_table_words_prompt_and_next_steps_that_work(
-    first: Any, folder: Path, ipl: Call, monkeypatch: pytest.MonkeyPatch
+    first: Any, folder: Path, ipl: Call
 ) -> None:
-    monkeypatch.setattr("ipl.cli.demo.SEEDS", (1,))
-    result = ipl("demo", "--out", folder, "--device", "cpu")  # it can be repeated
+    result = ipl("demo", "--quick", "--out", folder, "--device", "cpu")  # it can be repeated
     assert result.code == 0
     config = json.loads((folder / "run" / "config.json").read_text())
     lines = result.out.splitlines()
+    assert "novel ones, seed 1\n" in result.out
+    assert "interval (" not in result.out
     again = json.loads((folder / "results.json").read_text())
     for row in again["summary"]:
         (line,) = [line for line in lines if line.startswith(row["method"] + "  ")]

@@ -1,9 +1,10 @@
-"""`ipl demo`: the whole way, from drawn images to a readable prompt, in two minutes."""
+"""`ipl demo`: the whole way, from drawn images to a readable prompt, in two minutes or less."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,18 +22,33 @@ if TYPE_CHECKING:
     from ipl.datasets.dataset import Dataset
     from ipl.support.progress import Reporter
 
-PER_CLASS = 24  # images of each class to draw shots from, and as many to test on
-SEEDS = (1, 2, 3)
-WORDS = 3
 ARMS = ("zero-shot", "linear-probe", "plain", "empty", "words")
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How much a demo computes."""
+
+    per_class: int  # images of each class to draw shots from, and as many to test on
+    shots: int
+    words: int
+    seeds: tuple[int, ...]
+    settings: Mapping[str, int | str]
+
+
 # The same epochs for all arms, and centre crops; published are 200 for the plain learner, and
 # fresh crops in every epoch, which take longer.
-SHORT = {"epochs": 100, "views": 0}
+FULL = DemoSize(24, 16, 3, (1, 2, 3), {"epochs": 100, "views": 0})
+# Shows that everything works, not how well.
+QUICK = DemoSize(4, 4, 2, (1,), {"epochs": 20, "views": 0, "search": "screen"})
 
 
 def demo(
     folder: Path = typer.Option(
         Path("ipl-demo"), "--out", help="The folder to write everything to."
+    ),
+    quick: bool = typer.Option(
+        False, "--quick", help="A few images, one seed, short trainings: does everything work?"
     ),
     device: str = DEVICE,
     quiet: bool = QUIET,
@@ -48,15 +64,17 @@ def demo(
     from ipl_scenes import CLASSES
 
     started = time.perf_counter()
+    size = QUICK if quick else FULL
     reporter = Reporter(quiet=quiet)
     kept = {"what": f"nothing; {folder} may contain some of the drawn images."}
     with on_interrupt(lambda: f"kept: {kept['what']}"):
         check_target(folder / "run", overwrite=True)
-        with reporter.task("Drawing images", 2 * PER_CLASS * len(CLASSES)) as advance:
-            dataset = scenes_dataset(folder / "scenes", PER_CLASS, PER_CLASS, progress=advance)
+        images = size.per_class
+        with reporter.task("Drawing images", 2 * images * len(CLASSES)) as advance:
+            dataset = scenes_dataset(folder / "scenes", images, images, progress=advance)
         kept["what"] = f"the images in {folder / 'scenes'}."
         reporter.say(f"Drew {len(dataset.train) + len(dataset.test)} images of 20 classes.")
-        records, classifier = _run_plan(dataset, folder, device, reporter)
+        records, classifier = _run_plan(size, dataset, folder, device, reporter)
         run = folder / "run"
         classifier.save_pretrained(run, overwrite=True)
         selection, comparison = classifier.selection_, classifier.result_.comparison
@@ -81,22 +99,24 @@ def demo(
         print_json(report)
         return
     terminal = console()
-    image = dataset.test[12 * PER_CLASS].path
+    image = dataset.test[12 * size.per_class].path
+    first, several = size.seeds[0], len(size.seeds) > 1
     title = (
-        "Accuracy in % on base classes (trained) and novel ones, mean over seeds "
-        f"{', '.join(map(str, SEEDS))}\nand its 95 % interval "
-        f"(drawn scenes, PocketCLIP, 16 shots, {SHORT['epochs']} epochs, centre crops)"
+        "Accuracy in % on base classes (trained) and novel ones, "
+        f"{'mean over seeds' if several else 'seed'} {', '.join(map(str, size.seeds))}\n"
+        f"{'and its 95 % interval ' if several else ''}(drawn scenes, PocketCLIP, {size.shots} "
+        f"shots, {size.settings['epochs']} epochs, centre crops)"
     )
     terminal.print(title, soft_wrap=True)
     terminal.print(_table(report["summary"]).to_terminal())
     terminal.print(f"\n{report['verdict']}", markup=False)
     terminal.print(
-        f"\nThe prompt of seed {SEEDS[0]} on {comparison.total} held-out images of its classes:\n"
+        f"\nThe prompt of seed {first} on {comparison.total} held-out images of its classes:\n"
         + "\n".join(comparison.verdict),
         markup=False,
     )
     terminal.print(
-        f"\nThe words of seed {SEEDS[0]}: gain = utility - {selection.lambda_} * redundancy"
+        f"\nThe words of seed {first}: gain = utility - {selection.lambda_} * redundancy"
     )
     terminal.print(words_table(selection).to_terminal())
     terminal.print(
@@ -119,7 +139,7 @@ def demo(
 
 
 def _run_plan(
-    dataset: Dataset, folder: Path, device: str, reporter: Reporter
+    size: DemoSize, dataset: Dataset, folder: Path, device: str, reporter: Reporter
 ) -> tuple[list[RunRecord], PromptClassifier]:
     """Returns the record of every run, and the classifier with words of the first seed."""
     from ipl.bench.plan import Plan
@@ -133,9 +153,10 @@ def _run_plan(
         "base-to-novel",
         ("scenes",),
         arms=ARMS,
-        words=(WORDS,),
-        seeds=SEEDS,
-        config=FitConfig.from_dict({**SHORT, "words": 0}),
+        words=(size.words,),
+        shots=(size.shots,),
+        seeds=size.seeds,
+        config=FitConfig.from_dict({**size.settings, "words": 0}),
     )
     runner = Runner(RunEnvironment(str(folder), device), reporter, {"scenes": dataset})
     records: list[RunRecord] = []
@@ -152,7 +173,7 @@ def _run_plan(
         numbers = ", ".join(f"{name} {100 * value:.1f}" for name, value in scores)
         words = f" ({', '.join(record['chosen'])})" if record["chosen"] else ""
         reporter.say(f"  {run.title.removeprefix('scenes, ')}{words}: {numbers}")
-        if fitted is not None and run.seed == SEEDS[0]:
+        if fitted is not None and run.seed == size.seeds[0]:
             classifiers[run.arm] = fitted
             task = runner.task(run)
     return records, _with_comparison(classifiers[CHOSEN], classifiers[EMPTY], task, reporter)
