@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from ipl.display.table import Table
 from ipl_scenes import draw
+from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import ForkServer
 
 COLUMNS = ("attack", "times", "failures", "peak memory", "seconds")
@@ -35,16 +35,6 @@ QUICK = (
     "--device",
     "cpu",
 )
-
-
-@dataclass
-class Outcome:
-    """What came of an attack: how often it was done, what failed, and the most memory it took."""
-
-    attack: str
-    count: int = 0
-    failures: list[str] = field(default_factory=list)
-    peak: int = 0  # bytes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -118,3 +108,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fit(data: Path) -> tuple[object, ...]:
     """Returns a command of a fit that takes a moment."""
     return ("fit", data, *QUICK, "--words-file", data.parent / "words.txt", "--quiet")
+
+
+@pytest.fixture(scope="session")
+def run(
+    server: ForkServer, fit: tuple[object, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Returns a saved run; copy it before changing it."""
+    root = tmp_path_factory.mktemp("saved")
+    ended = server.run(*fit, "--out", root / "run", folder=root, cache=root / "cache")
+    assert ended.code == 0, ended.err
+    return root / "run"

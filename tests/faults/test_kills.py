@@ -18,7 +18,7 @@ import pytest
 
 from ipl.explain.ratings.raters import Raters
 from ipl.support.files import recover_folder
-from tests.faults.conftest import Outcome
+from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import ForkServer
 from tests.helpers.ratings import write_small_study
 from tests.helpers.saved_runs import same_run

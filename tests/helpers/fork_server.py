@@ -260,6 +260,8 @@ def _call(function: str, arguments: list[str]) -> None:
         code = 0
     except SystemExit as end:
         code = end.code or 0
+        if isinstance(code, str):
+            print(code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
