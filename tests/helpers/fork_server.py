@@ -138,7 +138,8 @@ class ForkServer:
     def __init__(self, folder: Path) -> None:
         self.folder, self._number = folder, 0
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        settings = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        (folder / "temporary").mkdir()
+        settings = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder / "temporary")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.helpers.fork_server"],
             stdin=subprocess.PIPE,
@@ -315,6 +316,7 @@ def main() -> None:
         else:
             answer = _wait(request["wait"], request["seconds"])
         print(json.dumps(answer), file=answers, flush=True)
+    os._exit(0)  # at once: there is nothing to clean up
 
 
 if __name__ == "__main__":
