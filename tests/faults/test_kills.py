@@ -63,14 +63,14 @@ def kill_command(
             kills.append(killing(chance, steps, seconds))
             ended = server.run(*command, folder=folder, cache=folder / "cache", **kills[-1])
             outcome.peak = max(outcome.peak, ended.peak)
-            outcome.count += ended.killed or ended.code == 1  # 1: a worker was killed
-            if not ended.killed and ended.code not in (0, 1):
-                outcome.failures.append(f"{kills}: {ended.code}, {ended.err}")
+            killed = ended.killed or ended.code == 1  # 1: a worker of a grid was killed
+            outcome.count += killed
             if problem := lost(folder):
                 outcome.failures.append(f"{kills}: {problem}")
-            if ended.code == 0:
+            if not killed:  # it had fewer steps
                 break
         ended = server.run(*command, folder=folder, cache=folder / "cache")
+        # A fit that was killed after it had saved its run does not replace that.
         if ended.code and "already contains a saved run" not in ended.err:
             outcome.failures.append(f"{kills}, then {ended.code}: {ended.err}")
         elif problem := differs(folder):
