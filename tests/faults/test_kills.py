@@ -63,8 +63,10 @@ def kill_command(
             kills.append(killing(chance, steps, seconds))
             ended = server.run(*command, folder=folder, cache=folder / "cache", **kills[-1])
             outcome.peak = max(outcome.peak, ended.peak)
-            killed = ended.killed or ended.code == 1  # 1: a worker of a grid was killed
+            killed = ended.killed or "by the signal SIGKILL" in ended.out  # it, or a worker
             outcome.count += killed
+            if not killed and (ended.code not in (0, 2) or "Traceback" in ended.err):
+                outcome.failures.append(f"{kills}: {ended.code}, {ended.err}")
             if problem := lost(folder):
                 outcome.failures.append(f"{kills}: {problem}")
             if not killed:  # it had fewer steps
