@@ -26,7 +26,7 @@ test: lint
 	$(BIN)/pytest $(PARALLEL) --durations 20
 
 faults: .venv/test.stamp
-	$(BIN)/pytest tests/faults --faults long -o faulthandler_timeout=0 $(PARALLEL)
+	$(BIN)/pytest tests/faults --faults long -o faulthandler_timeout=0 -n auto --maxschedchunk 1
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check src tests benchmarks .ci

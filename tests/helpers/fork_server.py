@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -76,12 +75,16 @@ def fail_from(step: int, error: int) -> None:
 
 def limit_files(size: int) -> None:
     """Lets every write beyond a file's first bytes fail, as on a disk that is full."""
+    import resource
+
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def limit_memory(more: int) -> None:
     """Allows this process so many bytes more than it has."""
+    import resource
+
     has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (has + more, has + more))
 
