@@ -1,12 +1,22 @@
 # Two commands: `make demo` and `make test`. Each installs what it needs once, into .venv.
+# `make faults` attacks the package for half an hour and prints how it held (docs/reliability.md).
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+TORCH := torch==2.13.0  # without a hash: its build depends on the machine's processor and GPU
+
+# The locked packages with their hashes, then torch, then ipl itself with what is there by now.
+define install
+$(PIP) --require-hashes -r $(1)
+$(PIP) $(TORCH)
+$(PIP) --no-deps --no-build-isolation -e .
+$(BIN)/python -m pip --disable-pip-version-check check
+endef
 
 # A file's tests stay on one worker, which makes their fixtures once; slow files go first.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test lint clean
+.PHONY: demo test faults lint lock sbom wheel lowest setup clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
@@ -15,9 +25,12 @@ demo: .venv/demo.stamp
 test: lint
 	$(BIN)/pytest $(PARALLEL) --durations 20
 
+faults: .venv/test.stamp
+	$(BIN)/pytest tests/faults --faults long -o faulthandler_timeout=0 -n auto --maxschedchunk 1
+
 lint: .venv/test.stamp
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks .ci
+	$(BIN)/ruff format --check src tests benchmarks .ci
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests benchmarks docs *.md
@@ -26,20 +39,28 @@ lint: .venv/test.stamp
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "ipl needs Python 3.10 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 
-.venv/demo.stamp: pyproject.toml constraints.txt | .venv/bin/python
+.venv/demo.stamp: pyproject.toml requirements.txt | .venv/bin/python
 	@echo "Installing ipl into .venv (once; torch is large) ..."
-	$(PIP) -e .
+	$(call install,requirements.txt)
 	@touch $@
 
-.venv/test.stamp: pyproject.toml constraints.txt | .venv/bin/python
+.venv/test.stamp: pyproject.toml requirements-test.txt | .venv/bin/python
 	@echo "Installing ipl and its test tools into .venv (once; torch is large) ..."
-	$(PIP) -e '.[test]'
+	$(call install,requirements-test.txt)
 	@touch $@ .venv/demo.stamp
+
+# The versions and hashes of everything that is installed; UPGRADE=--upgrade takes the newest.
+lock:
+	uv pip compile -q $(UPGRADE) pyproject.toml --group build --extra test -o requirements-test.txt
+	uv pip compile -q pyproject.toml --group build -c requirements-test.txt -o requirements.txt
+
+# What is installed, as a CycloneDX file with versions, licences and hashes.
+sbom: .venv/test.stamp
+	$(BIN)/python .ci/sbom.py dist/sbom.cdx.json
 
 clean:
 	rm -rf .venv
 
-.PHONY: setup wheel lowest
 setup: .venv/test.stamp
 	$(PIP) pre-commit
 	$(BIN)/pre-commit install

@@ -22,6 +22,7 @@ import torch
 import ipl.training.fit
 from ipl.support.cache import Cache
 from ipl.support.files import claim_folder
+from tests.helpers.saved_runs import same_run
 
 Call = Callable[..., Any]
 QUICK = (
@@ -124,35 +125,6 @@ def test_the_default_folder_is_numbered_when_taken(fit: Call, images: Call, home
     outs = [fit(data, "--json", "--epochs", 1).json["out"] for _ in range(2)]
     assert outs == ["ipl-runs/data-coop-1w-seed1", "ipl-runs/data-coop-1w-seed1-2"]
     assert all(set(os.listdir(home / out)) == FILES for out in outs)
-
-
-AT_ONCE = """
-import os, sys
-import ipl.classifier
-from ipl.cli.main import main
-
-for number in range(3):  # after the imports, which take longest
-    if os.fork() == 0:
-        sys.stdout = open(f"{number}.json", "w")
-        main()
-codes = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)]
-sys.exit(max(map(abs, codes)))
-"""
-
-
-@pytest.mark.faults
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by forking")
-def test_fits_at_once_are_all_saved(images: Call, home: Path, words_file: Path) -> None:
-    """Three processes that start with the same free name."""
-    arguments = ["fit", images(beach=2, castle=2), *QUICK, "--words-file", words_file]
-    command = [sys.executable, "-c", AT_ONCE, *map(str, arguments), "--json", "--quiet"]
-    subprocess.run(command, check=True, timeout=120)
-    outs = [json.loads((home / f"{number}.json").read_text())["out"] for number in range(3)]
-    name = "data-coop-1w-seed1"
-    assert sorted(outs) == [f"ipl-runs/{name}", f"ipl-runs/{name}-2", f"ipl-runs/{name}-3"]
-    assert sorted(os.listdir(home / "ipl-runs")) == [name, f"{name}-2", f"{name}-3"]
-    for out in outs:
-        assert set(os.listdir(home / out)) == FILES
 
 
 @pytest.mark.faults
@@ -562,7 +534,7 @@ def test_a_full_disk_at_saving_does_not_lose_the_training(
     with monkeypatch.context() as patch:
         patch.setattr("ipl.training.loop.make_step", _must_not_train)
         assert fit(data, "--out", home / "run").code == 0
-    assert _same_run(home / "run", home / "expected")
+    assert same_run(home / "run", home / "expected")
     assert Cache().usage()["trainings"][0] == 0
 
 
@@ -590,7 +562,7 @@ def test_a_kill_after_the_last_epoch_does_not_lose_the_training(
     monkeypatch.setattr("ipl.training.loop.make_step", _must_not_train)
     assert fit(data, "--out", home / "run").code == 0
     assert sorted(os.listdir(home)) == ["data", "expected", "run"]
-    assert _same_run(home / "run", home / "expected")
+    assert same_run(home / "run", home / "expected")
 
 
 @pytest.mark.faults
@@ -633,17 +605,6 @@ def test_ctrl_c_says_the_same_before_training(
     assert result.code == 130
     assert "nothing was saved" in result.err
     assert _tree(home) == before
-
-
-def _same_run(one: Path, other: Path) -> bool:
-    """Returns whether two runs are the same but for the time that they took."""
-    configs = [json.loads((run / "config.json").read_text()) for run in (one, other)]
-    for config in configs:
-        del config["training"]["history"]["seconds"]
-        for step in config["selection"]["steps"]:
-            del step["seconds"]
-    tensors = [(run / "prompt.safetensors").read_bytes() for run in (one, other)]
-    return bool(configs[0] == configs[1] and tensors[0] == tensors[1])
 
 
 def _must_not_train(*_: Any, **__: Any) -> None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import stat
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,12 +20,14 @@ from ipl.support.errors import FolderInUseError, IplError
 from ipl.support.files import (
     claim_folder,
     recover_folder,
+    replace_file,
     replace_folder,
     sha256_text,
     write_bytes,
     write_json,
     write_text,
 )
+from tests.helpers.fork_server import kill_at
 
 
 def _contents(root: Path) -> dict[str, bytes | None]:
@@ -48,9 +51,6 @@ def _fail_at(call: int, monkeypatch: pytest.MonkeyPatch, error: BaseException) -
     return count
 
 
-STEPS = ("replace", "fsync", "chmod", "unlink", "rmdir", "open")  # what writing asks of the system
-
-
 def _fork(action: Callable[[], object]) -> int:
     """Returns the id of a process that does something and ends."""
     child = os.fork()
@@ -66,19 +66,7 @@ def _killed_at(step: int, action: Callable[[], object]) -> bool:
     """Does something in a process that is killed before its n-th step; False if it has fewer."""
 
     def count_down() -> None:
-        left = [step]
-
-        def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*arguments: Any, **options: Any) -> Any:
-                left[0] -= 1
-                if not left[0]:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*arguments, **options)
-
-            return call
-
-        for name in STEPS:
-            setattr(os, name, counted(getattr(os, name)))
+        kill_at(step)
         action()
 
     _, status = os.waitpid(_fork(count_down), 0)
@@ -240,9 +228,44 @@ def test_a_file_that_is_killed_at_any_step_is_old_or_new(tmp_path: Path) -> None
     while _killed_at(step, lambda: write_bytes(tmp_path / "a", b"new")):
         contents.add((tmp_path / "a").read_bytes())
         write_bytes(tmp_path / "a", b"old")
+        assert os.listdir(tmp_path) == ["a"]  # nothing of the killed one is left
         step += 1
     assert step > 5
     assert contents == {b"old", b"new"}
+
+
+def test_files_that_are_being_written_are_not_leftovers(tmp_path: Path) -> None:
+    others = [".a.original", ".a.b.abcdefgh.tmp", ".a.abcdefgh", "a.abcdefgh.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    (tmp_path / ".a.abcdefgh.tmp").touch()
+    with replace_file(tmp_path / "a") as one:
+        one.write_bytes(b"one")  # closes the file, which may not end the lock
+        with replace_file(tmp_path / "a") as two:
+            assert sorted(os.listdir(tmp_path)) == sorted([*others, one.name, two.name])
+            two.write_bytes(b"two")
+        assert (tmp_path / "a").read_bytes() == b"two"
+    assert (tmp_path / "a").read_bytes() == b"one"
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, "a"])
+
+
+def test_a_file_that_was_taken_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[str]()
+
+    def mkstemp(*arguments: Any) -> tuple[int, str]:
+        handle, name = real(*arguments)
+        made.append(name)
+        if len(made) == 1:
+            os.unlink(name)  # by another process, before it is locked
+        return handle, name
+
+    real = tempfile.mkstemp
+    monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
+    write_bytes(tmp_path / "a", b"new")
+    assert len(made) == 2
+    assert _contents(tmp_path) == {"a": b"new"}
 
 
 @forks

@@ -35,7 +35,7 @@ HEADER = re.compile(rb"ipl-cache ([0-9]{1,9}) (?:([a-z]+/[0-9a-f]{64}) )?([0-9a-
 LONGEST_HEADER = 200
 KEY = re.compile(r"[0-9a-f]{64}")
 PART = re.compile(r"[0-9a-f]{2}")
-LEFTOVER = re.compile(r"\.[0-9a-f]{40}\.[a-z0-9_]{8}")  # the temporary names of files.write_bytes
+LEFTOVER = re.compile(r"\.[0-9a-f]{40}\.[a-z0-9_]{8}(\.tmp)?")  # names of files.replace_file
 # Exceptions from reading an entry whose content is not what was written.
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError, SafetensorError)
 

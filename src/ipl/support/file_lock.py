@@ -1,4 +1,4 @@
-"""FileLock: a lock that ends with its process, however it ends."""
+"""Locks that end with their process, however it ends: FileLock, and one of an open file."""
 
 from __future__ import annotations
 
@@ -113,3 +113,17 @@ def _lock(path: Path) -> _Holding | None:
             if os.path.samestat(os.fstat(file), os.stat(path)):
                 return _Holding(threading.get_ident(), file, made, locked)
         os.close(file)  # its holder removed it before we had the lock
+
+
+def lock_until_closed(file: int, wait: bool = False) -> bool:
+    """Locks an open file; returns False if it is locked already, or the system has no such locks.
+
+    Unlike the lock of a FileLock, it stays when its process closes another handle of the file.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

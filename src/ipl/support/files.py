@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from ipl.support.errors import DataError, FolderInUseError, IplError
-from ipl.support.file_lock import FileLock
+from ipl.support.file_lock import FileLock, lock_until_closed
 
 LONGEST_STEM = 100  # bytes of a folder's name in the names of its temporary folders
 NEW, OLD = ".new", ".old"  # how the names of temporary folders end
+TEMPORARY = ".tmp"  # and those of temporary files
 
 
 def sha256_text(text: str) -> str:
@@ -52,12 +53,14 @@ def read_lines(path: Path, hint: str = "") -> list[tuple[int, str]]:
 def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
     """Yields a temporary file that replaces `path` when the block ends without an error.
 
-    Without `sync` it may be empty after a power failure: for what is checked when it is read.
+    Without `sync` it may be empty after a power failure: for what is checked when it is read. With
+    it, temporary files of `path` whose processes were killed are removed first.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-        os.close(handle)
+        if sync:  # the others are many in one folder
+            _remove_leftovers(path)
+        handle, name = _temporary_file(path)
     except OSError as error:
         raise _cannot_write(path, error) from error
     try:
@@ -74,6 +77,35 @@ def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise _cannot_write(path, error) from error
         raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _temporary_file(path: Path) -> tuple[int | None, str]:
+    """Returns a file to write instead of `path`, and a handle that locks it until it is closed."""
+    while True:
+        handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name[:40]}.", path.parent)
+        if not lock_until_closed(handle, wait=True):  # no locks here, so nobody removes leftovers
+            os.close(handle)
+            return None, name
+        if os.path.exists(name):  # else it was taken for a leftover before it was locked
+            return handle, name
+        os.close(handle)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Removes temporary files of `path` that nobody has locked: their processes were killed."""
+    leftover = re.compile(rf"\.{re.escape(path.name[:40])}\.[a-z0-9_]{{8}}{re.escape(TEMPORARY)}")
+    with suppress(OSError):
+        for name in filter(leftover.fullmatch, os.listdir(path.parent)):
+            with suppress(OSError):
+                handle = os.open(path.parent / name, os.O_RDWR)
+                try:
+                    if lock_until_closed(handle):
+                        os.unlink(path.parent / name)
+                finally:
+                    os.close(handle)
 
 
 def write_bytes(path: Path, data: bytes, sync: bool = True) -> None:
