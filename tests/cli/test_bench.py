@@ -121,7 +121,10 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         ),
         (["--arms", "given"], "it does not apply to the arms given, so leave it out."),
         (["--arms", "given", "--words", "0"], "The arm given has no words for eurosat; give them"),
-        (["--arms", "empty", "--words", "auto"], "words is auto for eurosat; the arm empty needs"),
+        (
+            ["--arms", "empty", "--words", "paper"],
+            "words is paper for eurosat; the arm empty needs",
+        ),
         (["--arms", "random", "--words", "4", "--epochs", "4"], "six words.txt has 6 words, and"),
         (["--draws", "0"], "draws is 0; it must be a whole number from 1 to 1,000."),
         (["--arms", "empty", "--draws", "2"], "--draws is 2, but the arm random is not run; add"),
