@@ -296,6 +296,12 @@ def test_aliases_are_refused_before_they_are_followed() -> None:
         parse_recipe("title: " + "x" * 1_000_000, "The recipe x")
 
 
+def test_values_deep_inside_of_each_other_are_refused_at_once() -> None:
+    """The parser would take minutes for this."""
+    with pytest.raises(ConfigError, match=r"^The recipe x has values .* more than 20 levels deep"):
+        parse_recipe("title: " + "[" * 100_000, "The recipe x")
+
+
 @pytest.mark.parametrize(
     "text",
     [

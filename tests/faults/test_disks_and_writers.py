@@ -118,7 +118,7 @@ def test_disks(
     server: ForkServer, fit: Command, run: Path, data: Path, times: Times, check: Check
 ) -> None:
     shutil.copy(data / "beach" / "0.png", run.parent / "image.png")
-    check(spoil_disks(times(8, 400), server, fit, run))
+    check(spoil_disks(times(6, 400), server, fit, run))
 
 
 def test_fits_at_once(

@@ -236,8 +236,8 @@ def attack_workbench(seconds: int, honest: int, server: ForkServer, home: Path) 
 def test_a_service(
     server: ForkServer, run: Path, tmp_path: Path, times: Times, check: Check
 ) -> None:
-    check(attack_service(times(3, 60), times(8, 64), server, run, tmp_path))
+    check(attack_service(times(2, 60), times(8, 64), server, run, tmp_path))
 
 
 def test_a_workbench(server: ForkServer, tmp_path: Path, times: Times, check: Check) -> None:
-    check(attack_workbench(times(3, 60), times(2, 8), server, tmp_path))
+    check(attack_workbench(times(2, 60), times(2, 8), server, tmp_path))

@@ -24,6 +24,7 @@ from tests.helpers.ratings import write_small_study
 from tests.helpers.saved_runs import same_run
 
 LONGEST_CHAIN = 4  # kills of one command before it is left alone
+pytestmark = pytest.mark.slow  # so that it is not the last
 Times = Callable[[int, int], int]
 Check = Callable[[Outcome], None]
 Command = tuple[object, ...]
@@ -237,7 +238,7 @@ def kill_ratings(count: int, server: ForkServer, folder: Path) -> Outcome:
 def test_fits(
     server: ForkServer, fit: Command, undisturbed: Path, times: Times, check: Check
 ) -> None:
-    check(kill_fits(times(5, 400), server, fit, undisturbed))
+    check(kill_fits(times(4, 400), server, fit, undisturbed))
 
 
 def test_overwrites(
@@ -262,4 +263,4 @@ def test_benches(
 
 
 def test_ratings(server: ForkServer, times: Times, check: Check, tmp_path: Path) -> None:
-    check(kill_ratings(times(6, 200), server, tmp_path))
+    check(kill_ratings(times(5, 200), server, tmp_path))

@@ -21,6 +21,7 @@ from tests.helpers.ratings import write_small_study
 
 BATCH = 250  # damaged files for one process
 MEMORY = 700 << 20  # bytes that it may take beside what it starts with
+pytestmark = pytest.mark.slow  # so that it is not the last
 Times = Callable[[int, int], int]
 Check = Callable[[Outcome], None]
 # kind -> file to damage, command that reads it, how many of 100 damaged files it gets
@@ -121,7 +122,7 @@ def test_damaged_files(
     kind: str, server: ForkServer, originals: Path, times: Times, check: Check
 ) -> None:
     share = TARGETS[kind][2]
-    check(damage_inputs(kind, times(max(4, share), 100 * share), server, originals))
+    check(damage_inputs(kind, times(max(3, share // 2), 100 * share), server, originals))
 
 
 def test_the_same_number_gives_the_same_damage(originals: Path) -> None:

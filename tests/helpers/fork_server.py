@@ -312,13 +312,18 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _import_once()
+    running = set[int]()
     for line in sys.stdin:
         request = json.loads(line)
         if "start" in request:
             answer: dict[str, Any] = {"process": _start(request["start"])}
+            running.add(answer["process"])
         else:
             answer = _wait(request["wait"], request["seconds"])
+            running.remove(request["wait"])
         print(json.dumps(answer), file=answers, flush=True)
+    for process in running:  # of tests that failed
+        os.kill(process, signal.SIGKILL)
     os._exit(0)  # at once: there is nothing to clean up
 
 

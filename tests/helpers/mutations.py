@@ -209,6 +209,7 @@ def main() -> None:
     data, target = Path(original).read_bytes(), Path(file)
     answers = os.fdopen(os.dup(1), "w")
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    target.write_bytes(data)
     if wrong := run_command(command, succeeds=True):
         sys.exit(f"The whole file is refused: {wrong}")
     for number in range(int(first), int(last)):

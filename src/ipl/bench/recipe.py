@@ -19,6 +19,7 @@ from ipl.words.pool import Pool
 
 SUFFIX = ".yaml"
 MAX_YAML = 1_000_000  # characters
+MAX_DEPTH = 20  # of lists and mappings inside of each other
 KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of its plan
 # What is the same for all datasets of a plan.
 FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
@@ -252,9 +253,8 @@ def _read_yaml(text: str, name: str) -> Any:
     if len(text) > MAX_YAML:
         raise ConfigError(f"{name} has more than {MAX_YAML:,} characters.")
     try:
-        # A few lines of aliases can stand for gigabytes.
-        has_alias = any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
-        values = None if has_alias else yaml.safe_load(text)
+        refusal = _costly_yaml(text)
+        values = None if refusal else yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
@@ -262,9 +262,24 @@ def _read_yaml(text: str, name: str) -> Any:
         raise ConfigError(f"{name} is not valid YAML{line}: {problem}.") from None
     except (ValueError, RecursionError) as error:  # a date that does not exist
         raise ConfigError(f"{name} is not valid YAML: {error}.") from None
-    if has_alias:
-        raise ConfigError(f"{name} has an alias (*name); write the value out.")
+    if refusal:
+        raise ConfigError(f"{name} {refusal}")
     return values
+
+
+def _costly_yaml(text: str) -> str:
+    """Returns why a short text would take much time or memory; "" if it would not."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text):
+        if isinstance(event, yaml.AliasEvent):  # a few lines of them can stand for gigabytes
+            return "has an alias (*name); write the value out."
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:  # the parser's time grows with its square
+            return f"has values inside of each other, more than {MAX_DEPTH} levels deep."
+    return ""
 
 
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
