@@ -117,6 +117,8 @@ def read_table(path: Path) -> Dataset:
             raise DataError(
                 f"{path}, line {line}: split is {split!r}; allowed are train, val and test."
             )
+        if "\0" in row["path"]:
+            raise DataError(f"{path}, line {line}: path has a null character.")
         names.setdefault(row["label"], clean_class_name(row["label"]))
         parts["train" if split == "train" else "test"].append(
             (path.parent / row["path"], row["label"])
