@@ -77,6 +77,7 @@ def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
             "words is null; it must be a whole number from 0 to 1,000, or auto or paper",
         ),
         ({"protocol": "other"}, 'protocol is "other"; it must be one of base-to-novel'),
+        ({"versions": "0.2.0"}, 'versions is "0.2.0"'),
         ({"status": "running"}, 'status is "running"; it must be done or failed'),
         ({"accuracy": {"base": 0.5}}, "accuracy of 'novel' is missing"),
         ({"accuracy": {"base": 81.2, "novel": 0.5}}, "accuracy.base is 81.2"),

@@ -240,6 +240,8 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(UnreadableImageError, match=r"folder\.png"):
         open_image(tmp_path / "folder.png")
+    with pytest.raises(UnreadableImageError):
+        open_image(tmp_path / "null\0.png")
 
 
 def test_a_file_that_may_not_be_read_is_not_called_no_image(

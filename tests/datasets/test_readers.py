@@ -348,6 +348,7 @@ def test_a_table_in_another_encoding(tmp_path: Path) -> None:
         ("[1]", "line 2: not an object"),
         ("{}", "line 2: no path"),
         ('{"path": "a.png", "label": null}', "line 2: no label"),
+        ('{"path": "a\\u0000.png", "label": "cat"}', "line 2: path has a null character"),
         ('{"path": "a.png", "label": ["x"]}', "line 2: .*label"),
         ('{"path": {"x": 1}, "label": "x"}', "line 2: .*path"),
         ("[" * 200_000, "line 2: not valid JSON"),

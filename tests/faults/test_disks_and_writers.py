@@ -68,8 +68,8 @@ def spoil_disks(count: int, server: ForkServer, fit: Command, run: Path) -> Outc
                 wrong = f"left: {sorted(left)}"
             again = server.run(*command, folder=home, cache=home / "cache")
             wrong = wrong or problem(again.code, again.err) or ("fails again" if again.code else "")
-        if [path.name for path in home.glob(".*")]:
-            wrong = wrong or f"left: {sorted(os.listdir(home))}"
+            if list(home.glob(".*")):
+                wrong = wrong or f"left: {sorted(os.listdir(home))}"
         if "new" in command and not wrong and not same_run(home / "new", run):
             wrong = "another run"
         if wrong:

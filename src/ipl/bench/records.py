@@ -98,6 +98,7 @@ RECORD: Shape = {
     "error?": OrNull(TEXT),
     "chosen?": OrNull([TEXT]),
     "targets?": OrNull([TEXT]),
+    "versions?": OrNull(Entries(OrNull(TEXT))),
     "time?": TEXT,
     "device?": OrNull(TEXT),
     "seconds?": OrNull(Entries(NUMBER)),

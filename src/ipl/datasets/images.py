@@ -287,7 +287,7 @@ def _stream(file: Path | BytesIO | None) -> BinaryIO:
         return BytesIO(file.getvalue())
     try:
         return BytesIO() if file is None else open(file, "rb")
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a name with a null character
         return BytesIO()
 
 

@@ -277,6 +277,8 @@ def read_table(path: Path, held_out: str = TEST) -> Dataset:
             raise DataError(
                 f"{path}, line {line}: split is {split!r}; allowed are train, val and test."
             )
+        if "\0" in row["path"]:
+            raise DataError(f"{path}, line {line}: path has a null character.")
         if "://" in row["path"]:
             raise DataError(
                 f"{path}, line {line}: {row['path']} is a URL; fetch the images first and give "
