@@ -77,7 +77,7 @@ def _kill_a_worker() -> None:
 def test_a_worker_that_is_killed_costs_its_run_and_no_other(
     runs: Runs, environment: RunEnvironment, tmp_path: Path
 ) -> None:
-    grid = runs(seeds="1,2", words=0)
+    grid = runs(seeds="1,2", words=0, epochs=300)  # long enough to be killed
     engine = Cruel(LocalEngine(environment, jobs=2))
     result = run_grid(grid, tmp_path, engine)
     assert len(engine.killed) == 1

@@ -91,6 +91,7 @@ def fit(
         list(outcomes),
         WORDS,
         SHOTS,
+        None,  # type: ignore[arg-type]
         0,
         hyperparameters,
         *more,
