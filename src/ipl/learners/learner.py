@@ -160,6 +160,12 @@ class Learner(nn.Module, ABC):
         if depth < 1:
             raise ConfigError(f"depth is {depth}; it must be 1 or more.")
         check_class_template(class_template)
+        if self.prompts_images and not len(backbone.image_layers):
+            raise ConfigError(
+                f"learner is {self.name!r}, whose prompts also enter the image tower; that of "
+                f"{backbone.name} is no vision transformer whose layers ipl can walk, so use a "
+                "learner of the text side: coop, cocoop or kgcoop."
+            )
         self.backbone = backbone  # not a module: frozen, and no part of the state
         self.layout = layout
         self.words: tuple[str, ...] = ()
