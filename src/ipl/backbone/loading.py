@@ -120,7 +120,8 @@ def _tokenizer_of_open_clip(source: str) -> Any:
         raise
     except Exception as error:  # transformers and the hub raise many kinds
         raise BackboneError(
-            f"Cannot load the tokenizer {source} ({type(error).__name__})."
+            f"Cannot load the tokenizer {source} from the Hugging Face hub or its local cache "
+            f"({type(error).__name__})."
         ) from error
 
 

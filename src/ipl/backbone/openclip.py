@@ -227,7 +227,7 @@ class OpenClipBackbone(Backbone):
         """Returns the first rows (batch, rows, width) of the image tower, prompts at the end."""
         visual = self.model.visual
         patches = visual.conv1(pixels).flatten(2).transpose(1, 2)
-        start = visual.class_embedding.expand(len(patches), 1, -1)
+        start = visual.class_embedding.expand(patches.shape[0], 1, -1)  # no len: ONNX
         hidden = torch.cat([start, patches], dim=1) + visual.positional_embedding
         return self._append_prompts(hidden, prompts)
 

@@ -113,9 +113,7 @@ def _from_folder(name: str, folder: Path) -> OpenClipSource:
         config, preprocessing = dict(values["model_cfg"]), dict(values.get("preprocess_cfg", {}))
         complete = {"embed_dim", "text_cfg", "vision_cfg"} <= set(config)
     except FileNotFoundError:
-        raise BackboneError(
-            f"{name} names the folder {folder}, which has no {path.name}."
-        ) from None
+        raise BackboneError(f"{name} is no folder with a file {path.name}.") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         complete = False
     if not complete:

@@ -100,7 +100,8 @@ class Learner(nn.Module, ABC):
     Raises
     ------
     ConfigError
-        If a parameter is out of range, or the prompt is too long for the backbone.
+        If a parameter is out of range, the prompt is too long for the backbone, or the learner
+        prompts the image tower and the backbone's takes no prompts.
     """
 
     name: ClassVar[str]
@@ -162,9 +163,9 @@ class Learner(nn.Module, ABC):
         check_class_template(class_template)
         if self.prompts_images and not len(backbone.image_layers):
             raise ConfigError(
-                f"learner is {self.name!r}, whose prompts also enter the image tower; that of "
-                f"{backbone.name} is no vision transformer whose layers ipl can walk, so use a "
-                "learner of the text side: coop, cocoop or kgcoop."
+                f"learner is {self.name!r}, whose prompts also enter the image tower, but that of "
+                f"{backbone.name} takes none: it is a ResNet or comes from timm. Use a learner of "
+                "the text side, such as coop."
             )
         self.backbone = backbone  # not a module: frozen, and no part of the state
         self.layout = layout
