@@ -34,6 +34,7 @@ from ipl.backbone.loading import BACKBONE_CLASSES
         ("ViT-B-16/weights/epoch", OpenClipName("ViT-B-16", file="weights/epoch"), True),
         ("/models/clip", OpenClipName(folder="/models/clip"), True),
         ("./clip", OpenClipName(folder="./clip"), True),
+        ("local-dir:clip", OpenClipName(folder="clip"), True),
         ("hf-hub:imageomics/bioclip", OpenClipName(hub="imageomics/bioclip"), False),
     ],
 )

@@ -364,11 +364,7 @@ def test_weights_of_another_architecture(tiny: dict[str, Any], tmp_path: Path) -
         ("roberta-ViT-B-32/laion2b_s12b_b32k", "built on the text model roberta-base"),
     ],
 )
-def test_text_towers_that_take_no_prompts(
-    name: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = load_tokenizer("pocket")
-    monkeypatch.setattr(loading, "_tokenizer_of_open_clip", lambda source: words)
+def test_text_towers_that_take_no_prompts(name: str, says: str) -> None:
     with pytest.raises(BackboneError, match=says):
         load_backbone(f"open_clip:{name}", "cpu")
 
@@ -378,6 +374,13 @@ def test_a_damaged_folder(tmp_path: Path, content: str) -> None:
     (tmp_path / "open_clip_config.json").write_text(content)
     with pytest.raises(BackboneError, match="does not describe a model of open_clip"):
         load_backbone(f"open_clip:{tmp_path}", "cpu")
+
+
+def test_an_architecture_that_cannot_be_built(tmp_path: Path) -> None:
+    config = {**CONFIGS["timm"], "vision_cfg": {"timm_model_name": "no_such_tower"}}
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
+    with pytest.raises(BackboneError, match="open_clip cannot build .*no_such_tower"):
+        load_backbone(f"open_clip:local-dir:{tmp_path}", "cpu")
 
 
 def test_a_folder_without_weights(tmp_path: Path) -> None:

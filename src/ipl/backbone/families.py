@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipl.support.files import path_exists
 from ipl.support.hub import is_on_hub
 
 OPEN_CLIP = "open_clip"
 PREFIX = f"{OPEN_CLIP}:"
-HUB = "hf-hub:"  # as open_clip writes it
+HUB, LOCAL = "hf-hub:", "local-dir:"  # as open_clip writes them
 POCKET = "pocket"
 CACHED, WHOLE = "prefix cache", "whole prompts"  # how the search runs candidates
 EXPORTS = ("text", "classifier", "onnx")
@@ -137,7 +138,9 @@ def read_open_clip_name(name: str) -> OpenClipName:
     rest = name.removeprefix(PREFIX)
     if rest.startswith(HUB):
         return OpenClipName(hub=rest.removeprefix(HUB))
-    if rest[:1] in (".", "/", "~") or Path(rest, OPEN_CLIP_CONFIG).is_file():
+    if rest.startswith(LOCAL):
+        return OpenClipName(folder=rest.removeprefix(LOCAL))
+    if rest[:1] in (".", "/", "~") or path_exists(Path(rest, OPEN_CLIP_CONFIG)):
         return OpenClipName(folder=rest)
     architecture, _, weights = rest.partition("/")
     if "/" in weights or "." in weights:  # no tag has one

@@ -25,7 +25,7 @@ from ipl.backbone.families import (
 )
 from ipl.backbone.openclip import OpenClipBackbone, OpenClipTokenizer
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.support.errors import BackboneError, did_you_mean
+from ipl.support.errors import BackboneError, closest, did_you_mean
 
 INSTALL = "pip install 'ipl[open_clip]'"
 SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
@@ -50,6 +50,7 @@ def load_open_clip(
     """Returns the backbone that a name beginning with `open_clip:` means."""
     open_clip = import_open_clip()
     source = _find(name, open_clip, offline)
+    _check_text_tower(name, source.config)
     words = _tokenizer(source, open_clip, tokenizer)  # may lack a package: before the weights
     model = _build(name, source.config, open_clip)
     preprocessing = _preprocessing(name, source.preprocessing, model.visual.image_size)
@@ -98,8 +99,11 @@ def _find(name: str, open_clip: Any, offline: bool) -> OpenClipSource:
         return _from_hub(parts.hub, offline)
     config = open_clip.get_model_config(parts.architecture)
     if config is None:
-        close = did_you_mean(parts.architecture, open_clip.list_models())
-        raise BackboneError(f"open_clip has no architecture {parts.architecture!r}.{close}")
+        close = closest(parts.architecture, open_clip.list_models())
+        raise BackboneError(
+            f"open_clip has no architecture {parts.architecture!r}."
+            f"{close or ' open_clip.list_models() has all of them.'}"
+        )
     if parts.file:
         file = Path(parts.file).expanduser()
         return OpenClipSource(config, _usual_preprocessing(parts, open_clip), lambda: file)
@@ -240,13 +244,11 @@ def _tokenizer(source: OpenClipSource, open_clip: Any, load: LoadTokenizer) -> O
     )
 
 
-def _build(name: str, config: dict[str, Any], open_clip: Any) -> Any:
-    """Returns the model without weights, or refuses a text tower that takes no embeddings."""
-    values = json.loads(json.dumps(config))  # open_clip keeps what it is given
-    custom = values.pop("custom_text", False)
-    text = values["text_cfg"]
+def _check_text_tower(name: str, config: dict[str, Any]) -> None:
+    """Raises BackboneError if the text tower does not take prompts as embeddings."""
+    text = config["text_cfg"]
     reason = ""
-    if "multimodal_cfg" in values or text.get("embed_cls"):
+    if "multimodal_cfg" in config or text.get("embed_cls"):
         reason = "a CoCa, which reads the text at a token of its own"
     elif text.get("hf_model_name"):
         reason = f"built on the text model {text['hf_model_name']}"
@@ -254,6 +256,12 @@ def _build(name: str, config: dict[str, Any], open_clip: Any) -> Any:
         raise BackboneError(
             f"{name} is {reason}; ipl needs a text tower of CLIP's or SigLIP's kind."
         )
+
+
+def _build(name: str, config: dict[str, Any], open_clip: Any) -> Any:
+    """Returns the model without its weights."""
+    values = json.loads(json.dumps(config))  # open_clip keeps what it is given
+    custom = values.pop("custom_text", False)
     if values["vision_cfg"].get("timm_model_name"):
         values["vision_cfg"]["timm_model_pretrained"] = False
     try:
