@@ -44,9 +44,10 @@ lint: .venv/test.stamp
 	$(call install,requirements.txt)
 	@touch $@
 
-.venv/test.stamp: pyproject.toml requirements-test.txt | .venv/bin/python
+.venv/test.stamp: pyproject.toml requirements-test.txt requirements-open-clip.txt | .venv/bin/python
 	@echo "Installing ipl and its test tools into .venv (once; torch is large) ..."
 	$(call install,requirements-test.txt)
+	$(PIP) --require-hashes --no-deps --upgrade --target .venv/open_clip -r requirements-open-clip.txt
 	@touch $@ .venv/demo.stamp
 
 # The versions and hashes of everything that is installed; UPGRADE=--upgrade takes the newest.

@@ -36,6 +36,8 @@ def learners(
     rows: list[dict[str, Any]] = []
     for name in known_learners():
         kind = learner_class(name)
+        if kind.prompts_images and not len(clip.image_layers):
+            continue  # this backbone takes no image prompts
         for k in (0, words) if words else (0,):
             learner = kind.from_hyperparameters(clip, ["cat", "dog"], k, kind.hyperparameters(k))
             rows.append(
