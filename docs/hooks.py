@@ -1,11 +1,14 @@
-"""What the documentation site adds to MkDocs: the repository's own files, and formulas as drawings.
+"""What the documentation site adds to MkDocs.
 
-Pages link to each other and to other files of the repository as they do on a code host, so that
-they can be read in both places. A file outside of `docs` that a page links to becomes a page too.
+- Pages link to each other and to other files of the repository as they do on a code host, so that
+  they can be read in both places. A file outside of `docs` that a page links to becomes a page too.
+- Formulas are drawn.
+- The API reference has the settings that a decorator adds to docstrings.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from html import escape, unescape
@@ -13,6 +16,7 @@ from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 from typing import Any
 
+from griffe import Extension, dynamic_import
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +24,11 @@ DOCS, OUTSIDE = "docs/", "repository/"
 ALWAYS = ("CHANGELOG.md", "CONTRIBUTING.md")  # they are in the navigation
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+WITH_SETTINGS = {  # the code has `**settings` where the docstring has all of them
+    "ipl.classifier.PromptClassifier",
+    "ipl.config.FitConfig",
+    "ipl.select.select_words",
+}
 SIZE = 100.0  # points that a formula is drawn at; the page scales it to its text
 
 
@@ -77,6 +86,15 @@ def draw_formula(formula: str, is_block: bool = False) -> str:
         f'<path transform="scale(1 -1)" d="{drawn}"/></svg>'
     )
     return f'<div class="formula">{svg}</div>' if is_block else svg
+
+
+class SettingsInDocstrings(Extension):
+    """Gives the reference the docstrings that the package has when it is imported."""
+
+    def on_object(self, *, obj: Any, **_: Any) -> None:
+        """Replaces the docstring in the source by the complete one."""
+        if obj.path in WITH_SETTINGS:
+            obj.docstring.value = inspect.cleandoc(dynamic_import(obj.path).__doc__)
 
 
 def _outside(path: str, text: str) -> Iterator[str]:
