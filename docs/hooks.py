@@ -29,6 +29,7 @@ WITH_SETTINGS = {  # the code has `**settings` where the docstring has all of th
     "ipl.config.FitConfig",
     "ipl.select.select_words",
 }
+SOURCE_PAGE = "---\nsearch: {{exclude: true}}\n---\n\n# {path}\n\n````{kind}\n{text}\n````\n"
 SIZE = 100.0  # points that a formula is drawn at; the page scales it to its text
 
 
@@ -43,7 +44,7 @@ def on_files(files: Files, config: Any) -> Files:
             if path.endswith(".md"):
                 waiting += _outside(path, text)
             else:
-                text = f"# {path}\n\n```{Path(path).suffix[1:]}\n{text}\n```\n"
+                text = SOURCE_PAGE.format(path=path, kind=Path(path).suffix[1:], text=text)
             files.append(File.generated(config, _place(path), content=text))
     return files
 

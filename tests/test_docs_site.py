@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+import ipl
+from tests.helpers.docs_site import ROOT, build_page, build_site
+
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-
-
-def _build(folder: Path, settings: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
-    """Runs what `make docs` runs, into another folder."""
-    command = ["mkdocs", "build", "--strict", "-f", str(settings), "-d", str(folder)]
-    variables = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", *command], env=variables, capture_output=True, text=True, check=False
-    )
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    done = _build(folder)
+    done = build_site(folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -46,6 +36,21 @@ def test_files_that_pages_link_to_are_pages(site: Path) -> None:
     assert 'href="../words.html' in changelog or 'href="../guide.html' in changelog
 
 
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (site / "api").glob("*.html")]
+    for name in set(ipl.__all__) - {"__version__"}:
+        assert any(f'id="ipl.{name}"' in page for page in pages), name
+    (classifier,) = [page for page in pages if 'id="ipl.PromptClassifier"' in page]
+    settings = re.findall(r"<code>(?:<b>)?(\w+)|<b>(\w+)</b>", classifier)
+    assert set(ipl.PromptClassifier().get_params()) <= {name for pair in settings for name in pair}
+
+
+def test_formulas_are_drawn(site: Path) -> None:
+    method = (site / "method.html").read_text(encoding="utf-8")
+    assert method.count('<svg class="formula"') >= 20
+    assert "arithmatex" not in method
+
+
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         loaded = re.findall(r"<(?:script|img|link|iframe)\b[^>]*", page.read_text(encoding="utf-8"))
@@ -54,18 +59,8 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
 
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    for name in ("hooks.py", "site.css"):
-        (tmp_path / "docs" / name).write_bytes((ROOT / "docs" / name).read_bytes())
-    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[0]
-    (tmp_path / "mkdocs.yml").write_text(settings + "\nnav: [index.md]\n")
-    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
-        (tmp_path / name).write_text(f"# {name}\n")
-    page = tmp_path / "docs" / "index.md"
-    page.write_text("# Home\n\n[here](#home)\n")
-    assert _build(tmp_path / "site", tmp_path / "mkdocs.yml").returncode == 0
+    assert build_page(tmp_path, "# Home\n\n[here](#home)\n").returncode == 0
     for link in ("[gone](gone.md)", "[gone](#gone)"):
-        page.write_text(f"# Home\n\n{link}\n")
-        done = _build(tmp_path / "site", tmp_path / "mkdocs.yml")
+        done = build_page(tmp_path, f"# Home\n\n{link}\n")
         assert done.returncode == 1
         assert "gone" in done.stderr
