@@ -156,7 +156,10 @@ def test_every_tutorial_is_run() -> None:
 
 
 def test_outputs_are_compared() -> None:
-    assert is_alike("better by 25 points (16 to 37)\n", "better by 3 points (-1 to 7)\n")
+    assert is_alike("better by 25 points (16 to 37)\n", "better by 23 points (14 to 36)\n")
+    assert not is_alike("better by 25 points (16 to 37)\n", "better by 3 points (-1 to 7)\n")
+    assert is_alike("loss 1.234\n", "loss 1.201\n")
+    assert not is_alike("probability 0.999\n", "probability 0.737\n")
     assert is_alike("['stone']\n...\nend\n", "['stone']\na\nb\nend\n")
     assert not is_alike("['stone']\n", "['water']\n")
     assert not is_alike("better\n", "")
