@@ -89,8 +89,8 @@ def class_words(
         own = labels == label
         if not own.any():
             continue
-        losses = torch.cat([without[None, own], best.losses[:, own]]).numpy()
-        certainty = Resamples(labels[own].numpy()).certainty(losses, 0 * losses[1:, 0])
+        losses = torch.cat([without[None, own], best.losses[:, own]])
+        certainty = Resamples(labels[own]).certainty(losses, torch.zeros(len(losses) - 1))
         word, gain = words[int(best.words[0, label])], float((losses[0] - losses[1]).mean())
         results.append(ClassWord(name, int(own.sum()), word, gain, certainty, None))
     results.sort(key=lambda result: -result.gain)
