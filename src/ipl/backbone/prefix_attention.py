@@ -62,7 +62,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, prefix: Prefix, heads: in
     for row, to in seen:  # elementwise is faster than thousands of products of two rows
         private[:, to, :, row] = (query[:, row] * key[:, to]).sum(-1).T
     weights = torch.cat([shared, private.flatten(2)], dim=1).softmax(dim=1)
-    mixed = (weights[:, :longest].transpose(1, 2) @ prefix_value).transpose(0, 1)
+    mixed: Tensor = (weights[:, :longest].transpose(1, 2) @ prefix_value).transpose(0, 1)
     mixed = mixed.contiguous().view(count, asking, batch, head)
     own_weights = weights[:, longest:].unflatten(2, (count, asking))
     for row, to in seen:

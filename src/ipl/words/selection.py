@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
+from ipl.display.notebook import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.words.certainty import Certainty
 
@@ -144,6 +145,13 @@ class Selection:
     search: str = "exhaustive"
     select_in: str = "sentence"
     stopped_before: SelectionStep | None = None
+
+    def __repr__(self) -> str:
+        return f"Selection(words={self.words}, search={self.search!r})"
+
+    def _repr_html_(self) -> str:
+        sentences = [*certainty_sentences(self), *self.notes]
+        return notebook_html("How the words were chosen", [words_table(self), *sentences])
 
     @property
     def words(self) -> tuple[str, ...]:
