@@ -214,10 +214,8 @@ def read_run_images(
 ) -> RunImages:
     """Returns the run's images: its shots drawn again, and up to `limit` held-out images."""
     run_shots = redraw_shots(run, data, strict, reporter)
-    items = held_out = run_shots.dataset.test or run_shots.rest
-    if len(held_out) > limit:
-        indices = sorted(random.Random(0).sample(range(len(held_out)), limit))
-        items = tuple(held_out[index] for index in indices)
+    held_out = run_shots.dataset.test or run_shots.rest
+    items = at_most(held_out, limit)
     test = encode_items(items, "held-out", run.store, strict, reporter)
     if not test.items:
         raise DataError(
@@ -230,6 +228,13 @@ def read_run_images(
         features=features_for(run.learner, test),
         left_out=len(held_out) - len(items),
     )
+
+
+def at_most(items: tuple[Item, ...], limit: int) -> tuple[Item, ...]:
+    """Returns all items, or `limit` of them drawn at random and in their order."""
+    if len(items) <= limit:
+        return items
+    return tuple(items[i] for i in sorted(random.Random(0).sample(range(len(items)), limit)))
 
 
 def _split_by_run(
