@@ -114,6 +114,27 @@ def test_check_of_your_own_data(ipl: Call, tmp_path: Path) -> None:
     assert all(each["note"] in shown.out for each in report["findings"])
 
 
+def test_a_class_without_a_readable_image_is_an_error_as_in_a_fit(
+    ipl: Call, tmp_path: Path
+) -> None:
+    root = _own_data(tmp_path / "pets")
+    (root / "train/bird").mkdir()
+    (root / "train/bird/0.png").write_bytes(b"no image")
+    shown = ipl("data", "check", root, "--quiet")
+    assert shown.code == 2
+    note = "1 class has no readable training image: bird; ipl fit cannot use the data."
+    assert note in shown.out
+    report = ipl("data", "check", root, "--json", "--quiet")
+    assert report.code == 2
+    assert report.json["findings"][-1]["note"] == note
+
+
+def test_an_empty_folder_is_explained(ipl: Call, tmp_path: Path) -> None:
+    shown = ipl("data", "check", tmp_path)
+    assert shown.code == 1
+    assert f"No published dataset is in {tmp_path}; your own data needs a sub-folder" in shown.out
+
+
 def test_check_of_a_table(ipl: Call, tmp_path: Path) -> None:
     _own_data(tmp_path / "pets")
     table = tmp_path / "list.csv"

@@ -99,7 +99,8 @@ def test_few_epochs_alone_shorten_the_interval_and_say_so(
     told = ipl("fit", data, *settings, "--words-file", words_file, "--json", "--out", "run").json
     assert told["training"]["interval"] == 2
     (note,) = [note for note in told["notes"] if note.startswith("interval")]
-    assert note.startswith("interval is 2, not the published 10: with 4 epochs, ")
+    start = "interval is 2, not the published 10: with 4 epochs, "
+    assert note == f"{start}a word enters every 2 epochs."
 
 
 def test_progress_goes_to_standard_error(

@@ -10,7 +10,7 @@ from PIL import Image
 from ipl.datasets import inspection
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import ImageSource
-from ipl.datasets.inspection import find_unreadable, inspect_dataset
+from ipl.datasets.inspection import UNUSABLE, find_unreadable, inspect_dataset
 
 
 def _dataset(root: Path, train: dict[str, bytes], test: dict[str, bytes] | None = None) -> Dataset:
@@ -114,7 +114,8 @@ def test_a_name_that_is_a_number_among_others_is_not_odd() -> None:
 def test_unreadable_images_are_named_with_the_reason(tmp_path: Path) -> None:
     dataset = _dataset(tmp_path, {"a1": b"no image", "b1": b""}, {"b2": b""})
     Image.new("RGB", (2, 2)).save(tmp_path / "b2", "PNG")
-    (finding,) = find_unreadable(dataset)
+    finding, unusable = find_unreadable(dataset)
     assert finding.names[0].startswith(f"{tmp_path / 'a1'}: ")
     assert len(finding.names) == 2
     assert finding.note.startswith("2 images cannot be read: ")
+    assert (unusable.kind, unusable.names) == (UNUSABLE, ("a", "b"))  # b2 is a held-out image

@@ -129,6 +129,9 @@ def test_the_section_shows_only_clear_words_and_their_check() -> None:
     )
     noise = ClassWord("desert", 8, "camel", 0.4, Certainty(0.2, -0.1, 0.9), None)
     section = class_words_section((sand, fake, noise), "a {cls}: {words}", 8900)
+    assert section.summary == (
+        "A word stands out for 2 of 3 classes; 1 of these words help over all held-out images."
+    )
     about, check, others, figures, without = section.blocks
     assert isinstance(about, Paragraph)
     assert "a necessary sign, not a sufficient one" in about.text

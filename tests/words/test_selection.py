@@ -191,6 +191,7 @@ def test_the_table_has_a_row_for_each_word_and_one_for_none(selection: Selection
             "'furry' wins only 12 of 100 resamples: it is not distinguishable from the next 4",
         ),
         (Certainty(0.6, -0.5, 2.25), "from -0.5000 to +2.2500, which may as well be 0)."),
+        (Certainty(0.6, -0.5, -0.25), "from -0.5000 to -0.2500, which is below 0)."),
     ],
 )
 def test_how_sure_a_word_is(selection: Selection, certainty: Certainty, expected: str) -> None:
@@ -222,7 +223,7 @@ def test_a_search_that_stopped_says_so(selection: Selection) -> None:
 def test_the_report_says_what_was_proved(selection: Selection) -> None:
     text = report(selection)
     assert "Proved (exhaustive): no other word has a higher gain at its step" in text
-    assert "the loss of 7, 6 of 7 words was computed, 0.8 s." in text
+    assert "the loss of 7 and 6 of 7 words was computed, 0.8 s." in text
     assert "gain = utility - 0.1 * redundancy" in text
     assert "rose from one step to the next in 30.0 % of 10 cases" in text
     assert "The shortlist contained the true winner at 1 of 2 steps (blue)." in text

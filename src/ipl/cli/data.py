@@ -17,6 +17,7 @@ from ipl.display.table import Styled, Table
 if TYPE_CHECKING:
     from ipl.datasets.benchmarks import Benchmark, DomainSet
     from ipl.datasets.check import DatasetState
+    from ipl.datasets.dataset import Dataset, Finding
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 NUMBERS = ("classes", "test images")
@@ -74,30 +75,44 @@ def check(
         print_json({"root": str(root), "complete": complete, "datasets": shown})
     else:
         console().print(_check_table(states).to_terminal())
+        if not names and not asked:
+            hint = "your own data needs a sub-folder of images per class, or is a table."
+            line = f"\nNo published dataset is in {root}; {hint}"
+            console().print(line, markup=False, soft_wrap=True)
     if not complete:
         raise typer.Exit(1)
 
 
 def _check_own_data(data: Path, quiet: bool, as_json: bool) -> None:
     """Prints what a user's own data has, and everything that is unusual about it."""
-    from ipl.datasets.inspection import find_unreadable, inspect_dataset
+    from ipl.datasets.inspection import UNUSABLE, find_unreadable, inspect_dataset
     from ipl.datasets.readers import read_dataset
-    from ipl.display.formatting import several
     from ipl.support.progress import Reporter
 
     with on_interrupt(lambda: "the check was not finished."):
         dataset = inspect_dataset(read_dataset(data))
         findings = (*dataset.findings, *find_unreadable(dataset, Reporter(quiet=quiet)))
-    train = Counter(item.label for item in dataset.train)
-    test = Counter(item.label for item in dataset.test)
     if as_json:
+        train = Counter(item.label for item in dataset.train)
+        test = Counter(item.label for item in dataset.test)
         classes = [
             {"name": name, "train": train[label], "held_out": test[label]}
             for label, name in enumerate(dataset.class_names)
         ]
         shown = [asdict(finding) for finding in findings]
         print_json({"data": str(data), "classes": classes, "findings": shown})
-        return
+    else:
+        _print_own_data(dataset, findings)
+    if any(finding.kind == UNUSABLE for finding in findings):
+        raise typer.Exit(2)
+
+
+def _print_own_data(dataset: Dataset, findings: Sequence[Finding]) -> None:
+    """Prints the images of each class, and the findings."""
+    from ipl.display.formatting import several
+
+    train = Counter(item.label for item in dataset.train)
+    test = Counter(item.label for item in dataset.test)
     terminal = console()
     columns = ["class", "training images", "held-out images"]
     rows = [

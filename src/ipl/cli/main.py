@@ -127,4 +127,5 @@ def _show_usage_error(error: Any) -> None:
         return
     sentence = " ".join(error.format_message().split()).rstrip(".")
     path = error.ctx.command_path if error.ctx is not None else "ipl"
-    print(f"error: {sentence}; see `{path} --help`.", file=sys.stderr)
+    end = " See" if sentence.endswith("?") else "; see"
+    print(f"error: {sentence}{end} `{path} --help`.", file=sys.stderr)

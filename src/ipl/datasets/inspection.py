@@ -18,6 +18,7 @@ from ipl.support.progress import SILENT, Reporter
 MAX_COMPARED = 100_000  # images; more would have to be read for minutes before a fit
 HEAD = 4096  # bytes that are compared before whole files are
 TRAINING, HELD_OUT = 0, 1
+UNUSABLE = "class without readable training images"
 Copy = tuple[int, Item]  # the part and the image
 
 
@@ -47,8 +48,12 @@ def inspect_dataset(dataset: Dataset, shots: int | None = None) -> Dataset:
 
 
 def find_unreadable(dataset: Dataset, reporter: Reporter = SILENT) -> tuple[Finding, ...]:
-    """Opens every image; returns a finding on those that cannot be read, each with its reason."""
-    reasons = []
+    """Opens every image; returns findings on those that cannot be read, and on classes without any.
+
+    The first names each image with its reason; one of the kind UNUSABLE names the classes that have
+    no readable training image, with which a fit is not possible.
+    """
+    reasons, unreadable = [], set()
     items = (*dataset.train, *dataset.test)
     with reporter.task("Opening images", len(items)) as advance:
         for item in items:
@@ -56,9 +61,19 @@ def find_unreadable(dataset: Dataset, reporter: Reporter = SILENT) -> tuple[Find
                 open_image(item.path)
             except UnreadableImageError as error:
                 reasons.append(str(error))
+                unreadable.add(item)
             advance()
-    return make_finding(
-        "unreadable image", reasons, "image cannot be read", "images cannot be read"
+    readable = {item.label for item in dataset.train if item not in unreadable}
+    empty = [name for label, name in enumerate(dataset.class_names) if label not in readable]
+    return (
+        *make_finding("unreadable image", reasons, "image cannot be read", "images cannot be read"),
+        *make_finding(
+            UNUSABLE,
+            empty,
+            "class has no readable training image",
+            "classes have no readable training image",
+            "; ipl fit cannot use the data",
+        ),
     )
 
 

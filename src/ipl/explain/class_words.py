@@ -170,7 +170,10 @@ def class_words_section(results: Sequence[ClassWord], template: str, pool: int) 
         if any(result.images == 1 for result in without):
             few = " One image of a class is too few to tell."
         blocks.append(Paragraph(f"No word stands out for {names}.{few}"))
-    summary = f"A word stands out for {len(clear)} of {several(len(results), 'class', 'classes')}."
+    checked = [result.held_out for result in clear if result.held_out is not None]
+    helpful = sum(held_out.all_classes > 0 for held_out in checked)
+    summary = f"A word stands out for {len(clear)} of {several(len(results), 'class', 'classes')}"
+    summary += f"; {helpful} of these words help over all held-out images." if checked else "."
     return Section("class-words", "Words for one class", tuple(blocks), summary)
 
 

@@ -112,7 +112,8 @@ def doubtful_images_section(images: DoubtfulImages) -> Section:
             Paragraph(
                 f"The prompt takes {errors} for another class with a probability of "
                 f"{percent(SURE, 0)} or more, although it was trained on their labels: a label may "
-                "be wrong, or an image shows several things."
+                "be wrong, an image may show several things, or the prompt may have learnt too "
+                "little to tell."
             )
         )
         blocks.append(

@@ -440,7 +440,7 @@ def confusion_sentence(confused: Sequence[Confused]) -> str:
 
 def offer_to_compare(seconds: float, how: str = "--compare does it") -> str:
     """Returns how to compare with the same prompt without words as well, and for how long."""
-    time = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    time = f"{max(1, round(seconds))} s" if seconds < 90 else f"{seconds / 60:.0f} min"
     return f"Whether the words matter was not tested: {how}, in about {time} more."
 
 

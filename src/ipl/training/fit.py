@@ -25,6 +25,7 @@ from ipl.config import (
     given_words,
 )
 from ipl.datasets.dataset import Dataset, read_alike
+from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
@@ -320,8 +321,8 @@ def word_counts(
     if most < MOST_WORDS:
         notes = (
             f"words is {words}; no more than {most} can be tried: "
-            f"{hyperparameters.epochs} epochs have room "
-            f"for {most} intervals of {hyperparameters.interval}.",
+            f"{hyperparameters.epochs} epochs have room for "
+            f"{several(most, 'interval')} of {hyperparameters.interval}.",
         )
     while True:
         try:
@@ -401,7 +402,7 @@ def _note_interval(config: FitConfig) -> tuple[str, ...]:
         return ()
     return (
         f"interval is {interval}, not the published {published}: with {config.epochs} epochs, a "
-        f"word enters every {interval}.",
+        f"word enters every {'epoch' if interval == 1 else f'{interval} epochs'}.",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
+from ipl.display.formatting import listed
 from ipl.display.notebook import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.words.certainty import Certainty
@@ -100,6 +101,8 @@ class SelectionStep:
             )
         gain = f"gain {self.gain:+.4f}, from {low:+.4f} to {high:+.4f}"
         doubt = "" if self.earns_its_place else ", which may as well be 0"
+        if high < 0:
+            doubt = ", which is below 0"
         return f"{sentence} ({gain}{doubt})."
 
 
@@ -331,7 +334,7 @@ def certainty_sentences(selection: Selection) -> list[str]:
 
 
 def _proof(selection: Selection) -> str:
-    scored = ", ".join(f"{step.scored:,}" for step in selection.steps)
+    scored = listed([f"{step.scored:,}" for step in selection.steps])
     seconds = sum(step.seconds for step in selection.steps)
     work = f"the loss of {scored} of {selection.pool_size:,} words was computed, {seconds:.1f} s"
     if not selection.certified:
