@@ -154,8 +154,8 @@ def random_words_blocks(comparison: RandomComparison, select_in: str) -> list[Bl
         ),
         Paragraph(
             f"In the finished prompt they have {ordinal(comparison.prompt_rank)} place by loss; "
-            f"{better} of {count} random draws have a higher accuracy than "
-            f"{percent(chosen.prompt.accuracy)}. {FLATTERED}"
+            f"{better} of {count} random draws {'has' if better == 1 else 'have'} a higher "
+            f"accuracy than {percent(chosen.prompt.accuracy)}. {FLATTERED}"
         ),
         _strip_figures(comparison, select_in),
     ]

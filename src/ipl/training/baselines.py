@@ -363,7 +363,7 @@ def _note_duplicates(shots: LabelledFeatures, held_out: LabelledFeatures) -> tup
     return (
         f"{count:,} of {several(len(held_out.items), 'held-out image')} "
         f"{'repeats' if count == 1 else 'repeat'} a training image or nearly so (cosine of their "
-        f"features above {DUPLICATE}), which makes them too easy.",
+        f"features above {DUPLICATE}), which makes {'it' if count == 1 else 'them'} too easy.",
     )
 
 

@@ -95,9 +95,10 @@ class SeedSpread:
             return (NO_IMAGES,)
         by_name = {method.name: method for method in self.methods}
         accuracies = by_name[PROMPT].accuracies
+        least, most = 100 * min(accuracies), 100 * max(accuracies)
         sentence = (
             f"Over {len(self.seeds)} seeds this prompt is right for {_mean(accuracies)} of the "
-            f"held-out images on average ({_range(accuracies)})."
+            f"held-out images on average (least {least:.1f}, most {most:.1f})."
         )
         return (sentence, *(_compare(by_name[name]) for name in ORDER if name in by_name))
 
@@ -189,7 +190,7 @@ def _compare(method: MethodSpread) -> str:
     counts = f"clearly better with {better} and clearly worse with {worse}"
     return (
         f"Compared with {NAMES[method.name][1]}: {signed(mean(values), 1)} points on average "
-        f"({least} to {most}), {counts} of {several(len(values), 'seed')}."
+        f"(least {least}, most {most}), {counts} of {several(len(values), 'seed')}."
     )
 
 
