@@ -13,22 +13,12 @@ import torch
 
 from ipl.backbone.backbone import Backbone, check_precision
 from ipl.backbone.clip import ClipBackbone
+from ipl.backbone.model_files import BACKBONES, find_model
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.support.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
-from ipl.support.files import is_folder
+from ipl.support.errors import BackboneError, ConfigError, IplError, closest
 from ipl.support.hub import hub_reachable as _hub_reachable
 from ipl.support.progress import Reporter
-
-# Names to suggest; any CLIP or SigLIP on the hub or in a folder works.
-BACKBONES = (
-    "pocket",
-    "openai/clip-vit-base-patch16",
-    "openai/clip-vit-base-patch32",
-    "openai/clip-vit-large-patch14",
-    "openai/clip-vit-large-patch14-336",
-    "google/siglip-base-patch16-224",
-)
 
 
 @dataclass(frozen=True)
@@ -85,7 +75,7 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     """
     check_precision(precision)  # before anything large is fetched
     torch_device = pick_device(device)
-    family, model, tokenizer, preprocessing = _load(_source(name), name)
+    family, model, tokenizer, preprocessing = _load(find_model(name), name)
     return family.backbone(name, model, tokenizer, preprocessing, torch_device, precision)
 
 
@@ -110,7 +100,7 @@ def load_wider(backbone: Backbone, error: IplError, reporter: Reporter) -> Backb
 
 def load_tokenizer(name: str = "pocket") -> Any:
     """Returns the tokenizer of a backbone without loading its weights."""
-    source = _source(name)
+    source = find_model(name)
     local = Path(source).is_dir()
     try:
         with quiet_transformers(local):
@@ -119,24 +109,6 @@ def load_tokenizer(name: str = "pocket") -> Any:
         raise
     except Exception as error:  # transformers and the hub raise many kinds
         raise BackboneError(_explain_failure(error, source if local else None, name)) from error
-
-
-def _source(name: str) -> str:
-    """Returns the folder or hub name that a user's name for a backbone means."""
-    if name == "pocket":
-        return str(Path(__file__).parent / "pocket")
-    if name and is_folder(Path(name)):
-        if not (Path(name) / "config.json").is_file():
-            raise BackboneError(
-                f"The folder {name} contains no CLIP: config.json is missing. A Hugging Face model "
-                "folder has config.json, model.safetensors, tokenizer and preprocessor files."
-            )
-        return name
-    # More slashes than owner/name has, or a leading dot or slash, mean a missing folder.
-    owner, _, model = name.partition("/")
-    if owner and model and "/" not in model and owner[0] not in "./~":
-        return name
-    raise BackboneError(f"There is no backbone or folder {name!r}.{did_you_mean(name, BACKBONES)}")
 
 
 def pick_device(device: str) -> torch.device:
