@@ -60,8 +60,8 @@ def bench(
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe
-        from ipl.bench.runner import RunEnvironment
+        from ipl.bench.planned_runs import plan_runs
+        from ipl.bench.recipe import BenchRecipe, read_recipe
         from ipl.support.progress import Reporter
 
         reporter = Reporter(quiet=quiet)
@@ -74,6 +74,8 @@ def bench(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
+    from ipl.bench.runner import RunEnvironment
+
     environment = RunEnvironment(
         str(data or ""), device, memory, not no_cache, profile, planned.paths
     )

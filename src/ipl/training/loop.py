@@ -16,7 +16,7 @@ from ipl.learners.learner import Learner
 from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint, TrainingState
-from ipl.training.result import EpochRecord, TrainingHistory
+from ipl.training.history import EpochRecord, TrainingHistory
 from ipl.training.schedule import images_per_epoch, learning_rate
 from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import View
