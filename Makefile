@@ -16,7 +16,7 @@ endef
 # A file's tests stay on one worker, which makes their fixtures once; slow files go first.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test faults lint lock sbom wheel lowest setup clean
+.PHONY: demo test docs notebook faults lint lock sbom wheel lowest setup clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
@@ -25,12 +25,20 @@ demo: .venv/demo.stamp
 test: lint
 	$(BIN)/pytest $(PARALLEL) --durations 20
 
+# The documentation site, in site/; a broken link or reference is an error.
+docs: .venv/test.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The first tutorial as an executed notebook; a test says when it has to be made again.
+notebook: .venv/test.stamp
+	$(BIN)/python -m tests.helpers.tutorial_notebook
+
 faults: .venv/test.stamp
 	$(BIN)/pytest tests/faults --faults long -o faulthandler_timeout=0 -n auto --maxschedchunk 1
 
 lint: .venv/test.stamp
-	$(BIN)/ruff check src tests benchmarks .ci
-	$(BIN)/ruff format --check src tests benchmarks .ci
+	$(BIN)/ruff check src tests benchmarks docs/hooks.py .ci
+	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py .ci
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests benchmarks docs *.md
@@ -44,9 +52,10 @@ lint: .venv/test.stamp
 	$(call install,requirements.txt)
 	@touch $@
 
-.venv/test.stamp: pyproject.toml requirements-test.txt | .venv/bin/python
+.venv/test.stamp: pyproject.toml requirements-test.txt requirements-open-clip.txt | .venv/bin/python
 	@echo "Installing ipl and its test tools into .venv (once; torch is large) ..."
 	$(call install,requirements-test.txt)
+	$(PIP) --require-hashes --no-deps --upgrade --target .venv/open_clip -r requirements-open-clip.txt
 	@touch $@ .venv/demo.stamp
 
 # The versions and hashes of everything that is installed; UPGRADE=--upgrade takes the newest.

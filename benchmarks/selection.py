@@ -228,10 +228,10 @@ def measure_joint(backbone: Backbone, words: tuple[str, ...], classes: int) -> J
         _, seconds[name] = timed(search, backbone.device, many)
 
     def bootstrap() -> None:
-        resamples = Resamples(labels.cpu().numpy())
+        resamples = Resamples(sentence.cross_entropy.labels)
         for _ in range(3):
-            losses = sentence.image_losses([], words[:21]).numpy()
-            resamples.certainty(losses, np.zeros(20))
+            losses = sentence.image_losses([], words[:21])
+            resamples.certainty(losses, torch.zeros(20))
 
     _, seconds["bootstrap"] = timed(bootstrap, backbone.device, many)
     seconds["bootstrap"] /= 3

@@ -15,7 +15,7 @@ from ipl_scenes import draw
 
 ROOT = Path(__file__).parents[1]
 TOP = ("CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
-PAGES = sorted([*(ROOT / name for name in TOP), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*(ROOT / name for name in TOP), *(ROOT / "docs").rglob("*.md")])
 SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
-import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +11,10 @@ import huggingface_hub
 import pytest
 from PIL import ExifTags, Image
 
-import ipl.backbone.loading
-import ipl.classifier
-import ipl.saving.restore
 from ipl import PromptClassifier
-from ipl.cli.main import main
 from ipl.support import hub
 from ipl_scenes import CLASSES, draw
+from tests.helpers.tutorials import load_backbones_once, run_command
 
 RECIPES = Path(__file__).parents[1] / "docs" / "recipes.md"
 # A fit as it is shown takes a minute; these words and epochs take seconds.
@@ -44,27 +38,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def upload(*, repo_id: str, folder_path: Path, **_: Any) -> None:
         shutil.copytree(folder_path, away / repo_id, dirs_exist_ok=True)
 
-    load = cache(ipl.backbone.loading.load_backbone)  # it is frozen
-    for room in (ipl.backbone.loading, ipl.classifier, ipl.saving.restore):
-        monkeypatch.setattr(room, "load_backbone", load)
+    load_backbones_once(monkeypatch)
     monkeypatch.setattr(hub, "hub_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "create_repo", lambda name, **_: f"https://hub/{name}")
     monkeypatch.setattr(huggingface_hub, "upload_folder", upload)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: str(away / name))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def _run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = shlex.split(line)
-    assert words[0] == "ipl"
-    if words[1] == "fit":
-        words += QUICK.split()
-    monkeypatch.setattr(sys, "argv", words)
-    try:
-        main()
-    except SystemExit as stop:
-        assert not stop.code, line  # noqa: PT017
 
 
 @pytest.mark.slow
@@ -78,7 +58,8 @@ def test_the_recipes(
             exec(block, values)  # the text of our own file
         else:
             for line in block.splitlines():
-                _run(line, monkeypatch)
+                quick = f" {QUICK}" if line.startswith("ipl fit") else ""
+                run_command(line + quick, monkeypatch)
     classifier = PromptClassifier.from_pretrained("my-prompt", device="cpu")
     (ours,) = classifier.predict_proba(["photo.jpg"])
     # ONNX, with the page's own way of preparing an image; the matrix, with two kinds of features

@@ -66,6 +66,15 @@ def test_the_lock_files_agree() -> None:
     assert base.items() <= test.items()
 
 
+def test_open_clip_is_locked_too() -> None:
+    values = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (wanted,) = map(Requirement, values["project"]["optional-dependencies"]["open_clip"])
+    locked = _locked("requirements-open-clip.txt")
+    assert wanted.specifier.contains(locked[canonicalize_name(wanted.name)][0])
+    assert all(hashes for _, hashes in locked.values())
+    assert not locked.keys() & _locked(FILES[1]).keys()  # one place for each version
+
+
 def test_what_notice_lists_exists() -> None:
     paths = re.findall(r"(?:src|tests)/[\w/.*-]+\w", (ROOT / "NOTICE").read_text(encoding="utf-8"))
     assert len(paths) > 8

@@ -30,6 +30,9 @@ from ipl.datasets.in_memory import (
     sorted_labels,
 )
 from ipl.datasets.inspection import inspect_dataset
+from ipl.display.formatting import several
+from ipl.display.notebook import notebook_html
+from ipl.display.table import Table
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.saving.format import config_of, read_run, write_run
@@ -46,6 +49,7 @@ from ipl.support.errors import (
     did_you_mean,
 )
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.baselines import comparison_table
 from ipl.training.checkpoint import remove_checkpoints
 from ipl.training.fit import accuracy, fit
 from ipl.training.result import FitResult, identity_of
@@ -53,6 +57,7 @@ from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 
 Images = Sequence[str | Path | Image.Image]
+SHOWN_CLASSES = 20  # in a notebook
 
 
 @takes_settings()
@@ -69,8 +74,8 @@ class PromptClassifier:
     learner : str, default "coop"
         The prompt learner: coop, cocoop, kgcoop, maple, promptsrc, or one of your own.
     words : int or str, default 3
-        How many real words the prompt gets: 0 is the plain learner, "auto" the number from 1 to 6
-        that trains best.
+        How many real words the prompt gets: 0 is the plain learner; "auto" stops before the first
+        word whose gain may be chance; "paper" is the number from 1 to 6 that trains best.
     pool : Pool or None, default None
         The words to choose from. Default: those that `words_file` and `no_names` give.
     reporter : Reporter
@@ -433,6 +438,24 @@ class PromptClassifier:
     def __repr__(self) -> str:
         state = repr(self.prompt_) if self._learner else "not fitted"
         return f"PromptClassifier({self.learner}, words={self.words}: {state})"
+
+    def _repr_html_(self) -> str:
+        if self._learner is None:
+            return notebook_html(repr(self), [])
+        learner, comparison = self._learner, self.result_.comparison
+        classes = learner.prompts.class_names
+        rows = [
+            ("learner", learner.name),
+            ("backbone", learner.backbone.name),
+            ("words", ", ".join(self.words_) or "none"),
+            (several(len(classes), "class", "classes"), ", ".join(classes[:SHOWN_CLASSES])),
+        ]
+        if len(classes) > SHOWN_CLASSES:
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]}, ...")
+        parts: list[str | Table] = [Table(["PromptClassifier", ""], rows, numbers=())]
+        if comparison is not None and comparison.classes == tuple(classes):
+            parts += [comparison_table(comparison), *comparison.verdict]
+        return notebook_html(self.prompt_, parts)
 
     @property
     def words_(self) -> list[str]:

@@ -78,7 +78,11 @@ class FitConfig:
     """
 
     backbone: str = _option(
-        "pocket", "pocket (bundled), a Hugging Face name or a model folder.", MODEL, "--backbone"
+        "pocket",
+        "pocket (bundled), a Hugging Face name, a model folder, or open_clip:MODEL/WEIGHTS (see: "
+        "ipl backbones).",
+        MODEL,
+        "--backbone",
     )
     learner: str = _option(
         "coop",

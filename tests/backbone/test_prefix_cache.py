@@ -12,7 +12,7 @@ from transformers import CLIPConfig, CLIPModel
 
 from ipl.backbone import prefix_cache as prefix_module
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.clip import ClipBackbone
+from ipl.backbone.clip import ClipBackbone, causal_text
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import PrefixCache
 from ipl.backbone.text_tower import TextTower
@@ -105,7 +105,9 @@ def test_keys_and_values_are_the_librarys(backbone: Backbone, library: CLIPModel
     library.text_model(input_ids=torch.cat([ids, torch.full((2, 1), backbone.eos)], 1))
     for hook in hooks:
         hook.remove()
-    keys, values = TextTower(backbone.model, torch.float32).keys_and_values(embeddings.float())
+    keys, values = TextTower(causal_text(backbone.model), torch.float32).keys_and_values(
+        embeddings.float()
+    )
     assert len(keys) == len(values) == len(library.text_model.encoder.layers)
     for ours, expected in zip(
         [one for pair in zip(keys, values, strict=True) for one in pair], seen, strict=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,18 @@ def test_a_wrong_command_line_gets_one_sentence(
     message = ipl(*arguments).error
     assert said in message
     assert "--help`." in message
+
+
+@pytest.mark.parametrize("command", ["fit", "select"])
+def test_a_wrong_number_is_refused_before_torch_is_imported(command: str) -> None:
+    code = (
+        f"import sys; sys.argv = ['ipl', '{command}', 'x', '--words', '999999999']\n"
+        "from ipl.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "2 False\n"
+    assert "--words is 999999999; it must be" in done.stderr
 
 
 def test_without_arguments_the_help_is_shown(ipl: Call) -> None:

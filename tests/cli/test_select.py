@@ -186,12 +186,12 @@ def test_bad_values_get_one_sentence(
     assert not list(Cache().entries("selections"))
 
 
-@pytest.mark.parametrize("words", ["three", "1.5", "", "auto"])
+@pytest.mark.parametrize("words", ["three", "1.5", "", "auto", "9" * 5000])
 def test_what_is_no_number(words: str, select: Call) -> None:
     result = select("--words", words)
     assert (result.code, result.out) == (2, "")
     assert "it must be a whole number" in result.error
-    assert "Traceback" not in result.err
+    assert len(result.error) < 200
 
 
 def test_no_such_data(ipl: Call, home: Path) -> None:

@@ -66,7 +66,9 @@ def spoil_disks(count: int, server: ForkServer, fit: Command, run: Path) -> Outc
             left = {"run", "cache"} ^ {path.name for path in home.iterdir()}
             if left - {path.name for path in home.glob(".*")}:  # what cannot even be removed
                 wrong = f"left: {sorted(left)}"
-            again = server.run(*command, folder=home, cache=home / "cache")
+        if ended.code or list(home.glob(".*")):  # the disk may fail when the result is in place
+            more = () if ended.code else ("--overwrite",)
+            again = server.run(*command, *more, folder=home, cache=home / "cache")
             wrong = wrong or problem(again.code, again.err) or ("fails again" if again.code else "")
             if list(home.glob(".*")):
                 wrong = wrong or f"left: {sorted(os.listdir(home))}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.words.certainty import Certainty, Resamples
+from ipl.words.certainty import Resamples
 from ipl.words.greedy import greedy_search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
+from ipl.words.selection import Certainty
 from tests.helpers.reference_loss import Images
 
 NAMES = ("cat", "ox", "pirate ship")
@@ -19,7 +21,7 @@ POOL = Pool.from_words(["furry", "blue", "adopt", "pile", "phone", "social"], "t
 
 def test_resamples_draw_within_each_class() -> None:
     labels = np.array([2, 0, 1, 0, 2, 2, 0, 1, 0])
-    weights = Resamples(labels, count=500).weights
+    weights = Resamples(torch.from_numpy(labels), count=500).weights.numpy()
     assert weights.shape == (500, 9)
     for label in range(3):  # as many images of a class as there are
         share = weights[:, labels == label].sum(1)
@@ -29,7 +31,7 @@ def test_resamples_draw_within_each_class() -> None:
 
 
 def test_one_image_per_class_is_drawn_from_all_images() -> None:
-    weights = Resamples(np.arange(9), count=300).weights
+    weights = Resamples(torch.arange(9), count=300).weights.numpy()
     assert np.allclose(weights.sum(1), 1)
     assert weights.std() > 0.05
 
@@ -39,27 +41,27 @@ def test_a_bootstrap_by_hand() -> None:
     rng = np.random.default_rng(3)
     labels = np.repeat(np.arange(4), 5)
     losses, penalties = rng.random((4, 20)), np.array([0.0, 0.05, 0.1])
-    resamples = Resamples(labels, count=200)
+    resamples = Resamples(torch.from_numpy(labels), count=200)
     gains = []
-    for weights in resamples.weights:
+    for weights in resamples.weights.numpy():
         counts = np.rint(weights * 20).astype(int)
         drawn = np.repeat(np.arange(20), counts)
         gains.append([losses[0, drawn].mean() - losses[w + 1, drawn].mean() for w in range(3)])
     table = np.array(gains) - penalties
     expected = Certainty((table.argmax(1) == 0).mean(), *np.percentile(table[:, 0], [5, 95]))
-    assert resamples.certainty(losses, penalties) == pytest.approx(expected, abs=1e-6)
+    found = resamples.certainty(torch.from_numpy(losses), torch.from_numpy(penalties))
+    assert found == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_word_that_helps_every_image_is_sure_and_noise_is_not() -> None:
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(5), 8)
-    base = rng.random(40)
-    resamples = Resamples(labels)
-    helps = resamples.certainty(np.stack([base, base - 0.2, base - 0.1]), np.zeros(2))
+    base, swings = torch.from_numpy(rng.random(40)), torch.from_numpy(rng.normal(size=40))
+    resamples = Resamples(torch.arange(5).repeat_interleave(8))
+    helps = resamples.certainty(torch.stack([base, base - 0.2, base - 0.1]), torch.zeros(2))
     assert helps.wins == 1.0
     assert (helps.low, helps.high) == pytest.approx((0.2, 0.2))
-    swings = rng.normal(size=40)
-    noise = resamples.certainty(np.stack([base, base + swings - swings.mean()]), np.zeros(1))
+    swings -= swings.mean()
+    noise = resamples.certainty(torch.stack([base, base + swings]), torch.zeros(1))
     assert noise.low < 0 < noise.high
 
 

@@ -1,7 +1,9 @@
 """The interface to one frozen vision-language model: tokens, features, where prompts enter.
 
-`ClipBackbone` and `SiglipBackbone` implement it; `load_backbone` chooses between them. Learners,
-the word search, prompts and inference know this class alone.
+Each family implements it in a file of its own (`ClipBackbone`, `SiglipBackbone`, ...), and
+`load_backbone` chooses between them. Learners, the word search, prompts and inference know this
+class alone. What it says about the modules of a model is true of most models of transformers; a
+family overrides what differs.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
 from torch.utils.checkpoint import checkpoint
 
 from ipl.backbone.preprocessing import Preprocessing
@@ -39,10 +41,10 @@ class Backbone(ABC):
     ----------
     name : str
         The name or folder that the model was loaded from.
-    model : transformers.PreTrainedModel
+    model : torch.nn.Module
         The model with both towers. It is frozen and moved to the device.
     tokenizer : transformers.PreTrainedTokenizerBase
-        The model's tokenizer.
+        The model's tokenizer, or one with the same methods.
     preprocessing : Preprocessing
         The model's image transform.
     device : torch.device or str, default="cpu"
@@ -53,7 +55,10 @@ class Backbone(ABC):
     Attributes
     ----------
     causal : bool
-        Whether a row of the text tower sees only itself and the rows before it.
+        Whether a row of the text tower sees only itself and the rows before it, so that beginnings
+        can be shared between prompts.
+    fills_positions : bool
+        Whether a text always has all positions: the rows after EOS are padding, and are seen.
     dtype : torch.dtype
         The precision in which the towers compute.
     logit_scale : float
@@ -63,6 +68,7 @@ class Backbone(ABC):
     """
 
     causal: bool
+    fills_positions: bool = False
 
     def __init__(
         self,
@@ -85,13 +91,17 @@ class Backbone(ABC):
         self.dtype = dtype if self.device.type != "cpu" else torch.float32
         self.weights_sha256 = hash_weights(model)  # before the cast: one hash for every precision
         # Token embeddings stay fp32, because the prompts that are made of them do.
-        self._token_embeddings = model.text_model.embeddings.token_embedding.weight.detach().float()
-        self._token_embeddings = self._token_embeddings.to(self.device)
+        self._token_embeddings = self._token_table(model).detach().float().to(self.device)
         self.logit_scale = float(model.logit_scale.detach().exp())
         self.model = model.eval().requires_grad_(False).to(dtype).to(self.device, self.dtype)
         self._word_tokens: dict[str, int] = {}
 
     # -- dimensions, read from the model --------------------------------------------------------
+
+    @property
+    def family(self) -> str:
+        """Returns the family of the model, as `ipl backbones` lists them."""
+        return str(self.model.config.model_type)
 
     @property
     def text_width(self) -> int:
@@ -100,7 +110,7 @@ class Backbone(ABC):
 
     @property
     def image_width(self) -> int:
-        """Returns the width of the image tower."""
+        """Returns the width of the image tower; 0 if it takes no prompts."""
         return int(self.model.config.vision_config.hidden_size)
 
     @property
@@ -120,14 +130,38 @@ class Backbone(ABC):
 
     @property
     def image_layers(self) -> Any:
-        """Returns the layers of the image tower."""
+        """Returns the layers of the image tower that prompts can enter; empty if there are none."""
         return self.model.vision_model.encoder.layers
+
+    @staticmethod
+    def _token_table(model: Any) -> Tensor:
+        """Returns the embedding (tokens, width) of each token."""
+        table: Tensor = model.text_model.embeddings.token_embedding.weight
+        return table
+
+    @property
+    def _position_table(self) -> Tensor:
+        """Returns the embedding (positions, width) of each position of a text."""
+        table: Tensor = self.model.text_model.embeddings.position_embedding.weight
+        return table
+
+    @property
+    def _mlp_width(self) -> int:
+        """Returns the width of the text tower's MLPs."""
+        return int(self.model.config.text_config.intermediate_size)
 
     # -- identity -------------------------------------------------------------------------------
 
     @cached_property
     def fingerprint(self) -> str:
         """Returns a SHA-256 of everything but the device that decides a feature, for cache keys."""
+        parts = [self.weights_sha256, self.precision, self.preprocessing.as_dict()]
+        parts += [self._architecture(), self.tokenizer.get_vocab()]
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _architecture(self) -> dict[str, Any]:
+        """Returns what decides a feature beside the weights, as plain values."""
         config = self.model.config.to_dict()
         names = ("text_config", "vision_config", "projection_dim")
         towers = {name: config.get(name) for name in names}
@@ -135,10 +169,7 @@ class Backbone(ABC):
             if isinstance(tower, dict):
                 for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
                     tower.pop(key, None)
-        parts = [self.weights_sha256, self.precision, self.preprocessing.as_dict(), towers]
-        parts.append(self.tokenizer.get_vocab())
-        text = json.dumps(parts, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return towers
 
     # -- tokens ---------------------------------------------------------------------------------
 
@@ -272,9 +303,8 @@ class Backbone(ABC):
         def encode(chunk: Tensor, chunk_eos: Tensor, chunk_groups: int) -> Tensor:
             return self._encode_prompts(chunk, chunk_eos, enter, shared, chunk_groups)
 
-        text = self.model.config.text_config
-        row_activations = 8 * text.hidden_size + text.intermediate_size  # numbers per layer
-        tokens = embeddings.shape[1] - shared if self.causal else self.positions
+        row_activations = 8 * self.text_width + self._mlp_width  # numbers per layer
+        tokens = self.positions if self.fills_positions else embeddings.shape[1] - shared
         prompt_bytes = tokens * row_activations * len(self.text_layers) * self.dtype.itemsize
         return _encode_in_chunks(encode, embeddings, eos, groups, prompt_bytes)
 
@@ -324,8 +354,13 @@ class Backbone(ABC):
                 f"A prompt of {tokens} tokens does not fit the {self.positions} positions of "
                 f"{self.name}."
             )
-        positions: Tensor = self.model.text_model.embeddings.position_embedding.weight[:tokens]
-        return embeddings.to(self.dtype) + positions
+        return embeddings.to(self.dtype) + self._position_table[:tokens]
+
+    def _fill_positions(self, embeddings: Tensor, eos: Tensor, padding: Tensor) -> Tensor:
+        """Returns embeddings (prompts, positions, width) with `padding` (1, width) after EOS."""
+        rows = pad(embeddings, (0, 0, 0, max(0, self.positions - embeddings.shape[1])))
+        after_eos = torch.arange(rows.shape[1], device=self.device) > eos[:, None]
+        return torch.where(after_eos[..., None], padding, rows)
 
     # -- images ---------------------------------------------------------------------------------
 
@@ -354,6 +389,10 @@ class Backbone(ABC):
     def _patch_rows(self, pixels: Tensor, prompts: Tensor | None) -> Tensor:
         """Returns the first rows (batch, rows, width) of the image tower, prompts at the end."""
         hidden: Tensor = self.model.vision_model.embeddings(pixels.to(self.device, self.dtype))
+        return self._append_prompts(hidden, prompts)
+
+    def _append_prompts(self, hidden: Tensor, prompts: Tensor | None) -> Tensor:
+        """Returns rows (batch, rows, width) with the prompts after them."""
         if prompts is None:
             return hidden
         rows = prompts.to(self.dtype).expand(hidden.shape[0], *prompts.shape[-2:])

@@ -1,4 +1,7 @@
-"""A frozen CLIP from `transformers`, run layer by layer so that prompts can enter anywhere."""
+"""A frozen CLIP from `transformers`, run layer by layer so that prompts can enter anywhere.
+
+MetaCLIP is saved as a CLIP, and MetaCLIP 2 has the same towers with another tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.activations import QuickGELUActivation
 
 from ipl.backbone.backbone import Backbone, Enter, run_layers
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.shared_prefix import run_shared
-from ipl.backbone.text_tower import TextTower
+from ipl.backbone.text_tower import CausalText, TextLayer, TextTower
 
 
 class ClipBackbone(Backbone):
     """Both towers of one CLIP: a text opens with SOS, and its feature is read at EOS.
 
-    The parameters are those of `Backbone`; `model` is a `transformers.CLIPModel`.
+    The parameters are those of `Backbone`; `model` is a `CLIPModel` or `MetaClip2Model`.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class ClipBackbone(Backbone):
     def text_tower(self, dtype: torch.dtype) -> TextTower:
         """Returns the causal text tower as plain matrices in a precision, built once."""
         if dtype not in self._towers:
-            self._towers[dtype] = TextTower(self.model, dtype)
+            self._towers[dtype] = TextTower(causal_text(self.model), dtype)
         return self._towers[dtype]
 
     def _encode_prompts(
@@ -82,3 +86,31 @@ class ClipBackbone(Backbone):
         hidden = run_layers(self.image_layers, hidden, enter)
         features: Tensor = self.model.visual_projection(vision.post_layernorm(hidden[:, 0]))
         return features.float()
+
+
+def causal_text(clip: Any) -> CausalText:
+    """Returns the modules of a CLIP's text tower."""
+    text = clip.text_model
+    layers = [
+        TextLayer(
+            layer.layer_norm1,
+            layer.self_attn.q_proj,
+            layer.self_attn.k_proj,
+            layer.self_attn.v_proj,
+            layer.self_attn.out_proj,
+            layer.layer_norm2,
+            layer.mlp.fc1,
+            layer.mlp.fc2,
+        )
+        for layer in text.encoder.layers
+    ]
+    activation = text.encoder.layers[0].mlp.activation_fn
+    return CausalText(
+        text.embeddings.position_embedding.weight,
+        layers,
+        int(text.encoder.layers[0].self_attn.num_heads),
+        activation,
+        isinstance(activation, QuickGELUActivation),
+        text.final_layer_norm,
+        clip.text_projection,
+    )

@@ -5,56 +5,45 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ipl.backbone.altclip import AltClipBackbone
 from ipl.backbone.backbone import Backbone, check_precision
 from ipl.backbone.clip import ClipBackbone
-from ipl.backbone.model_files import BACKBONES, find_model
+from ipl.backbone.families import (
+    BACKBONES,
+    FAMILIES,
+    PREFIX,
+    Family,
+)
+from ipl.backbone.model_files import find_model
+from ipl.backbone.openclip_loading import load_open_clip, load_open_clip_tokenizer
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.support.errors import BackboneError, ConfigError, IplError, closest
 from ipl.support.hub import hub_reachable as _hub_reachable
 from ipl.support.progress import Reporter
 
-
-@dataclass(frozen=True)
-class Family:
-    """How models of one type are loaded, and the defaults of their image preprocessor."""
-
-    backbone: type[Backbone]
-    model: str  # name of the class in transformers
-    crops: bool  # resizes the short side and crops; otherwise squashes the whole image
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-
-
-FAMILIES = {
-    "clip": Family(
-        ClipBackbone,
-        "CLIPModel",
-        crops=True,
-        mean=(0.48145466, 0.4578275, 0.40821073),
-        std=(0.26862954, 0.26130258, 0.27577711),
-    ),
-    # SigLIP 2's checkpoints of fixed resolution are saved under this type as well.
-    "siglip": Family(
-        SiglipBackbone, "SiglipModel", crops=False, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
-    ),
+BACKBONE_CLASSES: dict[str, type[Backbone]] = {
+    "clip": ClipBackbone,
+    "metaclip_2": ClipBackbone,
+    "siglip": SiglipBackbone,
+    "altclip": AltClipBackbone,
 }
 
 
 def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "fp32") -> Backbone:
-    """Load a frozen CLIP or SigLIP.
+    """Load a frozen CLIP, SigLIP or another model of their kind.
 
     Parameters
     ----------
     name : str, default="pocket"
-        `pocket` for the small CLIP that comes with ipl, the folder of a Hugging Face model, or a
-        name on the Hugging Face hub such as `openai/clip-vit-base-patch16`.
+        `pocket` for the small CLIP that comes with ipl, the folder of a Hugging Face model, a name
+        on the Hugging Face hub such as `openai/clip-vit-base-patch16`, or a model of open_clip such
+        as `open_clip:ViT-B-16/laion2b_s34b_b88k`.
     device : str, default="auto"
         `auto` for the first NVIDIA GPU or else the CPU, or a device that torch knows: `cpu`,
         `cuda`, `cuda:1` or `mps`.
@@ -75,8 +64,14 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     """
     check_precision(precision)  # before anything large is fetched
     torch_device = pick_device(device)
-    family, model, tokenizer, preprocessing = _load(find_model(name), name)
-    return family.backbone(name, model, tokenizer, preprocessing, torch_device, precision)
+    if name.startswith(PREFIX):
+        with quiet_transformers(local=False):
+            return load_open_clip(
+                name, torch_device, precision, not _hub_reachable(), _tokenizer_of_open_clip
+            )
+    model, tokenizer, preprocessing = _load(find_model(name), name)
+    family = BACKBONE_CLASSES[model.config.model_type]
+    return family(name, model, tokenizer, preprocessing, torch_device, precision)
 
 
 def load_wider(backbone: Backbone, error: IplError, reporter: Reporter) -> Backbone:
@@ -100,6 +95,9 @@ def load_wider(backbone: Backbone, error: IplError, reporter: Reporter) -> Backb
 
 def load_tokenizer(name: str = "pocket") -> Any:
     """Returns the tokenizer of a backbone without loading its weights."""
+    if name.startswith(PREFIX):
+        with quiet_transformers(local=False):
+            return load_open_clip_tokenizer(name, not _hub_reachable(), _tokenizer_of_open_clip)
     source = find_model(name)
     local = Path(source).is_dir()
     try:
@@ -109,6 +107,20 @@ def load_tokenizer(name: str = "pocket") -> Any:
         raise
     except Exception as error:  # transformers and the hub raise many kinds
         raise BackboneError(_explain_failure(error, source if local else None, name)) from error
+
+
+def _tokenizer_of_open_clip(source: str) -> Any:
+    """Returns the tokenizer that a model of open_clip names: a folder or a name on the hub."""
+    local = Path(source).is_dir()
+    try:
+        return _tokenizer(source, source, local or not _hub_reachable())
+    except BackboneError:
+        raise
+    except Exception as error:  # transformers and the hub raise many kinds
+        raise BackboneError(
+            f"Cannot load the tokenizer {source} from the Hugging Face hub or its local cache "
+            f"({type(error).__name__})."
+        ) from error
 
 
 def pick_device(device: str) -> torch.device:
@@ -126,8 +138,8 @@ def pick_device(device: str) -> torch.device:
     return torch_device
 
 
-def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
-    """Returns the family, model, tokenizer and image transform of a folder or hub name."""
+def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
+    """Returns the model, tokenizer and image transform of a folder or hub name."""
     import transformers
 
     local = Path(source).is_dir()
@@ -135,11 +147,7 @@ def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
     try:
         with quiet_transformers(local):
             config = _config(source, offline)
-            if config.model_type not in FAMILIES:
-                raise BackboneError(
-                    f"{name} is a {config.model_type!r} model; ipl needs a CLIP, or a SigLIP of "
-                    "fixed resolution."
-                )
+            _check_family(config.model_type, name)
             family = FAMILIES[config.model_type]
             tokenizer = _tokenizer(source, name, offline)  # may lack a package: before the weights
             values = _preprocessor_config(source, offline)
@@ -159,7 +167,30 @@ def _load(source: str, name: str) -> tuple[Family, Any, Any, Preprocessing]:
     if unusable:
         raise BackboneError(f"The weights of {name} are incomplete: no usable {unusable[0]}.")
     image_size = model.config.vision_config.image_size
-    return family, model, tokenizer, _read_preprocessing(values, image_size, family)
+    return model, tokenizer, _read_preprocessing(values, image_size, family)
+
+
+def _check_family(model_type: str, name: str) -> None:
+    """Raises BackboneError unless models of this type can be loaded."""
+    import transformers
+
+    if model_type == "siglip2":
+        raise BackboneError(
+            f"{name} is a SigLIP 2 that takes images in shapes of their own (NaFlex); ipl needs "
+            "one of fixed resolution, such as google/siglip2-base-patch16-224."
+        )
+    if model_type not in BACKBONE_CLASSES:
+        known = ", ".join(FAMILIES[kind].title for kind in BACKBONE_CLASSES)
+        raise BackboneError(
+            f"{name} is a {model_type!r} model; ipl needs a CLIP or a model of its kind: {known}, "
+            "or one of open_clip (see: ipl backbones)."
+        )
+    model = getattr(transformers, FAMILIES[model_type].model, None)
+    if not getattr(model, "_supports_sdpa", False):
+        raise BackboneError(
+            f"{name} is a {FAMILIES[model_type].title}, which needs a newer transformers than "
+            f"{transformers.__version__}."
+        )
 
 
 def _config(source: str, offline: bool) -> Any:

@@ -10,18 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ipl.backbone.families import BACKBONES, OPEN_CLIP_CONFIG, POCKET, PREFIX
 from ipl.support.errors import BackboneError, did_you_mean
 from ipl.support.files import is_folder
-
-# Names to suggest; any CLIP or SigLIP on the hub or in a folder works.
-BACKBONES = (
-    "pocket",
-    "openai/clip-vit-base-patch16",
-    "openai/clip-vit-base-patch32",
-    "openai/clip-vit-large-patch14",
-    "openai/clip-vit-large-patch14-336",
-    "google/siglip-base-patch16-224",
-)
 
 
 @dataclass(frozen=True)
@@ -43,10 +34,16 @@ def find_model(name: str) -> str:
     BackboneError
         If it is neither the bundled one, nor a folder with a model, nor a name on the hub.
     """
-    if name == "pocket":
+    if name.startswith(PREFIX):  # open_clip knows its own names
+        return name
+    if name == POCKET:
         return str(Path(__file__).parent / "pocket")
     if name and is_folder(Path(name)):
         if not (Path(name) / "config.json").is_file():
+            if (Path(name) / OPEN_CLIP_CONFIG).is_file():
+                raise BackboneError(
+                    f"The folder {name} contains a model of open_clip; write {PREFIX}{name}."
+                )
             raise BackboneError(
                 f"The folder {name} contains no CLIP: config.json is missing. A Hugging Face model "
                 "folder has config.json, model.safetensors, tokenizer and preprocessor files."
@@ -86,7 +83,7 @@ class BundledTokenizer:
     def __init__(self) -> None:
         from tokenizers import Tokenizer
 
-        path = Path(find_model("pocket")) / "tokenizer.json"
+        path = Path(find_model(POCKET)) / "tokenizer.json"
         self._tokenizer: Any = Tokenizer.from_file(str(path))
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = [number for number, token in added.items() if token.special]

@@ -35,34 +35,39 @@ def attend_to_prefix(
     if kernels is not None:
         out: Tensor = kernels.attend(query, key, value, *prefix, heads)
         return out
-    count, queries = query.shape[:2]
-    rows_each = key.shape[1]
-    query, key, value = (_split(rows, heads) for rows in (query, key, value))
+    return _attend(query, key, value, prefix, heads)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, prefix: Prefix, heads: int) -> Tensor:
+    """Returns the same attention without kernels of its own.
+
+    Rows are never rearranged: (rows, prompts * heads, head width) is a view of what the products
+    of the tower return, and each product below reads it with strides.
+    """
+    count, asking, prompts, width = query.shape
+    own, longest = key.shape[1], prefix.keys.shape[1]
+    batch, head = prompts * heads, width // heads
+    query, key, value = (rows.reshape(count, -1, batch, head) for rows in (query, key, value))
     prefix_key, prefix_value = (
-        rows.unflatten(-1, (heads, -1)).transpose(1, 2) for rows in (prefix.keys, prefix.values)
+        rows.unflatten(-1, (heads, head)).transpose(1, 2).reshape(batch, longest, head)
+        for rows in (prefix.keys, prefix.values)
     )
-    longest = prefix.keys.shape[1]
     padding = torch.arange(longest, device=key.device) >= prefix.lengths[:, None]
-    shared = query.flatten(2, 3) @ prefix_key.transpose(-1, -2)
-    shared = shared.masked_fill_(padding[:, None, None, :], -torch.inf)
-    # Products of a few rows: elementwise is faster than thousands of tiny matrix products.
-    private = (query[..., :, None, :] * key[..., None, :, :]).sum(-1)
-    future = torch.ones(queries, rows_each, dtype=torch.bool, device=key.device)
-    private = private.masked_fill_(future.triu(1 + rows_each - queries), -torch.inf)
-    weights = torch.cat([shared, private.flatten(2, 3)], dim=-1).softmax(dim=-1)
-    prefix_weights, own_weights = weights.split([shared.shape[-1], rows_each], dim=-1)
-    mixed = (prefix_weights @ prefix_value).unflatten(2, (count, queries))
-    own_weights = own_weights.unflatten(2, (count, queries))
-    for row in range(rows_each):
-        mixed = mixed.addcmul_(own_weights[..., row, None], value[..., row, None, :])
-    joined: Tensor = mixed.permute(2, 3, 0, 1, 4).flatten(3)
-    return joined
-
-
-def _split(rows: Tensor, heads: int) -> Tensor:
-    """Returns (count, rows, prompts, width) as (prompts, heads, count, rows, head width)."""
-    split: Tensor = rows.unflatten(-1, (heads, -1))
-    return split.permute(2, 3, 0, 1, 4)
+    # Scores are (batch, keys, rows): a softmax over few keys is fastest with the rows last.
+    shared = prefix_key @ query.flatten(0, 1).permute(1, 2, 0)
+    by_prompt = shared.view(prompts, heads, longest, -1)
+    by_prompt.masked_fill_(padding[:, None, :, None], -torch.inf)
+    private = shared.new_full((batch, own, count, asking), -torch.inf)
+    seen = [(row, to) for row in range(asking) for to in range(own - asking + row + 1)]
+    for row, to in seen:  # elementwise is faster than thousands of products of two rows
+        private[:, to, :, row] = (query[:, row] * key[:, to]).sum(-1).T
+    weights = torch.cat([shared, private.flatten(2)], dim=1).softmax(dim=1)
+    mixed: Tensor = (weights[:, :longest].transpose(1, 2) @ prefix_value).transpose(0, 1)
+    mixed = mixed.contiguous().view(count, asking, batch, head)
+    own_weights = weights[:, longest:].unflatten(2, (count, asking))
+    for row, to in seen:
+        mixed[:, row].addcmul_(own_weights[:, to, :, row].T[..., None], value[:, to])
+    return mixed.view(count, asking, prompts, width)
 
 
 def find_kernels(device: torch.device, dtype: torch.dtype, head_width: int) -> ModuleType | None:

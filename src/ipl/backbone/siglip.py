@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ipl.backbone.backbone import Backbone, Enter, run_layers
 
@@ -24,6 +22,7 @@ class SiglipBackbone(Backbone):
     """
 
     causal = False
+    fills_positions = True
 
     @property
     def feature_dim(self) -> int:
@@ -49,10 +48,7 @@ class SiglipBackbone(Backbone):
         sees them, as in SigLIP's training: a shared beginning cannot be run once for all.
         """
         del shared, groups
-        room = max(0, self.positions - embeddings.shape[1])
-        rows = functional.pad(embeddings, (0, 0, 0, room))
-        after_eos = torch.arange(rows.shape[1], device=self.device) > eos[:, None]
-        rows = torch.where(after_eos[..., None], self.embed([self.pad]), rows)
+        rows = self._fill_positions(embeddings, eos, self.embed([self.pad]))
         hidden = run_layers(self.text_layers, self._with_positions(rows), enter)
         text = self.model.text_model
         features: Tensor = text.head(text.final_layer_norm(hidden[:, -1]))

@@ -8,16 +8,50 @@ are known beforehand: they are left out of it and added in the norms that read i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, scaled_dot_product_attention, silu
-from transformers.activations import QuickGELUActivation
 
 QUICK = 1.702  # QuickGELU's factor
+MLP_ROWS = 1 << 15  # run together, because an MLP's activations are four times as wide as a row
+
+
+class WeightAndBias(NamedTuple):
+    """A matrix (out, in) and its bias (out,), as `torch.nn.Linear` has them."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True)
+class TextLayer:
+    """The modules of one layer: each has `weight` and `bias`, a norm also `eps`."""
+
+    norm1: Any
+    query: Any
+    key: Any
+    value: Any
+    out: Any
+    norm2: Any
+    up: Any
+    down: Any
+
+
+@dataclass(frozen=True)
+class CausalText:
+    """A causal text tower of any library, which `TextTower` is built from."""
+
+    positions: Tensor  # (positions, width)
+    layers: Sequence[TextLayer]
+    heads: int
+    activation: Callable[[Tensor], Tensor]
+    quick: bool  # whether the activation is QuickGELU
+    final_norm: Any
+    projection: Any
 
 
 class Linear(NamedTuple):
@@ -47,36 +81,34 @@ class Layer:
 class TextTower:
     """The layers of a causal CLIP text tower, from embeddings to features, in one precision."""
 
-    def __init__(self, clip: Any, dtype: torch.dtype) -> None:  # transformers.CLIPModel
-        text = clip.text_model
+    def __init__(self, text: CausalText, dtype: torch.dtype) -> None:
         self.dtype = dtype
-        self.eps = float(text.final_layer_norm.eps)
-        self.heads = int(text.encoder.layers[0].self_attn.num_heads)
-        self.positions: Tensor = text.embeddings.position_embedding.weight.detach().to(dtype)
-        self.project = _fold(clip.text_projection, text.final_layer_norm, dtype=dtype)
-        self.activation: Callable[[Tensor], Tensor] = text.encoder.layers[0].mlp.activation_fn
-        quick = QUICK if isinstance(self.activation, QuickGELUActivation) else 1.0
-        if quick != 1.0:
-            self.activation = _silu_in_place
-        offset = torch.zeros(self.positions.shape[1], device=self.positions.device)
+        self.eps = float(text.final_norm.eps)
+        self.heads = text.heads
+        self.positions: Tensor = text.positions.detach().to(dtype)
+        self.project = _fold(text.projection, text.final_norm, dtype=dtype)
+        self.activation = _silu_in_place if text.quick else text.activation
+        quick = QUICK if text.quick else 1.0
+        width = self.positions.shape[1]
+        scale = (width // self.heads) ** -0.5
+        offset = torch.zeros(width, device=self.positions.device)
         layers, offsets, self.biases = [], [offset], []
         self._qkv: dict[int, Linear] = {}
-        for layer in text.encoder.layers:
-            attention, mlp = layer.self_attn, layer.mlp
+        for layer in text.layers:
             layers.append(
                 Layer(
-                    _fold(attention.q_proj, layer.layer_norm1, float(attention.scale), dtype),
-                    _fold(attention.k_proj, layer.layer_norm1, dtype=dtype),
-                    _fold(attention.v_proj, layer.layer_norm1, dtype=dtype),
-                    attention.out_proj.weight.detach().T.to(dtype),
-                    _fold(mlp.fc1, layer.layer_norm2, quick, dtype),
-                    (mlp.fc2.weight.detach().float().T / quick).to(dtype),
+                    _fold(layer.query, layer.norm1, scale, dtype),
+                    _fold(layer.key, layer.norm1, dtype=dtype),
+                    _fold(layer.value, layer.norm1, dtype=dtype),
+                    layer.out.weight.detach().T.to(dtype),
+                    _fold(layer.up, layer.norm2, quick, dtype),
+                    (layer.down.weight.detach().float().T / quick).to(dtype),
                 )
             )
-            for bias in (attention.out_proj.bias, mlp.fc2.bias):
+            biases = (layer.out.bias, layer.down.bias)
+            for bias in biases:
                 offset = offset + bias.detach().float()
                 offsets.append(offset)
-            biases = (attention.out_proj.bias, mlp.fc2.bias)
             self.biases.append(tuple(bias.detach().to(dtype) for bias in biases))
         self.layers = tuple(layers)
         # (2 * layers + 1, width): what belongs to the residual stream before each norm
@@ -111,8 +143,11 @@ class TextTower:
 
     def mlp(self, hidden: Tensor, normed: Tensor, index: int) -> Tensor:
         """Returns the stream after a layer's MLP; `normed` is the stream after the second norm."""
-        layer = self.layers[index]
-        return self.add(hidden, self.activation(layer.up(normed)), layer.down)
+        layer, width = self.layers[index], hidden.shape[-1]
+        streams, parts = (rows.view(-1, width).split(MLP_ROWS) for rows in (hidden, normed))
+        for stream, part in zip(streams, parts, strict=True):
+            stream.addmm_(self.activation(layer.up(part)), layer.down)
+        return hidden
 
     # -- the same layers for training, where gradients flow and nothing is done in place -----------
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from ipl.backbone.shared_prefix import SharedShape
 
 LEAST = 16  # rows of a block, which the matrix units need
+PROGRAMS = 512  # that keep a GPU busy; with more prompts, each program takes several
 
 
 @triton.jit
@@ -75,50 +76,67 @@ def _forward(
 @triton.jit
 def _backward(
     qkv, out, lse, grad, grad_qkv, wanted, groups, shared, each, own, heads,
-    HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr, LAST: tl.constexpr,
+    HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr,
+    TURNS: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """LAST is the pass over the common rows; `wanted` then holds the prompts' sum of gradients."""
+    """Writes the gradients of TURNS prompts, and to `wanted` the sum of those of the common rows.
+
+    LAST is the pass over the common rows themselves, where `wanted` holds the sum over all prompts.
+    """
     program, head = tl.program_id(0), tl.program_id(1)
     width = heads * HEAD
     columns = head * HEAD + tl.arange(0, HEAD)
+    parts = tl.cdiv(each, TURNS)
     if LAST:
-        group, first, count, before = program, program * shared, shared, 0
+        group, before = program, 0
     else:
-        group, first, count, before = program // each, groups * shared + program * own, own, shared
-    query, key, value = _load(qkv, first, count, width, columns, BLOCK)
+        group, before = program // parts, shared
     _, common_key, common_value = _load(qkv, group * shared, before, width, columns, COMMON)
-    score, common_score = _scores(query, key, common_key, count, before, BLOCK, COMMON)
+    grad_common_key = tl.zeros((COMMON, HEAD), tl.float32)
+    grad_common_value = tl.zeros((COMMON, HEAD), tl.float32)
     place = tl.arange(0, BLOCK)
-    live = (place < count)[:, None]
-    at = (first + place)[:, None].to(tl.int64) * width + columns[None, :]
-    given = tl.load(grad + at, live, other=0.0)
-    taken = tl.load(out + at, live, other=0.0)
-    delta = tl.sum(given.to(tl.float32) * taken.to(tl.float32), 1)[:, None]
-    norm = tl.load(lse + (first + place) * heads + head, place < count, other=0.0)[:, None]
-    weight = tl.where(live, tl.exp(score - norm), 0.0)
-    slope = weight * (_times(given, tl.trans(value)) - delta)
-    grad_query = _times(slope, key)
-    grad_key = _times(tl.trans(slope), query)
-    grad_value = _times(tl.trans(weight), given)
-    common_place = tl.arange(0, COMMON)
-    if LAST:
-        at = (first + place)[:, None].to(tl.int64) * (2 * width) + columns[None, :]
-        grad_key += tl.load(wanted + at, live, other=0.0)
-        grad_value += tl.load(wanted + at + width, live, other=0.0)
-    else:
-        common_weight = tl.where(live, tl.exp(common_score - norm), 0.0)
-        common_slope = common_weight * (_times(given, tl.trans(common_value)) - delta)
-        grad_query += _times(common_slope, common_key)
+    kind = grad_qkv.dtype.element_ty
+    for turn in range(TURNS):
+        if LAST:
+            first, count = program * shared, shared
+        else:
+            prompt = (program % parts) * TURNS + turn
+            first = groups * shared + (group * each + prompt) * own
+            count = tl.where(prompt < each, own, 0)
+        query, key, value = _load(qkv, first, count, width, columns, BLOCK)
+        score, common_score = _scores(query, key, common_key, count, before, BLOCK, COMMON)
+        live = (place < count)[:, None]
+        at = (first + place)[:, None].to(tl.int64) * width + columns[None, :]
+        given = tl.load(grad + at, live, other=0.0)
+        taken = tl.load(out + at, live, other=0.0)
+        delta = tl.sum(given.to(tl.float32) * taken.to(tl.float32), 1)[:, None]
+        norm = tl.load(lse + (first + place) * heads + head, place < count, other=0.0)[:, None]
+        weight = tl.where(live, tl.exp(score - norm), 0.0)
+        slope = weight * (_times(given, tl.trans(value)) - delta)
+        grad_query = _times(slope, key)
+        grad_key = _times(tl.trans(slope), query)
+        grad_value = _times(tl.trans(weight), given)
+        if LAST:
+            at = (first + place)[:, None].to(tl.int64) * (2 * width) + columns[None, :]
+            grad_key += tl.load(wanted + at, live, other=0.0)
+            grad_value += tl.load(wanted + at + width, live, other=0.0)
+        else:
+            common_weight = tl.where(live, tl.exp(common_score - norm), 0.0)
+            common_slope = common_weight * (_times(given, tl.trans(common_value)) - delta)
+            grad_query += _times(common_slope, common_key)
+            grad_common_key += _times(tl.trans(common_slope), query)
+            grad_common_value += _times(tl.trans(common_weight), given)
+        at = (first + place)[:, None].to(tl.int64) * (3 * width) + columns[None, :]
+        tl.store(grad_qkv + at, grad_query.to(kind), live)
+        tl.store(grad_qkv + at + width, grad_key.to(kind), live)
+        tl.store(grad_qkv + at + 2 * width, grad_value.to(kind), live)
+    if not LAST:
+        common_place = tl.arange(0, COMMON)
         to = (program * shared + common_place)[:, None].to(tl.int64) * (2 * width)
         to += columns[None, :]
         inside = (common_place < shared)[:, None]
-        tl.store(wanted + to, _times(tl.trans(common_slope), query), inside)
-        tl.store(wanted + to + width, _times(tl.trans(common_weight), given), inside)
-    at = (first + place)[:, None].to(tl.int64) * (3 * width) + columns[None, :]
-    kind = grad_qkv.dtype.element_ty
-    tl.store(grad_qkv + at, grad_query.to(kind), live)
-    tl.store(grad_qkv + at + width, grad_key.to(kind), live)
-    tl.store(grad_qkv + at + 2 * width, grad_value.to(kind), live)
+        tl.store(wanted + to, grad_common_key, inside)
+        tl.store(wanted + to + width, grad_common_value, inside)
 
 
 class _Attend(torch.autograd.Function):
@@ -142,12 +160,19 @@ class _Attend(torch.autograd.Function):
         width = out.shape[1]
         grad_qkv = torch.empty_like(qkv)
         known = (qkv, out, lse, grad.contiguous(), grad_qkv)
-        wanted = qkv.new_empty(groups, each, shared, 2 * width, dtype=torch.float32)
+        turns = _power_below(groups * each * heads // PROGRAMS)
+        parts = triton.cdiv(each, turns)
+        wanted = qkv.new_empty(groups, parts, shared, 2 * width, dtype=torch.float32)
         sizes = _sizes(shape, width, own)
-        _backward[(groups * each, heads)](*known, wanted, *shape, **sizes, LAST=False)
+        _backward[(groups * parts, heads)](*known, wanted, *shape, **sizes, TURNS=turns, LAST=False)
         sizes = _sizes(shape, width, shared)
-        _backward[(groups, heads)](*known, wanted.sum(1), *shape, **sizes, LAST=True)
+        _backward[(groups, heads)](*known, wanted.sum(1), *shape, **sizes, TURNS=1, LAST=True)
         return grad_qkv, None
+
+
+def _power_below(number: int) -> int:
+    """Returns the largest power of two that is not above a number, and at least 1."""
+    return 1 << max(0, number.bit_length() - 1)
 
 
 def _sizes(shape: SharedShape, width: int, rows: int) -> dict[str, int]:

@@ -16,7 +16,7 @@ from rich.text import Text
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
-from ipl.config import CHOSEN, PLAIN
+from ipl.config import CHOSEN, PLAIN, FitConfig
 from ipl.config import settings as config_settings
 from ipl.config_fields import checked_value
 from ipl.display.table import Styled, Table
@@ -25,7 +25,6 @@ from ipl.support.progress import Reporter
 
 if TYPE_CHECKING:
     from ipl.classifier import PromptClassifier
-    from ipl.config import FitConfig
     from ipl.training.result import FitResult, Trial
     from ipl.training.seeds import SeedSpread
 
@@ -57,14 +56,14 @@ def fit(
     as_json: bool = common.JSON,
 ) -> None:
     """Learn a prompt from a few images per class and save it."""
+    config = FitConfig.from_dict(settings)
+
     from ipl.backbone.model_files import find_model
-    from ipl.config import FitConfig
     from ipl.datasets.inspection import inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.saving.run_folder import check_target
     from ipl.support.files import claim_folder
 
-    config = FitConfig.from_dict(settings)
     configs = [config]
     if seeds is not None:
         source = context.get_parameter_source("seed")

@@ -41,6 +41,8 @@ def learners(
     rows: list[dict[str, Any]] = []
     for name in known_learners():
         spec = learner_spec(name)
+        if spec.prompts_images and sizes is None and not len(_load(backbone, device).image_layers):
+            continue  # this backbone takes no image prompts
         for k in (0, words) if words else (0,):
             published = spec.hyperparameters(k)
             layout = spec.layout_for(k, published.m)

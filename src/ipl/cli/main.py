@@ -14,6 +14,7 @@ import typer
 from ipl._version import __version__
 from ipl.cli import (
     ablate,
+    backbones,
     bench,
     cache,
     compare,
@@ -53,6 +54,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a bug gets a plain traceback
 )
 app.command("ablate")(ablate.ablate)
+app.command("backbones")(backbones.backbones)
 app.command("bench")(bench.bench)
 app.command("cache")(cache.cache)
 app.command("compare")(compare.compare)

@@ -10,9 +10,9 @@ import typer
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, on_interrupt, print_json
-from ipl.config import settings
+from ipl.config import FitConfig, settings
 from ipl.config_fields import TRAINING
-from ipl.support.errors import ConfigError
+from ipl.support.errors import ConfigError, brief
 
 
 @config_options(setting for setting in settings() if setting.option.part != TRAINING)
@@ -34,14 +34,14 @@ def select(
     as_json: bool = common.JSON,
 ) -> None:
     """Choose words for a few images per class and show the gain of each; nothing is trained."""
+    words = _word_count(settings.pop("words"))
+    config = FitConfig.from_dict({**settings, "words": min(words, 1)})
+
     from ipl.backbone.model_files import find_model
-    from ipl.config import FitConfig
     from ipl.datasets.readers import read_dataset
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
-    words = _word_count(settings.pop("words"))
-    config = FitConfig.from_dict({**settings, "words": min(words, 1)})
     outcome = (
         "the search resumes when you run the same command again."
         if config.cache
@@ -80,7 +80,14 @@ def select(
 
 
 def _word_count(text: str) -> int:
-    """Returns the number of words; raises ConfigError unless it is a whole number."""
-    if not (text.isascii() and text.removeprefix("-").isdigit()):
-        raise ConfigError(f"words is {text!r}; it must be a whole number (auto is for ipl fit).")
-    return int(text)
+    """Returns the number of words; raises ConfigError unless it is one that a fit may have too."""
+    most = next(setting.option.most for setting in settings() if setting.name == "words")
+    assert most is not None
+    is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) < 10
+    count: int | str = int(text) if is_number else text
+    if isinstance(count, str) or not 0 <= count <= most:
+        raise ConfigError(
+            f"words is {brief(count)}; it must be a whole number from 0 to {most:,} "
+            "(auto is for ipl fit)."
+        )
+    return count

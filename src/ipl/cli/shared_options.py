@@ -30,7 +30,7 @@ NO_CACHE = typer.Option(
     False, "--no-cache", help="Compute everything anew and keep nothing (see: ipl cache)."
 )
 STRICT = typer.Option(False, "--strict", help="Fail on a file that is not an image.")
-BACKBONE_HELP = "pocket (bundled), a Hugging Face name or a model folder."
+BACKBONE_HELP = "pocket (bundled), a Hugging Face name or folder, or open_clip:MODEL/WEIGHTS."
 BACKBONE = typer.Option("pocket", "--backbone", help=BACKBONE_HELP)
 MEMORY = typer.Option(2.0, "--memory", help="GiB of working memory for the search.")
 

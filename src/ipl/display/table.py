@@ -266,6 +266,9 @@ class Table:
             f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}\n</table>\n</div>{below}"
         )
 
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
     def _is_short(self, index: int) -> bool:
         """Returns whether every cell of a column fits on one line."""
         return all(len(row[index]) <= ONE_LINE for row in self.rows)

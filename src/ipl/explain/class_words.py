@@ -15,8 +15,9 @@ from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
 from ipl.explain.word_effects import LossChange, mean_with_interval
 from ipl.support.progress import SILENT, Reporter
-from ipl.words.certainty import Certainty, Resamples
+from ipl.words.certainty import Resamples
 from ipl.words.scorer import CandidateScorer, SentenceScorer
+from ipl.words.selection import Certainty
 
 BEST = 20  # words of a class that are compared in resamples
 AT_ONCE = 1 << 23  # losses, of words times images, that are in memory together
@@ -89,8 +90,8 @@ def class_words(
         own = labels == label
         if not own.any():
             continue
-        losses = torch.cat([without[None, own], best.losses[:, own]]).numpy()
-        certainty = Resamples(labels[own].numpy()).certainty(losses, 0 * losses[1:, 0])
+        losses = torch.cat([without[None, own], best.losses[:, own]])
+        certainty = Resamples(labels[own]).certainty(losses, torch.zeros(len(losses) - 1))
         word, gain = words[int(best.words[0, label])], float((losses[0] - losses[1]).mean())
         results.append(ClassWord(name, int(own.sum()), word, gain, certainty, None))
     results.sort(key=lambda result: -result.gain)

@@ -22,6 +22,7 @@ from ipl.display.document import (
     Section,
 )
 from ipl.display.formatting import listed, number, percent, several, signed
+from ipl.display.notebook import notebook_html
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, load_run, read_run_images
@@ -83,6 +84,20 @@ class Comparison:
     differ: tuple[tuple[str, tuple[str, ...]], ...]  # the other settings, a value per run
     shared: tuple[tuple[str, tuple[int, ...]], ...]  # words of several runs: position, 0: absent
     notes: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (run.name, run.result.prompt, percent(run.accuracy()), str(len(run.classes)))
+            for run in self.runs
+        ]
+        columns = ("run", "prompt", "held-out accuracy", "classes")
+        parts: list[str | Table] = [Table(columns, rows)]
+        if self.differ:
+            names = ("setting", *(run.name for run in self.runs))
+            parts.append(Table(names, [(key, *values) for key, values in self.differ]))
+        if not self.same_classes:
+            parts.append(OTHER_CLASSES)
+        return notebook_html(f"{len(self.runs)} prompts side by side", [*parts, *self.notes])
 
     @property
     def same_classes(self) -> bool:

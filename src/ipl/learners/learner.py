@@ -77,7 +77,8 @@ class Learner(nn.Module, LearnerSpec):
     Raises
     ------
     ConfigError
-        If a parameter is out of range, or the prompt is too long for the backbone.
+        If a parameter is out of range, the prompt is too long for the backbone, or the learner
+        prompts the image tower and the backbone's takes no prompts.
     """
 
     def __init__(
@@ -94,6 +95,12 @@ class Learner(nn.Module, LearnerSpec):
         if depth < 1:
             raise ConfigError(f"depth is {depth}; it must be 1 or more.")
         check_class_template(class_template)
+        if self.prompts_images and not len(backbone.image_layers):
+            raise ConfigError(
+                f"learner is {self.name!r}, whose prompts also enter the image tower, but that of "
+                f"{backbone.name} takes none: it is a ResNet or comes from timm. Use a learner of "
+                "the text side, such as coop."
+            )
         self.backbone = backbone  # not a module: frozen, and no part of the state
         self.layout = layout
         self.words: tuple[str, ...] = ()

@@ -8,12 +8,13 @@ from pathlib import Path
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.families import is_local
 from ipl.backbone.loading import load_backbone
 from ipl.datasets.dataset import check_class_names
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
 from ipl.support.errors import BackboneError, SavedRunError, brief
-from ipl.support.hub import is_downloaded, is_on_hub
+from ipl.support.hub import is_downloaded
 from ipl.training.result import FitResult
 
 
@@ -56,7 +57,7 @@ def find_backbone(
         If the backbone cannot be loaded, or is not the same.
     """
     name, expected_sha256 = saved.backbone["name"], saved.backbone["weights_sha256"]
-    if source is None and name != "pocket" and not is_on_hub(name) and is_downloaded(folder):
+    if source is None and is_local(name) and is_downloaded(folder):
         raise BackboneError(
             f"{folder} comes from the hub and names the folder {brief(name)} as its backbone; "
             "if you trust that folder, or have the weights elsewhere, give it with --backbone "

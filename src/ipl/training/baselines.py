@@ -19,6 +19,7 @@ from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.config import FitConfig
 from ipl.display.formatting import listed, percent, several, signed
+from ipl.display.notebook import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
 from ipl.metrics import (
@@ -149,6 +150,10 @@ class BaselineComparison:
         return replace(self, methods=(*self.methods[:-1], method, self.prompt))
 
     # -- in words -------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        notes = (ABOUT_INTERVALS, *self.notes)
+        return notebook_html(" ".join(self.verdict), [comparison_table(self), *notes])
 
     @property
     def verdict(self) -> tuple[str, ...]:

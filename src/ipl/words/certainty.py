@@ -10,21 +10,15 @@ a necessary sign of a gain, not a sufficient one.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-Array = np.ndarray[Any, Any]
+from ipl.words.selection import Certainty
+
 RESAMPLES = 1000
 LOW, HIGH = 5, 95  # percentiles: a 90 % interval
-
-
-class Certainty(NamedTuple):
-    """The share of resamples that a word wins, and the 90 % interval of its gain."""
-
-    wins: float
-    low: float
-    high: float
 
 
 class Resamples:
@@ -34,42 +28,42 @@ class Resamples:
 
     Parameters
     ----------
-    labels : array of shape (images,)
-        The class of each image.
+    labels : Tensor of shape (images,)
+        The class of each image; the resamples are on its device.
     count : int, default 1000
         The number of resamples.
     seed : int, default 0
         Draws them.
     """
 
-    def __init__(self, labels: Array, count: int = RESAMPLES, seed: int = 0) -> None:
-        self.labels, self.count, self.seed = np.asarray(labels), count, seed
+    def __init__(self, labels: Tensor, count: int = RESAMPLES, seed: int = 0) -> None:
+        self.labels, self.count, self.seed = labels, count, seed
 
     @cached_property
-    def weights(self) -> Array:
+    def weights(self) -> Tensor:
         """Returns the weight of each image in each resample (count, images); rows add up to 1."""
-        images = len(self.labels)
-        order = np.argsort(self.labels, kind="stable")
-        _, first, size = np.unique(self.labels[order], return_index=True, return_counts=True)
-        if size.max() == 1:  # nothing varies within a class of one image: draw from all images
-            first, size = np.zeros(1, int), np.array([images])
-        group = np.repeat(np.arange(len(size)), size)
+        images, device = len(self.labels), self.labels.device
+        order = self.labels.argsort(stable=True)
+        _, sizes = self.labels.unique(return_counts=True)
+        if sizes.max() == 1:  # nothing varies within a class of one image: draw from all images
+            sizes = torch.tensor([images], device=device)
+        size = sizes.repeat_interleave(sizes)
+        first = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+        # NumPy draws them: the same images on every device.
         draws = np.random.default_rng(self.seed).random((self.count, images), dtype=np.float32)
-        drawn = (draws * size[group].astype(np.float32)).astype(np.int64)
-        drawn += first[group] + images * np.arange(self.count)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=self.count * images)
-        weights = np.empty((self.count, images), dtype=np.float32)
-        weights[:, order] = counts.reshape(self.count, images) * np.float32(1 / images)
-        return weights
+        drawn = (torch.from_numpy(draws).to(device) * size).long() + first
+        weights = torch.zeros(self.count, images, device=device)
+        share = torch.full((), 1 / images, device=device).expand(drawn.shape)
+        return weights.scatter_add_(1, order[drawn], share)
 
-    def certainty(self, losses: Array, penalties: Array) -> Certainty:
+    def certainty(self, losses: Tensor, penalties: Tensor) -> Certainty:
         """Returns how sure the first of several words is.
 
         Parameters
         ----------
-        losses : array of shape (1 + words, images)
+        losses : Tensor of shape (1 + words, images)
             The loss of each image without a new word, then with each word; the chosen one first.
-        penalties : array of shape (words,)
+        penalties : Tensor of shape (words,)
             lambda * redundancy of each word.
 
         Returns
@@ -78,7 +72,10 @@ class Resamples:
             How often it is the best of these words, and the interval of its gain.
         """
         # Centred, so that fp32 is enough for the differences between words.
-        means = (losses - losses[0]).astype(np.float32) @ self.weights.T  # (1 + words, resamples)
-        gains = -means[1:].astype(np.float64) - penalties[:, None]
-        low, high = np.percentile(gains[0], [LOW, HIGH])
-        return Certainty(float((gains.argmax(0) == 0).mean()), float(low), float(high))
+        centred = (losses - losses[0]).float().to(self.weights.device)
+        means = centred @ self.weights.T  # (1 + words, resamples)
+        gains = -means[1:].double() - penalties.to(means.device)[:, None]
+        wins = (gains.argmax(0) == 0).double().mean()
+        ends = gains.new_tensor([LOW / 100, HIGH / 100])
+        low, high = gains[0].quantile(ends).tolist()
+        return Certainty(wins.item(), low, high)

@@ -96,7 +96,7 @@ def greedy_search(
         scorer = scorers.for_step(selection.words)
         if mode is None or mode.scorer is not scorer:
             mode = start(search, scorer, pool.words)
-            resamples = Resamples(scorer.cross_entropy.labels.cpu().numpy())
+            resamples = Resamples(scorer.cross_entropy.labels)
         title = f"Choosing word {len(selection.steps) + 1}" + ("" if stop_at_noise else f" of {k}")
         with reporter.task(title, len(pool)) as advance:
             loss, step, step_gains = _step(
@@ -166,7 +166,7 @@ def _step(
     ranking = np.argsort(-gains, kind="stable")[: min(1 + RUNNERS_UP, np.isfinite(gains).sum())]
     best = int(ranking[0])
     best_twenty = scorer.image_losses(selected, [pool.words[i] for i in ranking])
-    image_losses = torch.cat([without[None], best_twenty]).numpy()
+    image_losses = torch.cat([without[None], best_twenty])
     step = SelectionStep(
         word=pool.words[best],
         utility=float(loss - losses[best]),
@@ -179,7 +179,7 @@ def _step(
         certified=mode.certified,
         margin=mode.margin,
         recalled=mode.recalled,
-        certainty=resamples.certainty(image_losses, penalty[ranking]),
+        certainty=resamples.certainty(image_losses, torch.from_numpy(penalty[ranking])),
     )
     return loss, step, gains
 

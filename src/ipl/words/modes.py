@@ -123,12 +123,13 @@ class Mode:
 class Exact(Mode):
     """The mode "exact": scores only words that bounds do not rule out of the best twenty.
 
-    On a GPU, features are computed in half precision first; words within a margin of the best
-    twenty are computed again in fp32. The margin is several times the largest difference between
-    the two measured so far; if a finalist differs by more, the step is repeated in fp32.
+    Where half precision is faster, features are computed in it first; words within a margin of the
+    best twenty are computed again in fp32. The margin is several times the largest difference
+    between the two measured so far; if a finalist differs by more, the step is repeated in fp32.
     """
 
     SAFETY = 4.0
+    ROUNDING = 1e-6  # by which losses in fp32 may differ with the words that are run together
     PROBES = 64  # words whose losses in half precision and fp32 are compared beforehand
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
@@ -163,7 +164,8 @@ class Exact(Mode):
 
     def _compare(self, rough: Array, exact: Array) -> None:
         deviation = np.abs(rough - exact).max(initial=0.0)
-        self._deviation = max(self._deviation, float(np.nan_to_num(deviation, nan=np.inf)))
+        largest = float(np.nan_to_num(deviation, nan=np.inf))
+        self._deviation = max(self._deviation, largest, self.ROUNDING)
 
     def _sweep(self, step: SearchStep, dtype: torch.dtype, margin: float) -> Array:
         """Returns the loss of each word that may be within `margin` of the best twenty."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
+from ipl.display.notebook import notebook_html
 from ipl.display.table import Styled, Table
-from ipl.words.certainty import Certainty
 
 STABLE = 0.5  # of the resamples that a word must win to be told from the next best
 
@@ -21,6 +21,14 @@ class RankedWord(NamedTuple):
 
     word: str
     gain: float
+
+
+class Certainty(NamedTuple):
+    """The share of resamples that a word wins, and the 90 % interval of its gain."""
+
+    wins: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,13 @@ class Selection:
     search: str = "exhaustive"
     select_in: str = "sentence"
     stopped_before: SelectionStep | None = None
+
+    def __repr__(self) -> str:
+        return f"Selection(words={self.words}, search={self.search!r})"
+
+    def _repr_html_(self) -> str:
+        sentences = [*certainty_sentences(self), *self.notes]
+        return notebook_html("How the words were chosen", [words_table(self), *sentences])
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -89,10 +89,10 @@ def export_transformers(classifier: PromptClassifier, folder: Path) -> dict[str,
             f"The prompt cannot be exported as {target}: an empty slot holds a zero vector, which "
             "cannot be typed."
         )
-    if learner.backbone.model.config.model_type != "clip":
+    if learner.backbone.family != "clip":
         raise ConfigError(
-            f"{learner.backbone.name} cannot be exported as {target}: it is not a CLIP, and only "
-            "a CLIP takes new tokens as they are."
+            f"{learner.backbone.name} cannot be exported as {target}: it is not a CLIP of "
+            "transformers, and only a CLIP takes new tokens as they are."
         )
     tokenizer = copy.deepcopy(learner.backbone.tokenizer)
     tokens = [f"<ipl{number}>" for number in range(1, learner.layout.soft_count + 1)]

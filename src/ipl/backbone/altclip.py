@@ -1,0 +1,73 @@
+"""A frozen AltCLIP from `transformers`: CLIP's image tower beside a RoBERTa for many languages.
+
+The text tower attends in both directions, its norms come after each addition, and the feature is
+read at the first row instead of at EOS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ipl.backbone.backbone import Enter, run_layers
+from ipl.backbone.clip import ClipBackbone
+from ipl.backbone.preprocessing import Preprocessing
+
+
+class AltClipBackbone(ClipBackbone):
+    """Both towers of one AltCLIP.
+
+    The parameters are those of `Backbone`; `model` is a `transformers.AltCLIPModel`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        preprocessing: Preprocessing,
+        device: torch.device | str = "cpu",
+        precision: str = "fp32",
+    ) -> None:
+        super().__init__(name, model, tokenizer, preprocessing, device, precision)
+        self.causal = False
+
+    @property
+    def positions(self) -> int:
+        """Returns the number of tokens that a text may have, special tokens included."""
+        return len(self._position_table)
+
+    @property
+    def text_layers(self) -> Any:
+        """Returns the layers of the text tower."""
+        return self.model.text_model.roberta.encoder.layers
+
+    @staticmethod
+    def _token_table(model: Any) -> Tensor:
+        """Returns the embedding (tokens, width) of each token."""
+        table: Tensor = model.text_model.roberta.embeddings.word_embeddings.weight
+        return table
+
+    @property
+    def _position_table(self) -> Tensor:
+        """Returns the embedding (positions, width) of each position of a text."""
+        embeddings = self.model.text_model.roberta.embeddings
+        table: Tensor = embeddings.position_embeddings.weight
+        return table[embeddings.padding_idx + 1 :]  # RoBERTa counts from behind the padding
+
+    def _encode_prompts(
+        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+    ) -> Tensor:
+        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
+        del shared, groups
+        text = self.model.text_model
+        first = text.roberta.embeddings
+        hidden = self._with_positions(embeddings) + first.token_type_embeddings.weight[0]
+        tokens = torch.arange(hidden.shape[1], device=self.device)
+        mask = (tokens <= eos[:, None])[:, None, None]  # (prompts, 1, 1, tokens): no padding
+        hidden = run_layers(self.text_layers, first.LayerNorm(hidden), enter, mask)
+        pooled = text.transformation(text.pre_LN(hidden[:, 0]))
+        features: Tensor = self.model.text_projection(pooled)
+        return features.float()

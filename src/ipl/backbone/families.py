@@ -1,0 +1,210 @@
+"""The families of backbones: what each allows, and which weights are on this machine.
+
+Nothing here imports torch, so that `ipl backbones` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ipl.support.files import path_exists
+from ipl.support.hub import is_on_hub
+
+OPEN_CLIP = "open_clip"
+PREFIX = f"{OPEN_CLIP}:"
+HUB, LOCAL = "hf-hub:", "local-dir:"  # as open_clip writes them
+POCKET = "pocket"
+CACHED, WHOLE = "prefix cache", "whole prompts"  # how the search runs candidates
+EXPORTS = ("text", "classifier", "onnx")
+OPEN_CLIP_CONFIG = "open_clip_config.json"
+OPEN_CLIP_WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+HALF = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is known of all models of a family before one is loaded.
+
+    Parameters
+    ----------
+    title : str
+        The family's name.
+    examples : tuple of str
+        Names that `--backbone` takes.
+    search : str
+        How the search runs candidate words: `prefix cache` runs only what follows the shared
+        beginning, `whole prompts` runs every prompt from end to end.
+    image_prompts : str
+        Which models take learners that prompt the image tower.
+    exports : tuple of str
+        What `ipl export --to` writes.
+    model : str, default=""
+        The class in transformers.
+    crops : bool, default=True
+        Whether images without a preprocessor file are resized at the short side and cropped;
+        otherwise the whole image is squashed.
+    mean, std : tuple of float
+        The statistics of the pixels without a preprocessor file.
+    needs : str, default=""
+        What has to be installed beside ipl.
+    """
+
+    title: str
+    examples: tuple[str, ...]
+    search: str
+    image_prompts: str
+    exports: tuple[str, ...]
+    model: str = ""
+    crops: bool = True
+    mean: tuple[float, float, float] = CLIP_MEAN
+    std: tuple[float, float, float] = CLIP_STD
+    needs: str = ""
+
+
+# By the model type in config.json; open_clip's models have none.
+FAMILIES = {
+    "clip": Family(
+        "CLIP, MetaCLIP",
+        (
+            POCKET,
+            "openai/clip-vit-base-patch16",
+            "openai/clip-vit-base-patch32",
+            "openai/clip-vit-large-patch14",
+            "openai/clip-vit-large-patch14-336",
+            "facebook/metaclip-b16-400m",
+        ),
+        CACHED,
+        "yes",
+        (*EXPORTS, "transformers"),
+        "CLIPModel",
+    ),
+    "metaclip_2": Family(
+        "MetaCLIP 2",
+        ("facebook/metaclip-2-worldwide-huge-quickgelu",),
+        CACHED,
+        "yes",
+        EXPORTS,
+        "MetaClip2Model",
+    ),
+    # SigLIP 2's checkpoints of fixed resolution are saved under this type as well.
+    "siglip": Family(
+        "SigLIP, SigLIP 2",
+        ("google/siglip-base-patch16-224", "google/siglip2-base-patch16-224"),
+        WHOLE,
+        "yes",
+        EXPORTS,
+        "SiglipModel",
+        crops=False,
+        mean=HALF,
+        std=HALF,
+        needs="sentencepiece protobuf",
+    ),
+    "altclip": Family("AltCLIP", ("BAAI/AltCLIP",), WHOLE, "yes", EXPORTS, "AltCLIPModel"),
+    OPEN_CLIP: Family(
+        "open_clip",
+        (
+            "open_clip:ViT-B-16/laion2b_s34b_b88k",
+            "open_clip:RN50/openai",
+            "open_clip:hf-hub:imageomics/bioclip",
+        ),
+        f"{CACHED} (causal text towers)",
+        "vision transformers",
+        EXPORTS,
+        needs="ipl[open_clip]",
+    ),
+}
+# Names to suggest.
+BACKBONES = tuple(name for family in FAMILIES.values() for name in family.examples)
+
+
+@dataclass(frozen=True)
+class OpenClipName:
+    """What follows `open_clip:`: an architecture with its weights, a folder, or a hub name."""
+
+    architecture: str = ""
+    tag: str = ""  # of published weights
+    file: str = ""
+    folder: str = ""
+    hub: str = ""
+
+
+def read_open_clip_name(name: str) -> OpenClipName:
+    """Returns the parts of open_clip:ARCHITECTURE/TAG, /FILE, FOLDER or hf-hub:OWNER/NAME."""
+    rest = name.removeprefix(PREFIX)
+    if rest.startswith(HUB):
+        return OpenClipName(hub=rest.removeprefix(HUB))
+    if rest.startswith(LOCAL):
+        return OpenClipName(folder=rest.removeprefix(LOCAL))
+    if rest[:1] in (".", "/", "~") or path_exists(Path(rest, OPEN_CLIP_CONFIG)):
+        return OpenClipName(folder=rest)
+    architecture, _, weights = rest.partition("/")
+    if "/" in weights or "." in weights:  # no tag has one
+        return OpenClipName(architecture, file=weights)
+    return OpenClipName(architecture, weights)
+
+
+def is_local(name: str) -> bool:
+    """Returns whether the name of a backbone means files of this machine, not published ones."""
+    if name.startswith(PREFIX):
+        parts = read_open_clip_name(name)
+        return bool(parts.file or parts.folder)
+    return name != POCKET and not is_on_hub(name)
+
+
+@dataclass(frozen=True)
+class FoundWeights:
+    """A model whose weights are on this machine; `name` is what `--backbone` takes."""
+
+    name: str
+    family: str
+    folder: Path
+    bytes: int
+
+
+def find_weights() -> Iterator[FoundWeights]:
+    """Yields PocketCLIP and the models of known families in the Hugging Face cache."""
+    pocket = Path(__file__).parent / "pocket"
+    yield FoundWeights(POCKET, "clip", pocket, _size(pocket))
+    for model in sorted(hub_cache().glob("models--*--*")):
+        name = "/".join(model.name.split("--", 2)[1:])
+        for snapshot in sorted(model.glob("snapshots/*")):
+            family = _family_of(snapshot)
+            if family == OPEN_CLIP:
+                name = f"{PREFIX}{HUB}{name}"
+            if family:
+                yield FoundWeights(name, family, snapshot, _size(snapshot))
+                break
+
+
+def hub_cache() -> Path:
+    """Returns the folder that models of the Hugging Face hub are kept in."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def _family_of(folder: Path) -> str:
+    """Returns the family of a model folder with weights in it, or nothing."""
+    # transformers' file has the usual name; open_clip's loads only with its config.
+    if any(folder.glob("model*.safetensors")):
+        try:
+            values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            model_type = values.get("model_type")
+        except (OSError, ValueError, AttributeError):
+            model_type = None
+        if model_type in FAMILIES:
+            return str(model_type)
+    names = [OPEN_CLIP_CONFIG, *OPEN_CLIP_WEIGHTS]
+    config, *weights = ((folder / name).is_file() for name in names)
+    return OPEN_CLIP if config and any(weights) else ""
+
+
+def _size(folder: Path) -> int:
+    """Returns the bytes of the weights in a folder."""
+    weights = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
+    return sum(path.stat().st_size for path in weights if path.is_file())

@@ -1,0 +1,99 @@
+"""Names of backbones, and the weights in the Hugging Face cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from ipl.backbone.families import (
+    BACKBONES,
+    FAMILIES,
+    OPEN_CLIP,
+    OpenClipName,
+    find_weights,
+    is_local,
+    read_open_clip_name,
+)
+from ipl.backbone.loading import BACKBONE_CLASSES
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "local"),
+    [
+        ("ViT-B-16/laion2b_s34b_b88k", OpenClipName("ViT-B-16", "laion2b_s34b_b88k"), False),
+        ("ViT-B-16", OpenClipName("ViT-B-16"), False),
+        (
+            "ViT-B-16//data/w.safetensors",
+            OpenClipName("ViT-B-16", file="/data/w.safetensors"),
+            True,
+        ),
+        ("ViT-B-16/w.safetensors", OpenClipName("ViT-B-16", file="w.safetensors"), True),
+        ("ViT-B-16/weights/epoch", OpenClipName("ViT-B-16", file="weights/epoch"), True),
+        ("/models/clip", OpenClipName(folder="/models/clip"), True),
+        ("./clip", OpenClipName(folder="./clip"), True),
+        ("local-dir:clip", OpenClipName(folder="clip"), True),
+        ("hf-hub:imageomics/bioclip", OpenClipName(hub="imageomics/bioclip"), False),
+    ],
+)
+def test_what_follows_open_clip(name: str, parts: OpenClipName, local: bool) -> None:
+    assert read_open_clip_name(f"open_clip:{name}") == parts
+    assert is_local(f"open_clip:{name}") is local
+
+
+def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("clip").mkdir()
+    Path("clip/open_clip_config.json").write_text("{}")
+    assert read_open_clip_name("open_clip:clip") == OpenClipName(folder="clip")
+
+
+def test_which_names_mean_files_of_this_machine(tmp_path: Path) -> None:
+    assert not is_local("pocket")
+    assert not is_local("openai/clip-vit-base-patch16")
+    assert is_local(str(tmp_path))
+
+
+def test_every_family_has_a_class_and_an_example() -> None:
+    assert set(BACKBONE_CLASSES) == set(FAMILIES) - {OPEN_CLIP}
+    assert len(BACKBONES) == len(set(BACKBONES)) >= len(FAMILIES)
+
+
+def test_weights_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+
+    def cached(name: str, **files: str) -> None:
+        folder = tmp_path / f"models--{name.replace('/', '--')}" / "snapshots" / "0a"
+        folder.mkdir(parents=True)
+        for file, content in files.items():
+            (folder / file.replace("__", ".")).write_text(content)
+
+    def config(kind: str) -> str:
+        return json.dumps({"model_type": kind})
+
+    cached("openai/clip", config__json=config("clip"), model__safetensors="12345")
+    cached("google/big--siglip", config__json=config("siglip"), **{"model-1-of-2__safetensors": ""})
+    cached("laion/both", config__json=config("clip"), open_clip_config__json="{}",
+           open_clip_model__safetensors="123")  # fmt: skip
+    cached("only/config", config__json=config("clip"))
+    cached("only/pickle", config__json=config("clip"), pytorch_model__bin="1")
+    cached("another/kind", config__json=config("bert"), model__safetensors="1")
+    cached("broken/json", config__json="[", model__safetensors="1")
+    (tmp_path / "models--empty--model").mkdir()
+    pocket, *found = find_weights()
+    assert (pocket.name, pocket.family) == ("pocket", "clip")
+    assert pocket.bytes > 10_000_000
+    assert [(each.name, each.family, each.bytes) for each in found] == [
+        ("google/big--siglip", "siglip", 0),
+        ("open_clip:hf-hub:laion/both", "open_clip", 3),
+        ("openai/clip", "clip", 5),
+    ]
+
+
+def test_without_a_cache_there_is_pocketclip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "none"))
+    assert [each.name for each in find_weights()] == ["pocket"]

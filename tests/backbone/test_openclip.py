@@ -1,0 +1,486 @@
+"""Models of open_clip against its own forward; loading them; what is refused, and why."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from ipl.backbone import loading, openclip_loading
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.loading import load_backbone, load_tokenizer
+from ipl.backbone.openclip import OpenClipBackbone
+from ipl.backbone.prefix_cache import PrefixCache
+from ipl.classifier import PromptClassifier
+from ipl.datasets.dataset import Dataset
+from ipl.inference.exports.classifier import class_matrix
+from ipl.inference.exports.onnx import export_onnx
+from ipl.inference.exports.transformers import export_transformers
+from ipl.learners.maple import MaPLe
+from ipl.learners.promptsrc import PromptSRC
+from ipl.support.errors import BackboneError, ConfigError, DataError
+from ipl.words.pool import Pool
+from tests.helpers.open_clip_library import import_open_clip
+from tests.helpers.open_clip_models import CONFIGS, build, write_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+open_clip = import_open_clip()
+TEXTS = ["a photo of a cat.", "a dog", "a large  Bird, on a stone"]
+CAUSAL = ("vit", "quick-gelu", "resnet", "timm", "worldwide")
+WITHOUT_LAYERS = ("resnet", "timm")
+NAMES = ["cat", "starry night", "dog"]
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns a maker of saved models by kind, each made once."""
+    made: dict[str, Path] = {}
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = write_model(tmp_path_factory.mktemp(kind), kind)
+        return made[kind]
+
+    return folder
+
+
+@pytest.fixture(scope="module", params=list(CONFIGS))
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def backbone(kind: str, folder_of: Callable[[str], Path]) -> Backbone:
+    return load_backbone(f"open_clip:{folder_of(kind)}", "cpu")
+
+
+@pytest.fixture(scope="module")
+def vit(folder_of: Callable[[str], Path]) -> Backbone:
+    return load_backbone(f"open_clip:{folder_of('vit')}", "cpu")
+
+
+@pytest.fixture(scope="module")
+def resnet(folder_of: Callable[[str], Path]) -> Backbone:
+    return load_backbone(f"open_clip:{folder_of('resnet')}", "cpu")
+
+
+def pixels(backbone: Backbone, count: int = 2) -> torch.Tensor:
+    size = backbone.preprocessing.crop
+    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(1))
+
+
+# -- towers ---------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_features_are_the_librarys(
+    backbone: Backbone, kind: str, folder_of: Callable[[str], Path]
+) -> None:
+    library = build(CONFIGS[kind])
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder_of(kind)}")
+    texts, images = library.encode_text(tokenizer(TEXTS)), library.encode_image(pixels(backbone))
+    torch.testing.assert_close(backbone.encode_texts(TEXTS), texts, atol=1e-5, rtol=0)
+    torch.testing.assert_close(backbone.encode_image(pixels(backbone)), images, atol=1e-5, rtol=0)
+    logits, _ = library.get_logits(pixels(backbone), tokenizer(TEXTS))
+    bias = 0.0 if library.logit_bias is None else library.logit_bias
+    ours = backbone.logits(images, texts)
+    torch.testing.assert_close(ours, logits - bias, atol=1e-4, rtol=0)
+
+
+def test_what_the_towers_allow(backbone: Backbone, kind: str) -> None:
+    assert isinstance(backbone, OpenClipBackbone)
+    assert backbone.causal is (kind in CAUSAL)
+    assert backbone.fills_positions is not backbone.causal
+    assert len(backbone.text_layers) == 2
+    assert len(backbone.image_layers) == (0 if kind in WITHOUT_LAYERS else 2)
+    assert (backbone.text_width, backbone.feature_dim) == (32, 24)
+    assert backbone.image_width == (0 if kind in WITHOUT_LAYERS else 48)
+    assert backbone.positions == CONFIGS[kind]["text_cfg"]["context_length"]
+
+
+def test_the_tokens_are_the_librarys(
+    backbone: Backbone, kind: str, folder_of: Callable[[str], Path]
+) -> None:
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder_of(kind)}")
+    (row,) = tokenizer(TEXTS[2]).tolist()
+    ids = [*backbone.opening, *backbone.tokenize(TEXTS[2]), backbone.eos]
+    assert ids == row[: len(ids)]
+    assert set(row[len(ids) :]) <= {backbone.tokenizer.pad_token_id}
+    assert backbone.tokenize_words(["furry"]) == backbone.tokenize("furry")
+    assert load_tokenizer(backbone.name).encode("furry") == backbone.tokenize("furry")
+    with_special = backbone.tokenizer("furry", add_special_tokens=True)["input_ids"]
+    assert with_special == [*backbone.opening, *backbone.tokenize("furry"), backbone.eos]
+
+
+def test_a_special_token_cannot_be_typed(vit: Backbone) -> None:
+    with pytest.raises(DataError, match="contains a special token"):
+        vit.tokenize("a <end_of_text> cat")
+
+
+def test_a_shared_beginning_changes_nothing(backbone: Backbone) -> None:
+    ids = [[*backbone.opening, *backbone.tokenize(f"a photo {t}"), backbone.eos] for t in TEXTS]
+    longest = max(map(len, ids))
+    eos = torch.tensor([len(row) - 1 for row in ids])
+    rows = backbone.embed([row + [7] * (longest - len(row)) for row in ids]).requires_grad_()
+    plain = backbone.encode_text(rows, eos)
+    torch.testing.assert_close(backbone.encode_text(rows, eos, shared=2), plain, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        plain.detach(), backbone.encode_texts([f"a photo {t}" for t in TEXTS]), atol=1e-5, rtol=0
+    )
+    plain.square().sum().backward()
+    assert rows.grad is not None
+    after_eos = torch.arange(longest) > eos[:, None]
+    assert (rows.grad.abs().sum(-1) > 0).equal(~after_eos)
+
+
+@pytest.mark.parametrize("kind", CAUSAL, indirect=True)
+def test_the_prefix_cache_runs_only_endings(backbone: Backbone) -> None:
+    prefixes = [[*backbone.opening, *backbone.tokenize(f"a photo of a {n}")] for n in NAMES]
+    words = ["furry", "blue", "stone"]
+    cache = PrefixCache(backbone, prefixes)
+    features = torch.cat(list(cache.features(backbone.tokenize_words(words))))
+    texts = [f"a photo of a {name} {word}" for word in words for name in NAMES]
+    torch.testing.assert_close(
+        features.flatten(0, 1), backbone.encode_texts(texts), atol=1e-4, rtol=0
+    )
+
+
+def test_a_tower_of_other_layers_is_run_whole() -> None:
+    """Layer scale is nothing that `TextTower` knows: slower, and right."""
+    config = {**CONFIGS["vit"], "text_cfg": {**CONFIGS["vit"]["text_cfg"], "ls_init_value": 0.5}}
+    library, tokenizer = build(config), load_tokenizer("open_clip:ViT-B-16/openai")
+    transform = load_backbone("pocket", "cpu").preprocessing
+    backbone = OpenClipBackbone("scaled", library, tokenizer, transform, config=config)
+    assert not backbone.causal
+    with torch.no_grad():
+        expected = library.encode_text(open_clip.tokenize(TEXTS))
+    torch.testing.assert_close(backbone.encode_texts(TEXTS), expected, atol=1e-5, rtol=0)
+    with pytest.raises(BackboneError, match="has no causal form"):
+        backbone.text_tower(torch.float32)
+
+
+def test_image_prompts_pass_the_first_norm(vit: Backbone) -> None:
+    prompts = torch.randn(3, vit.image_width, generator=torch.Generator().manual_seed(3))
+    shapes: list[tuple[int, ...]] = []
+
+    def enter(layer: int, hidden: torch.Tensor) -> torch.Tensor:
+        if layer == 0:
+            normed = vit.model.visual.ln_pre(prompts)
+            torch.testing.assert_close(hidden[:, -3:], normed.expand(2, -1, -1))
+        shapes.append(tuple(hidden.shape))
+        return hidden
+
+    with torch.no_grad():
+        prompted = vit.encode_image(pixels(vit), prompts, enter)
+        assert not torch.allclose(prompted, vit.encode_image(pixels(vit)), atol=1e-3)
+    assert shapes == [(2, 1 + 16 + 3, vit.image_width)] * 2
+
+
+def test_learners_of_both_towers(vit: Backbone) -> None:
+    learner = MaPLe(vit, MaPLe.layout_for(1, 2), NAMES, depth=2)
+    learner.place_word("furry")
+    learner.logits(learner.image_features(pixels(vit))).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in learner.parameters())
+
+
+@pytest.mark.parametrize("learner", [MaPLe, PromptSRC])
+def test_a_resnet_takes_no_image_prompts(resnet: Backbone, learner: Any) -> None:
+    with pytest.raises(ConfigError, match="takes none: it is a ResNet .* such as coop"):
+        learner(resnet, learner.layout_for(1, 2), NAMES, depth=2)
+    with pytest.raises(BackboneError, match="takes no prompts"):
+        resnet.encode_image(pixels(resnet), torch.zeros(2, 48))
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("bf16", 0.05), ("fp16", 0.01)])
+def test_half_precision_is_close(backbone: Backbone, precision: str, tolerance: float) -> None:
+    half = load_backbone(backbone.name, "cpu", precision)
+    assert half.weights_sha256 == backbone.weights_sha256
+    assert half.fingerprint != backbone.fingerprint
+    for ours, exact in [
+        (half.encode_texts(TEXTS), backbone.encode_texts(TEXTS)),
+        (half.encode_image(pixels(half)), backbone.encode_image(pixels(half))),
+    ]:
+        assert ours.dtype == torch.float32
+        assert (1 - torch.nn.functional.cosine_similarity(ours, exact)).max() < tolerance
+
+
+# -- finding and loading --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tiny(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_of: Callable[[str], Path]
+) -> dict[str, Any]:
+    """Returns the entries of an architecture `tiny` that open_clip then knows, with two tags."""
+    weights = folder_of("quick-gelu") / "open_clip_model.safetensors"
+    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny", CONFIGS["vit"])
+    same = {"mean": (0.5,) * 3, "std": (0.25,) * 3, "resize_mode": "squash"}
+    entries: dict[str, dict[str, Any]] = {
+        "quick": {
+            **same,
+            "hf_hub": "nobody/quick/",
+            "quick_gelu": True,
+            "interpolation": "bicubic",
+        },
+        "named": {**same, "hf_hub": "nobody/named/epoch.bin", "interpolation": "bilinear"},
+    }
+    monkeypatch.setitem(open_clip.pretrained._PRETRAINED, "tiny", entries)
+    asked: list[tuple[str, str, bool]] = []
+
+    def download(repository: str, file: str, local_files_only: bool) -> str:
+        asked.append((repository, file, local_files_only))
+        if file.endswith(".bin"):
+            return str(weights)
+        if repository == "nobody/quick":
+            return str(weights)
+        raise FileNotFoundError(file)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    monkeypatch.setattr(loading, "_hub_reachable", lambda: False)
+    return {"asked": asked, "weights": weights}
+
+
+def test_published_weights_by_their_tag(tiny: dict[str, Any]) -> None:
+    backbone = load_backbone("open_clip:tiny/quick", "cpu")
+    assert tiny["asked"] == [("nobody/quick", "open_clip_model.safetensors", True)]
+    with torch.no_grad():  # the tag says QuickGELU, the architecture does not
+        expected = build(CONFIGS["quick-gelu"]).encode_text(open_clip.tokenize(TEXTS))
+    torch.testing.assert_close(backbone.encode_texts(TEXTS), expected, atol=1e-5, rtol=0)
+    preprocessing = backbone.preprocessing
+    assert (preprocessing.mean, preprocessing.std) == ((0.5,) * 3, (0.25,) * 3)
+    assert (preprocessing.squash, preprocessing.resample) == (True, Image.Resampling.BICUBIC)
+
+
+def test_safetensors_are_preferred_to_a_pickle(tiny: dict[str, Any]) -> None:
+    backbone = load_backbone("open_clip:tiny/named", "cpu")
+    files = [file for _, file, _ in tiny["asked"]]
+    assert files == ["epoch.safetensors", "epoch.bin"]
+    assert backbone.preprocessing.resample == Image.Resampling.BILINEAR
+
+
+def test_a_file_of_weights(tiny: dict[str, Any]) -> None:
+    backbone = load_backbone(f"open_clip:tiny/{tiny['weights']}", "cpu")
+    assert not tiny["asked"]
+    # What all published weights agree on, and open_clip's default elsewhere.
+    assert backbone.preprocessing.mean == (0.5,) * 3
+    assert backbone.preprocessing.resample == Image.Resampling.BICUBIC
+    other = load_backbone("open_clip:tiny/quick", "cpu")
+    assert backbone.weights_sha256 == other.weights_sha256
+    assert backbone.fingerprint != other.fingerprint  # another activation
+
+
+def test_a_pickle_of_tensors_is_read(tiny: dict[str, Any], tmp_path: Path) -> None:
+    torch.save({"state_dict": load_file(tiny["weights"])}, tmp_path / "epoch.pt")
+    backbone = load_backbone(f"open_clip:tiny/{tmp_path / 'epoch.pt'}", "cpu")
+    safe = load_backbone(f"open_clip:tiny/{tiny['weights']}", "cpu")
+    assert backbone.weights_sha256 == safe.weights_sha256
+
+
+class _Evil:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return builtins.open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize(
+    "save", [torch.save, lambda value, path: path.write_bytes(pickle.dumps(value, 2))]
+)
+def test_a_pickle_of_anything_else_is_refused(
+    tiny: dict[str, Any], tmp_path: Path, save: Callable[[Any, Path], Any]
+) -> None:
+    marker = tmp_path / "marker"
+    save({"state_dict": {"a": _Evil(marker)}}, tmp_path / "evil.bin")
+    with pytest.raises(BackboneError, match="not a file of plain tensors"):
+        load_backbone(f"open_clip:tiny/{tmp_path / 'evil.bin'}", "cpu")
+    assert not marker.exists()
+
+
+def test_a_name_on_the_hub(
+    monkeypatch: pytest.MonkeyPatch, folder_of: Callable[[str], Path], vit: Backbone
+) -> None:
+    folder = folder_of("vit")
+    monkeypatch.setattr(
+        "huggingface_hub.hf_hub_download", lambda name, file, local_files_only: folder / file
+    )
+    backbone = load_backbone("open_clip:hf-hub:imageomics/bioclip", "cpu")
+    assert backbone.weights_sha256 == vit.weights_sha256
+    assert backbone.preprocessing == vit.preprocessing
+
+
+def test_without_network_it_says_how_to_get_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_hub_reachable", lambda: False)
+    for name in ("open_clip:hf-hub:nobody/no-such-clip", "open_clip:ViT-B-16-SigLIP/webli"):
+        with pytest.raises(BackboneError, match="nobody/no-such-clip --local-dir|the tokenizer"):
+            load_backbone(name, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("open_clip:ViT-B-61/openai", "no architecture 'ViT-B-61'.*ViT-B-16"),
+        ("open_clip:ViT-B-16/laion2b_s34b_b88", "no weights .* Did you mean 'laion2b_s34b_b88k'"),
+        ("open_clip:ViT-B-16", "names no weights; .* open_clip:ViT-B-16/openai"),
+        ("open_clip:", "no architecture ''"),
+        ("open_clip:./not/there", "is no folder with a file open_clip_config.json"),
+        ("open_clip:tiny//not/there.safetensors", "which do not exist"),
+        ("open_clip:hf-hub:nobody", "Cannot load open_clip_config.json of nobody"),
+    ],
+)
+def test_wrong_names(tiny: dict[str, Any], name: str, says: str) -> None:
+    with pytest.raises(BackboneError, match=says):
+        load_backbone(name, "cpu")
+
+
+def test_weights_of_another_architecture(tiny: dict[str, Any], tmp_path: Path) -> None:
+    weights = write_model(tmp_path / "rn", "resnet") / "open_clip_model.safetensors"
+    with pytest.raises(BackboneError, match="do not fit open_clip:tiny.*visual"):
+        load_backbone(f"open_clip:tiny/{weights}", "cpu")
+    (tmp_path / "cut.safetensors").write_bytes(weights.read_bytes()[:5000])
+    with pytest.raises(BackboneError, match="do not fit"):
+        load_backbone(f"open_clip:tiny/{tmp_path / 'cut.safetensors'}", "cpu")
+    (tmp_path / "weights.npz").write_bytes(b"")
+    with pytest.raises(BackboneError, match=r"must be a file of \.safetensors"):
+        load_backbone(f"open_clip:tiny/{tmp_path / 'weights.npz'}", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("coca_ViT-B-32/laion2b_s13b_b90k", "a CoCa, which reads the text at a token of its own"),
+        ("roberta-ViT-B-32/laion2b_s12b_b32k", "built on the text model roberta-base"),
+    ],
+)
+def test_text_towers_that_take_no_prompts(name: str, says: str) -> None:
+    with pytest.raises(BackboneError, match=says):
+        load_backbone(f"open_clip:{name}", "cpu")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"model_cfg": {}}', '{"model_cfg": 3}'])
+def test_a_damaged_folder(tmp_path: Path, content: str) -> None:
+    (tmp_path / "open_clip_config.json").write_text(content)
+    with pytest.raises(BackboneError, match="does not describe a model of open_clip"):
+        load_backbone(f"open_clip:{tmp_path}", "cpu")
+
+
+def test_an_architecture_that_cannot_be_built(tmp_path: Path) -> None:
+    config = {**CONFIGS["timm"], "vision_cfg": {"timm_model_name": "no_such_tower"}}
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
+    with pytest.raises(BackboneError, match="open_clip cannot build .*no_such_tower"):
+        load_backbone(f"open_clip:local-dir:{tmp_path}", "cpu")
+
+
+def test_a_folder_without_weights(tmp_path: Path) -> None:
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIGS["vit"]}))
+    with pytest.raises(BackboneError, match="has no weights beside"):
+        load_backbone(f"open_clip:{tmp_path}", "cpu")
+    with pytest.raises(BackboneError, match=f"write open_clip:{tmp_path}"):
+        load_backbone(str(tmp_path), "cpu")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"resize_mode": "longest"}, {"interpolation": "random"}], ids=str
+)
+def test_an_unknown_transform_is_refused(
+    tmp_path: Path, changes: dict[str, str], folder_of: Callable[[str], Path]
+) -> None:
+    values = json.loads((folder_of("vit") / "open_clip_config.json").read_text())
+    values["preprocess_cfg"] |= changes
+    (tmp_path / "open_clip_config.json").write_text(json.dumps(values))
+    with pytest.raises(BackboneError, match="prepares images in a way that ipl does not know"):
+        load_backbone(f"open_clip:{tmp_path}", "cpu")
+
+
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "open_clip", None)
+    with pytest.raises(BackboneError, match=r"the package open_clip; .* 'ipl\[open_clip\]'"):
+        load_backbone("open_clip:ViT-B-16/openai", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ModuleNotFoundError("no", name="torchvision.ops"), "torchvision, which is not installed"),
+        (RuntimeError("operator torchvision::nms does not exist"), "nms does not exist.*belong"),
+    ],
+)
+def test_torchvision_is_missing_or_broken(
+    error: Exception, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = builtins.__import__
+
+    def fail(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "open_clip":
+            raise error
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
+    with pytest.raises(BackboneError, match=says):
+        openclip_loading.import_open_clip()
+
+
+# -- a whole run ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(
+    resnet: Backbone, scenes: Dataset, pool: Pool, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Returns a saved run on a ResNet."""
+    folder = tmp_path_factory.mktemp("runs") / "resnet"
+    few = scenes.only(range(3), "three scenes")
+    classifier = PromptClassifier(
+        resnet, "coop", 2, shots=2, pool=pool, epochs=2, interval=1, views=0, cache=False
+    )
+    classifier.fit(few).save_pretrained(folder)
+    return folder
+
+
+def test_a_saved_run_loads_by_its_name_and_hash(
+    run: Path, resnet: Backbone, scenes: Dataset, tmp_path: Path
+) -> None:
+    classifier = PromptClassifier.from_pretrained(run, device="cpu")
+    assert classifier.result_.backbone["name"] == resnet.name
+    assert classifier.result_.backbone["weights_sha256"] == resnet.weights_sha256
+    assert len(classifier.words_) == 2
+    images = [item.path for item in scenes.test[:4]]
+    same = PromptClassifier.from_pretrained(run, backbone=resnet)
+    assert classifier.predict_proba(images).tolist() == same.predict_proba(images).tolist()
+    other = f"open_clip:{write_model(tmp_path / 'other', 'resnet', seed=1)}"
+    with pytest.raises(BackboneError, match="was trained on the backbone .* with weights"):
+        PromptClassifier.from_pretrained(run, backbone=other, device="cpu")
+
+
+def test_exports(run: Path, tmp_path: Path) -> None:
+    classifier = PromptClassifier.from_pretrained(run, device="cpu")
+    assert class_matrix(classifier).shape == (3, 24)
+    with pytest.raises(ConfigError, match="it is not a CLIP of transformers"):
+        export_transformers(classifier, tmp_path / "transformers")
+    pytest.importorskip("onnxruntime")
+    content = export_onnx(classifier, tmp_path / "onnx")
+    assert content["checked"]["fp32"]["largest_difference"] < 1e-4
+
+
+def test_onnx_of_a_vision_transformer(
+    vit: Backbone, scenes: Dataset, pool: Pool, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    few = scenes.only(range(3), "three scenes")
+    classifier = PromptClassifier(
+        vit, "maple", 1, shots=1, pool=pool, epochs=1, interval=1, cache=False, depth=2
+    ).fit(few)
+    content = export_onnx(classifier, tmp_path / "onnx")
+    assert content["checked"]["fp32"]["largest_difference"] < 1e-4

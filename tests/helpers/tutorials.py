@@ -1,0 +1,112 @@
+"""Tutorials: the code blocks of a page, how they are run, and the notebook that is made of them."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import math
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ipl.backbone.loading
+import ipl.classifier
+import ipl.saving.restore
+from ipl.cli.main import main
+
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.M)
+NUMBER = re.compile(r"[-+\N{MINUS SIGN}]?\d+(?:[.,]\d+)*")
+CHECKER = doctest.OutputChecker()
+LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """A block of code, and the output that the page shows below it, if it shows one."""
+
+    kind: str
+    code: str
+    output: str | None
+
+
+def blocks(page: str) -> Iterator[CodeBlock]:
+    """Yields the blocks of Python and bash of a page."""
+    for kind, code, output in BLOCK.findall(page):
+        yield CodeBlock(kind, code, output or None)
+
+
+def is_alike(shown: str, printed: str) -> bool:
+    """Returns whether two outputs are the same but for blanks and what `...` stands for.
+
+    Processors round differently and trainings carry that on, so numbers may differ a little.
+    """
+    if not CHECKER.check_output(NUMBER.sub("#", shown), NUMBER.sub("#", printed), LENIENT):
+        return False
+    return "..." in shown or all(map(_is_close, NUMBER.findall(shown), NUMBER.findall(printed)))
+
+
+def _is_close(shown: str, printed: str) -> bool:
+    """Returns whether two numbers are the same but for a tenth, or for an image or two."""
+    one, other = (
+        float(n.replace(",", "").replace("\N{MINUS SIGN}", "-")) for n in (shown, printed)
+    )
+    share = len(shown.partition(".")[2]) > 2
+    return math.isclose(one, other, rel_tol=0.1, abs_tol=0.1 if share else 3)
+
+
+def run_python(code: str, values: dict[str, Any]) -> None:
+    """Runs code as a notebook does: the value of the last expression is printed."""
+    tree = ast.parse(code)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "a tutorial", "exec"), values)
+    if isinstance(last, ast.Expr):
+        value = eval(compile(ast.Expression(last.value), "a tutorial", "eval"), values)
+        if value is not None:
+            print(repr(value))
+
+
+def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a line that starts with `ipl` in this process; it must succeed."""
+    words = shlex.split(line, comments=True)
+    assert words[0] == "ipl", line
+    monkeypatch.setattr(sys, "argv", words)
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, line  # noqa: PT017
+
+
+def load_backbones_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the commands of a test share a backbone, which is frozen."""
+    load = cache(ipl.backbone.loading.load_backbone)
+    for room in (ipl.backbone.loading, ipl.classifier, ipl.saving.restore):
+        monkeypatch.setattr(room, "load_backbone", load)
+
+
+def run_page(
+    page: str,
+    monkeypatch: pytest.MonkeyPatch,
+    read_output: Callable[[], str],
+    run_line: Callable[[str, pytest.MonkeyPatch], None] = run_command,
+) -> dict[str, Any]:
+    """Runs the blocks of a page in order, compares what they print, and returns their names."""
+    values: dict[str, Any] = {"__name__": "tutorial"}
+    for block in blocks(page):
+        read_output()
+        if block.kind == "python":
+            run_python(block.code, values)
+        else:
+            for line in block.code.replace("\\\n", " ").splitlines():
+                run_line(line, monkeypatch)
+        printed = read_output()
+        if block.output is not None:
+            assert is_alike(block.output, printed), f"{block.code}\n{printed}"
+    return values

@@ -1,0 +1,165 @@
+"""The tutorials run as they stand, and print what they show."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import nbformat
+import pytest
+
+from ipl.learners import registry
+from tests.helpers.tutorial_notebook import (
+    NOTEBOOK,
+    PAGE,
+    code_cells,
+    execute,
+    make_notebook,
+    outputs,
+)
+from tests.helpers.tutorials import (
+    TUTORIALS,
+    is_alike,
+    load_backbones_once,
+    run_command,
+    run_page,
+)
+
+pytestmark = pytest.mark.slow
+FIRST = "your-images"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder in which the tutorials are worked through, one after the other."""
+    return tmp_path_factory.mktemp("tutorials")
+
+
+@pytest.fixture(autouse=True)
+def _in_the_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("IPL_CACHE", str(place / "cache"))
+    load_backbones_once(monkeypatch)
+
+
+def _run(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **more: Any
+) -> dict[str, Any]:
+    page = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
+    return run_page(page, monkeypatch, lambda: capsys.readouterr().out, **more)
+
+
+@pytest.fixture
+def first(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Works through the first tutorial, if that is not done yet."""
+    if not (place / "my-prompt").is_dir():
+        _run(FIRST, monkeypatch, capsys)
+
+
+def test_your_images(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = _run(FIRST, monkeypatch, capsys)
+    assert (place / "my-prompt" / "config.json").is_file()
+    assert values["classifier"].result_.comparison.of("without-words") is not None
+
+
+@pytest.mark.usefixtures("first")
+def test_the_notebook_is_fresh(place: Path) -> None:
+    """It has the cells of the page and the outputs of the code; if not, `make notebook`."""
+    committed = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(committed)
+    fresh = make_notebook(PAGE.read_text(encoding="utf-8"))
+    assert [cell.source for cell in committed.cells] == [cell.source for cell in fresh.cells]
+    execute(fresh, place)
+    assert any("text/html" in str(cell.outputs) for cell in code_cells(committed))
+    for old, new in zip(code_cells(committed), code_cells(fresh), strict=True):
+        assert is_alike(outputs(old), outputs(new)), f"{new.source}\n{outputs(new)}"
+
+
+@pytest.mark.usefixtures("first")
+@pytest.mark.parametrize("name", ["paper-row", "words-matter"])
+def test_a_tutorial(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "__name__" in _run(name, monkeypatch, capsys)
+
+
+@pytest.mark.usefixtures("first")
+def test_own_learner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        values = _run("own-learner", monkeypatch, capsys)
+        assert registry.learner_class("focal") is values["Focal"]
+    finally:
+        registry._LEARNERS.pop("focal", None)
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def servers() -> Iterator[list[subprocess.Popen[str]]]:
+    """Yields a list for the processes that a test starts, and ends them."""
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.mark.usefixtures("first")
+def test_serve(
+    port: int,
+    servers: list[subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def start(line: str, _: pytest.MonkeyPatch) -> None:
+        """Runs `ipl serve` in a process of its own, and waits until it answers."""
+        command = [sys.executable, "-m", *line.split()]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+        servers.append(process)
+        while process.poll() is None:
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/healthz")
+                return
+            except httpx.ConnectError:
+                time.sleep(0.1)
+        raise AssertionError(process.stderr and process.stderr.read())
+
+    page = (TUTORIALS / "serve.md").read_text(encoding="utf-8").replace("8000", str(port))
+    values = run_page(page, monkeypatch, lambda: capsys.readouterr().out, start)
+    assert len(servers) == 1
+    assert "error" in values["answer"].json()
+
+
+def test_every_tutorial_is_run() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    for page in TUTORIALS.glob("*.md"):
+        assert f'"{page.stem}' in text, page
+
+
+def test_outputs_are_compared() -> None:
+    assert is_alike("better by 25 points (16 to 37)\n", "better by 23 points (14 to 36)\n")
+    assert not is_alike("better by 25 points (16 to 37)\n", "better by 3 points (-1 to 7)\n")
+    assert is_alike("loss 1.234\n", "loss 1.201\n")
+    assert not is_alike("probability 0.999\n", "probability 0.737\n")
+    assert is_alike("['stone']\n...\nend\n", "['stone']\na\nb\nend\n")
+    assert not is_alike("['stone']\n", "['water']\n")
+    assert not is_alike("better\n", "")
+
+
+def test_a_command_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError, match="nowhere"):
+        run_command("ipl predict nowhere nothing.png", monkeypatch)
