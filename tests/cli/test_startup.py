@@ -24,6 +24,7 @@ HELP_PAGES = [
 ]
 LIGHT = [
     ["--version"],
+    ["backbones"],
     ["cache"],
     ["data", "list"],
     ["data", "check", "{data}"],
