@@ -91,7 +91,7 @@ def no_room(action: Callable[[], float]) -> float:
     """Returns what an action returns when no decoded image may be kept, and no GPU cuts crops."""
     kept, decide = decoded_images.KEPT_BYTES, decoded_images.bicubic.can_cut_on
     decoded_images.KEPT_BYTES = 0
-    decoded_images.bicubic.can_cut_on = lambda device: False
+    decoded_images.bicubic.can_cut_on = lambda _: False
     try:
         return action()
     finally:
