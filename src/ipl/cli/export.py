@@ -41,6 +41,10 @@ def export(
         raise ConfigError("--check works with --to onnx only.")
     if overwrite and to != "text":
         raise ConfigError("--overwrite works with --to text only; other exports need a new folder.")
+    if to == "onnx":
+        from ipl.inference.exports.onnx import check_packages
+
+        check_packages()
     folder = find_run(run)
     read_config(folder)
 
@@ -48,13 +52,11 @@ def export(
     from ipl.datasets.readers import read_dataset
     from ipl.inference.exports.classifier import export_classifier
     from ipl.inference.exports.common import check_export_folder
-    from ipl.inference.exports.onnx import check_packages, export_onnx
+    from ipl.inference.exports.onnx import export_onnx
     from ipl.inference.exports.text import export_text
     from ipl.inference.exports.transformers import export_transformers
     from ipl.support.progress import Reporter
 
-    if to == "onnx":
-        check_packages()
     target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
     if to != "text":
         check_export_folder(target)

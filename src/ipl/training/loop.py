@@ -98,7 +98,7 @@ def train(
             reporter.record_event(record)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
-    with _threads(learner), reporter.task("Training", last) as advance:
+    with training_threads(learner), reporter.task("Training", last) as advance:
         advance(len(epochs))
         try:
             for epoch in range(len(epochs), last):
@@ -242,7 +242,7 @@ class _OneThread:
 _one_thread = _OneThread()
 
 
-def _threads(learner: Learner) -> AbstractContextManager[None]:
+def training_threads(learner: Learner) -> AbstractContextManager[None]:
     """Returns a context in which a learner trains with the best number of threads."""
     classes, tokens, width = learner.prompts.embeddings.shape
     shared = learner.prompts.shared

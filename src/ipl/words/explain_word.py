@@ -17,9 +17,9 @@ from ipl.words.filters import (
     is_alphabetic,
     is_one_token,
 )
-from ipl.words.frequency import zipf_of
 from ipl.words.pool import Pool, proper_names
 from ipl.words.senses import Sense, sense_of
+from ipl.words.zipf import zipf_of
 
 
 @dataclass(frozen=True)
