@@ -29,7 +29,10 @@ def by_pillow(image: Bytes, box: bicubic.Box, size: int) -> Bytes:
 
 def matrix(length: int, start: int, end: int, size: int) -> np.ndarray:
     """Returns the weights along one axis as a matrix (size, length) of whole numbers."""
-    first, ends, weights = weights_along(*torch.tensor([[length], [start], [end]]), size)
+    first, ends, weights = weights_along(
+        *torch.tensor([[length], [start], [end]]), size, bicubic.most_taps(end - start, size)
+    )
+    assert (ends - first).max() <= weights.shape[-1]
     full = torch.zeros(size, length + weights.shape[-1], dtype=torch.long)
     places = first[0][:, None] + torch.arange(weights.shape[-1])
     full.scatter_(1, places, weights[0].long())

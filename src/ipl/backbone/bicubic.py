@@ -27,10 +27,10 @@ class Weights(NamedTuple):
     weights: Tensor  # (crops, size, taps), whole numbers; 0 from the end on
 
 
-def weights_along(lengths: Tensor, starts: Tensor, ends: Tensor, size: int) -> Weights:
+def weights_along(lengths: Tensor, starts: Tensor, ends: Tensor, size: int, taps: int) -> Weights:
     """Returns the weights of crops from `starts` to `ends` of axes of `lengths` pixels (crops,).
 
-    Every step is one operation in fp64, in Pillow's order, so that every rounding is the same.
+    No output pixel may take more than `taps` input pixels (`most_taps`). Every step is one operation in fp64, in Pillow's order, so that every rounding is the same.
     """
     lengths, starts, ends = (values.double()[:, None] for values in (lengths, starts, ends))
     scale = (ends - starts) / size
@@ -39,7 +39,6 @@ def weights_along(lengths: Tensor, starts: Tensor, ends: Tensor, size: int) -> W
     centre = starts + (torch.arange(size, device=lengths.device).double() + 0.5) * scale
     first = (centre - reach + 0.5).long().clamp_min(0)
     end = torch.minimum((centre + reach + 0.5).long(), lengths.long())
-    taps = int((end - first).max())
     place = torch.arange(taps, device=lengths.device)
     away = (place + first[..., None]).double() - centre[..., None] + 0.5
     away = (away * (1 / stretch)[..., None]).abs()
@@ -52,6 +51,11 @@ def weights_along(lengths: Tensor, starts: Tensor, ends: Tensor, size: int) -> W
         total = total + weights[..., tap]
     scaled = weights / total[..., None] * (1 << BITS)
     return Weights(first, end, (scaled + torch.where(scaled < 0, -0.5, 0.5)).int())
+
+
+def most_taps(longest: int, size: int) -> int:
+    """Returns the most input pixels of an output pixel, if no crop is longer than `longest`."""
+    return int(2 * SUPPORT * max(longest / size, 1.0)) + 2
 
 
 @cache
@@ -76,11 +80,24 @@ def cut(images: Sequence[Tensor], boxes: Sequence[Box], flips: Sequence[bool], s
     """
     from ipl.backbone import crop_kernels
 
-    device = images[0].device
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     heights = [image.shape[0] for image in images]
     widths = [image.shape[1] for image in images]
-    numbers = torch.tensor([*zip(*boxes, strict=True), heights, widths, flips], device=device)
-    left, top, right, bottom, height, width, flip = numbers
-    across = weights_along(width, left, right, size)
-    down = weights_along(height, top, bottom, size)
-    return crop_kernels.cut(images, width, flip, across, down)
+    # Both axes at once, with no number read back: the launches may run ahead of the GPU.
+    axes = [[*widths, *heights], [*lefts, *tops], [*rights, *bottoms]]
+    longest = max(end - start for start, end in zip(*axes[1:], strict=True))
+    taps = most_taps(longest, size)
+    pointers = [image.data_ptr() for image in images]
+    numbers = torch.tensor([*axes, [*pointers, *flips]]).to(images[0].device, non_blocking=True)
+    lengths, starts, ends, others = numbers
+    first, end, weights = weights_along(lengths, starts, ends, size, taps)
+    rows = min(max(heights), longest + 2 * taps)  # of an image that a crop needs, at most
+    crops = len(images)
+    return crop_kernels.cut(
+        others[:crops],
+        lengths[:crops],
+        others[crops:],
+        Weights(first[:crops], end[:crops], weights[:crops]),
+        Weights(first[crops:], end[crops:], weights[crops:]),
+        rows,
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import triton
 import triton.language as tl
@@ -83,23 +81,24 @@ def _down(
 
 
 def cut(
-    images: Sequence[Tensor], widths: Tensor, flips: Tensor, across: Weights, down: Weights
+    images: Tensor, widths: Tensor, flips: Tensor, across: Weights, down: Weights, most: int
 ) -> Tensor:
-    """Returns crops (crops, size, size, 3) of bytes; the weights say where they are cut."""
+    """Returns crops (crops, size, size, 3) of bytes; the weights say where they are cut.
+
+    `images` are addresses (crops,) of images on the GPU, of whose rows a crop needs `most` or less.
+    """
     device, (crops, size) = widths.device, across.first.shape
-    pointers = torch.tensor([image.data_ptr() for image in images], device=device)
     first_rows = down.first[:, 0].contiguous()
     row_counts = down.end[:, -1] - first_rows
-    most = int(row_counts.max())
     rows = torch.empty(crops, most, size, 3, dtype=torch.uint8, device=device)
     out = torch.empty(crops, size, size, 3, dtype=torch.uint8, device=device)
     blocks = triton.cdiv(size, COLUMNS)
     _across[(crops, triton.cdiv(most, ROWS), blocks)](
-        pointers, widths, first_rows, row_counts, across.first, across.weights, rows, most,
-        size, across.weights.shape[-1], ROWS=ROWS, COLUMNS=COLUMNS,
+        images, widths, first_rows, row_counts, across.first, across.weights, rows, most, size,
+        across.weights.shape[-1], ROWS=ROWS, COLUMNS=COLUMNS,
     )  # fmt: skip
     _down[(crops, triton.cdiv(size, ROWS), blocks)](
-        rows, first_rows, row_counts, down.first, down.weights, flips, out, most,
-        size, down.weights.shape[-1], ROWS=ROWS, COLUMNS=COLUMNS,
+        rows, first_rows, row_counts, down.first, down.weights, flips, out, most, size,
+        down.weights.shape[-1], ROWS=ROWS, COLUMNS=COLUMNS,
     )  # fmt: skip
     return out

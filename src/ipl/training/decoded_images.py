@@ -44,6 +44,10 @@ class DecodedImages:
 
         A stream draws a random crop; None stands for the centre.
         """
+        return self._cut(self.read(chosen), streams)
+
+    def read(self, chosen: Sequence[int]) -> list[Any]:
+        """Returns chosen images, those that are not kept from their files."""
         missing = list(dict.fromkeys(index for index in chosen if index not in self._kept))
         read = self._read_all(missing) if missing else {}
         images = [read[index] if index in read else self._kept[index] for index in chosen]
@@ -52,7 +56,7 @@ class DecodedImages:
             if 3 * width * height <= self.room:
                 self._kept[index] = image
                 self.room -= 3 * width * height
-        return self._cut(images, streams)
+        return images
 
     def _read_all(self, indices: Sequence[int]) -> dict[int, Any]:
         with quiet_threads() as threads:

@@ -156,10 +156,5 @@ def make_views(
     return BankedViews(backbone, shots.labels, count, features, pixels, seed)
 
 
-def cut_crops(backbone: Backbone, paths: Sequence[Source], seed: int) -> Tensor:
-    """Returns the bytes (images, height, width, 3) of a random crop of each file."""
-    return _crops(backbone, paths, [_stream(seed, 0, image) for image in range(len(paths))])
-
-
 def _stream(seed: int, view: int, image: int) -> random.Random:
     return random.Random(f"{seed}/{view}/{image}")
