@@ -30,7 +30,8 @@ class Weights(NamedTuple):
 def weights_along(lengths: Tensor, starts: Tensor, ends: Tensor, size: int, taps: int) -> Weights:
     """Returns the weights of crops from `starts` to `ends` of axes of `lengths` pixels (crops,).
 
-    No output pixel may take more than `taps` input pixels (`most_taps`). Every step is one operation in fp64, in Pillow's order, so that every rounding is the same.
+    No output pixel may take more than `taps` input pixels (`most_taps`). Every step is one
+    operation in fp64, in Pillow's order, so that every rounding is the same.
     """
     lengths, starts, ends = (values.double()[:, None] for values in (lengths, starts, ends))
     scale = (ends - starts) / size
