@@ -18,6 +18,7 @@ from ipl.bench.estimate import (
     HAND_MADE,
     PREPARE,
     PROBE,
+    READ,
     SEARCH,
     SEARCH_AGAIN,
     STEP,
@@ -104,6 +105,7 @@ def test_half_of_the_classes_are_trained_on(mine: Dataset) -> None:
 def test_crops_of_the_views(mine: Dataset) -> None:
     (banked,) = works(mine, arms="plain", epochs=3, views=4)
     assert (kinds(banked)[CROP], kinds(banked)[TOWER]) == (48, 48)
+    assert kinds(banked)[READ] == 12  # each shot is decoded once
     (fresh,) = works(mine, arms="plain", epochs=3, batch=5, views="fresh")
     assert (kinds(fresh)[CROP], kinds(fresh)[TOWER]) == (30, 30)
     (pixels,) = works(mine, arms="plain", learners="maple", epochs=1, views=4)

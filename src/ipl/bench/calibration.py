@@ -7,6 +7,7 @@ interpolated.
 
 from __future__ import annotations
 
+import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,7 @@ from ipl.bench.estimate import (
     HAND_MADE,
     PREPARE,
     PROBE,
+    READ,
     SEARCH,
     SEARCH_AGAIN,
     STEP,
@@ -53,10 +55,11 @@ from ipl.learners.learner import Batch, Learner
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.decoded_images import decoded_images
 from ipl.training.fit import new_learner, read_pool, word_choice
 from ipl.training.loop import new_optimiser, training_threads
 from ipl.training.step import make_step
-from ipl.training.views import cut_crops
+from ipl.training.views import AT_ONCE
 from ipl.words.choice import WordChoice
 from ipl.words.frequency import RandomWords
 from ipl.words.pool import Pool
@@ -147,13 +150,28 @@ class CostMeter:
             return self._timed(encode) * (1 / len(images))
 
     def _crop(self, piece: WorkPiece) -> Cost:
-        """One random crop of an image file, in a batch."""
+        """One random crop of a decoded image, in a batch."""
         paths = _repeated(self.data.images[piece.dataset], piece.images)
-        return self._timed(lambda: cut_crops(self.backbone, paths, 1)) * (1 / piece.images)
+        images, every = decoded_images(self.backbone, paths, random_crops=True), range(len(paths))
+        images.read(every)
+
+        def cut() -> None:
+            images.crops(every, [random.Random(index) for index in every])
+
+        return self._timed(cut) * (1 / piece.images)
+
+    def _read(self, piece: WorkPiece) -> Cost:
+        """One image that is decoded for its crops, in a batch."""
+        paths = _repeated(self.data.images[piece.dataset], AT_ONCE)
+
+        def read() -> None:
+            decoded_images(self.backbone, paths, random_crops=True).read(range(len(paths)))
+
+        return self._timed(read) * (1 / len(paths))
 
     def _tower(self, piece: WorkPiece) -> Cost:
         """One crop through the frozen image tower, in a batch."""
-        pixels = self._bytes(piece.images).numpy()
+        pixels = self._bytes(piece.images)
         return self._timed(lambda: encode_pixels(self.backbone, pixels)) * (1 / piece.images)
 
     # -- words ----------------------------------------------------------------------------------
@@ -361,6 +379,7 @@ class CostMeter:
 MEASURES: Mapping[str, Callable[[CostMeter, WorkPiece], Cost]] = {
     ENCODE: CostMeter._encode,
     CROP: CostMeter._crop,
+    READ: CostMeter._read,
     TOWER: CostMeter._tower,
     EMBED: CostMeter._embed,
     SEARCH: CostMeter._search,

@@ -22,21 +22,23 @@ from ipl.display.formatting import several
 from ipl.display.table import Table
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class, learner_spec
+from ipl.training.decoded_images import KEPT_BYTES
 from ipl.training.schedule import images_per_epoch
-from ipl.training.views import AT_ONCE, BANK_BYTES
+from ipl.training.views import AT_ONCE
 
 REPLACEMENTS = 5  # draws of random words that a record of a finished prompt has
 RECORD_BYTES, EPOCH_BYTES = 12_000, 100  # of a record, and of each epoch in it
 FEATURE_BYTES = 700  # of an image's entry in the cache, beside the feature itself
 
 # What is done, and how a table names it.
-START, ENCODE, CROP, TOWER = "start", "encode", "crop", "tower"
+START, ENCODE, READ, CROP, TOWER = "start", "encode", "read", "crop", "tower"
 EMBED, SEARCH, SEARCH_AGAIN, CANDIDATES, DRAW = "embed", "search", "again", "candidates", "draw"
 PREPARE, STEP, TEXTS, CLASSIFY = "prepare", "step", "texts", "classify"
 HAND_MADE, PROBE = "zero-shot", "probe"
 TITLES = {
     START: "loading the backbone",
     ENCODE: "encoding images",
+    READ: "cutting crops",
     CROP: "cutting crops",
     TOWER: "encoding crops",
     EMBED: "searching words",
@@ -202,13 +204,15 @@ class WorkCounter:
         else:
             crops = max(int(config.views), 1) * images
             encodes = spec.wants_features and config.views != 0
-            keeps = spec.prompts_images and crops * self.crop_bytes <= BANK_BYTES
-            if spec.prompts_images and not keeps:  # they are cut from the files in every step
+            keeps = spec.prompts_images and crops * self.crop_bytes <= KEPT_BYTES
+            if spec.prompts_images and not keeps:  # they are cut again in every step
                 counts[WorkPiece(CROP, dataset=run.dataset, images=batch)] += seen
             if keeps or encodes:
                 counts[WorkPiece(CROP, dataset=run.dataset, images=AT_ONCE)] += crops
             if encodes:
                 counts[WorkPiece(TOWER, images=AT_ONCE)] += crops
+        if any(piece.kind == CROP for piece in counts):
+            counts[WorkPiece(READ, dataset=run.dataset)] += images
         for k in numbers:
             trained = training_config(config, k)
             counts[WorkPiece(PREPARE, trained, classes=classes, images=batch)] += 1
