@@ -26,8 +26,8 @@ from ipl.config import FitConfig
 from ipl.explain.report import ReportSettings, analyse_run
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import Reporter
+from ipl.training.history import EpochRecord
 from ipl.training.loop import _OneThread
-from ipl.training.result import EpochRecord
 from tests.helpers.workbench import LONG, QUICK, learn, wait_for, with_images
 
 FIRST = WorkbenchSettings("coop", words=2, shots=3, epochs=60, seed=1)

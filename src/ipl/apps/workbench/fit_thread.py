@@ -27,7 +27,7 @@ from ipl.learners.registry import learner_class
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import Advance, Reporter
-from ipl.training.result import EpochRecord
+from ipl.training.history import EpochRecord
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
