@@ -159,10 +159,18 @@ def open_image(path: Path | ImageSource, max_pixels: int = MAX_PIXELS) -> Image.
     return read_image(path, str(path), max_pixels)
 
 
-def read_image(file: Path | BytesIO, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Returns the image in a file or in bytes, as `open_image` does; errors begin with its name."""
+def read_image(
+    file: Path | BytesIO, name: str, max_pixels: int = MAX_PIXELS, side: int | None = None
+) -> Image.Image:
+    """Returns the image in a file or in bytes, as `open_image` does; errors begin with its name.
+
+    With `side`, a JPEG is decoded at a half, a quarter or an eighth of its size if each of its
+    sides still has that many pixels then.
+    """
     with _reasons(name, file), Image.open(file, formats=image_formats()) as image:
         need = prepare_decoding(image, name, max_pixels)
+        if side is not None:
+            image.draft(None, (side, side))  # without effect if that was done already
         with _DECODING.take(need):
             image.load()
             large = image.width * image.height > EXACT_PIXELS
