@@ -19,6 +19,7 @@ from ipl.apps.image_decoding import ENOUGH, MAX_SCANS, check_image_header, decod
 from ipl.apps.limits import Refusal
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.datasets.images import open_image
+from ipl_scenes import draw
 from tests.helpers.serving import to_bytes
 
 PIXELS = 1_000_000
@@ -68,13 +69,13 @@ def test_the_model_sees_of_bytes_what_it_sees_of_a_file(
     assert max(small.size) <= preprocessing.resize  # waiting images are small
 
 
-@pytest.mark.parametrize("size", [(640, 640), (1500, 700), (641, 3000)])
+@pytest.mark.parametrize("size", [(640, 640), (1500, 700), (642, 1800)])
 @pytest.mark.parametrize("progressive", [False, True])
 def test_a_large_jpeg_is_decoded_at_a_reduced_size(
     size: tuple[int, int], progressive: bool, preprocessing: Preprocessing,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    coarse = noise(40, 40).resize(size)
+    coarse = draw("castle", 1).resize(size)
     data = to_bytes(coarse, "JPEG", quality=90, progressive=progressive)
     sizes = []
     evaluate = Preprocessing.evaluate
@@ -91,6 +92,16 @@ def test_a_large_jpeg_is_decoded_at_a_reduced_size(
     (tmp_path / "file").write_bytes(data)
     expected = evaluate(preprocessing, open_image(tmp_path / "file")).astype(int)
     assert np.abs(evaluate(preprocessing, small) - expected).max() <= 3
+
+
+@pytest.mark.parametrize("size", [(641, 1000), (1000, 641), (300, 300)])
+def test_a_jpeg_that_cannot_be_halved_is_decoded_exactly(
+    size: tuple[int, int], pocket: Backbone
+) -> None:
+    data = to_bytes(draw("castle", 1).resize(size), "JPEG")
+    with Image.open(BytesIO(data)) as image:
+        expected = pocket.preprocessing.evaluate(image.convert("RGB"))
+    assert np.array_equal(decode_image(data, PIXELS, pocket.preprocessing), expected)
 
 
 def refused(data: bytes, pocket: Backbone, pixels: int = PIXELS) -> Refusal:

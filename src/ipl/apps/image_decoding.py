@@ -27,7 +27,7 @@ SCAN = b"\xff\xda"
 MAX_SCANS = 100
 FULL_SCANS = 16  # of an image with as many pixels as are allowed
 # A JPEG is decoded at a reduced size that is still so many times the one that the backbone sees;
-# then its bytes differ by 3 of 255 at most (benchmarks/costly_images.py --tolerance).
+# what it sees then differs by 3 of 255 at most (benchmarks/costly_images.py --tolerance).
 ENOUGH = 4
 
 
