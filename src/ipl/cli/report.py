@@ -64,6 +64,10 @@ def report(
     target = save_to or default_target(run, kind)
     check_output_file(target, overwrite)
 
+    from ipl.saving.run_folder import find_run, read_config
+
+    read_config(find_run(run))
+
     from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
     from ipl.support.progress import Reporter
 
