@@ -29,6 +29,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 from serving import as_request, exchange, learn, make_requests, peak_mib, server
 
@@ -145,7 +146,7 @@ def print_tolerance() -> None:
                 difference = np.abs(np.diff(pair.astype(int), axis=0)).max()
                 largest[edge] = max(largest[edge], int(difference))
                 if edge == own.crop:
-                    first, second = encode_pixels(backbone, pair)
+                    first, second = encode_pixels(backbone, torch.from_numpy(pair))
                     cosine = min(cosine, float(first @ second))
         print(f"{kind}: largest difference of 255 {largest}, least cosine {cosine:.6f}", flush=True)
     for edge in (512, 1024, 2048, 4096):
@@ -170,7 +171,8 @@ def _print_service_tolerance(
     pixels = np.stack([preprocessing.evaluate(image) for image in reduced])
     line = f"largest difference of 255: {np.abs(exact.astype(int) - pixels).max()}"
     if preprocessing.crop == backbone.preprocessing.crop:
-        cosines = (encode_pixels(backbone, exact) * encode_pixels(backbone, pixels)).sum(1)
+        features = [encode_pixels(backbone, torch.from_numpy(each)) for each in (exact, pixels)]
+        cosines = (features[0] * features[1]).sum(1)
         line += f", least cosine {cosines.min():.6f}"
     edge = whole[0].width
     times = " -> ".join(f"{1000 * each / len(whole):.1f}" for each in seconds)

@@ -36,7 +36,7 @@ DIFFERENT = 200  # images; the others are copies
 def write_images(folder: Path, count: int, edge: int) -> list[Path]:
     """Returns the paths of JPEG images of edge x edge pixels."""
     folder.mkdir()
-    paths = []
+    paths: list[Path] = []
     for index in range(count):
         path = folder / f"{index:05}.jpg"
         if index < DIFFERENT:

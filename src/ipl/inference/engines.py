@@ -59,7 +59,9 @@ class ImageEncoder:
         self.encode: Callable[[Array], Tensor]  # bytes (batch, h, w, 3) to features (batch, dim)
         if engine == "torch":
             tower = learner.image_features if learner.prompts_images else None
-            self.encode = lambda pixels: encode_pixels(learner.backbone, pixels, tower)
+            self.encode = lambda pixels: encode_pixels(
+                learner.backbone, torch.from_numpy(pixels), tower
+            )
         else:
             # A thread that calls onnxruntime computes too; its pool is for the remaining cores.
             self.encode = _onnx_tower(classifier, engine == "onnx", cores - self.workers + 1)
