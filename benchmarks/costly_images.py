@@ -8,7 +8,7 @@ in a process of its own, then sent to `ipl serve`: once, and 16 times at once wh
 sends ordinary images. With PYTHONPATH set to the `src` of another version, that one is measured.
 
 With `--tolerance` it prints how much a backbone's pixels and features change because images of more
-than 25 million pixels are reduced before they are resized.
+than 25 million pixels are reduced before they are resized; and, in the service, also smaller JPEGs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 from serving import as_request, exchange, learn, make_requests, peak_mib, server
 
+from ipl import Backbone
+from ipl.backbone.preprocessing import Preprocessing
 from ipl_scenes import CLASSES, draw
 
 COPIES = 16
@@ -121,7 +124,8 @@ def photograph(index: int, edge: int) -> Image.Image:
 def print_tolerance() -> None:
     """Prints the largest differences between images that are reduced first and those that are not.
 
-    That is done for preprocessing to several sizes, and for PocketCLIP's features.
+    That is done for preprocessing to several sizes, and for PocketCLIP's features: for images of
+    more pixels than are decoded exactly, then for JPEGs as the service decodes them.
     """
     from ipl.backbone.encode_images import encode_pixels
     from ipl.backbone.loading import load_backbone
@@ -142,9 +146,37 @@ def print_tolerance() -> None:
                 difference = np.abs(np.diff(pair.astype(int), axis=0)).max()
                 largest[edge] = max(largest[edge], int(difference))
                 if edge == own.crop:
-                    first, second = encode_pixels(backbone, pair)
+                    first, second = encode_pixels(backbone, torch.from_numpy(pair))
                     cosine = min(cosine, float(first @ second))
         print(f"{kind}: largest difference of 255 {largest}, least cosine {cosine:.6f}", flush=True)
+    for edge in (512, 1024, 2048, 4096):
+        photographs = [to_bytes(photograph(index, edge), "JPEG") for index in range(4)]
+        for size in (own.crop, 224, 384):
+            _print_service_tolerance(photographs, replace(own, resize=size, crop=size), backbone)
+
+
+def _print_service_tolerance(
+    photographs: list[bytes], preprocessing: Preprocessing, backbone: Backbone
+) -> None:
+    """Prints how the service's pixels and features differ from those of the whole image."""
+    from ipl.apps.image_decoding import decode_image
+    from ipl.backbone.encode_images import encode_pixels
+
+    started = time.process_time()
+    whole = [Image.open(BytesIO(data)).convert("RGB") for data in photographs]
+    exact = np.stack([preprocessing.evaluate(image) for image in whole])
+    between = time.process_time()
+    reduced = [decode_image(data, 25_000_000, preprocessing) for data in photographs]
+    seconds = between - started, time.process_time() - between
+    pixels = np.stack([preprocessing.evaluate(image) for image in reduced])
+    line = f"largest difference of 255: {np.abs(exact.astype(int) - pixels).max()}"
+    if preprocessing.crop == backbone.preprocessing.crop:
+        features = [encode_pixels(backbone, torch.from_numpy(each)) for each in (exact, pixels)]
+        cosines = (features[0] * features[1]).sum(1)
+        line += f", least cosine {cosines.min():.6f}"
+    edge = whole[0].width
+    times = " -> ".join(f"{1000 * each / len(whole):.1f}" for each in seconds)
+    print(f"serve, {edge} px to {preprocessing.crop}: {line}; {times} ms", flush=True)
 
 
 def write_images(folder: str) -> None:

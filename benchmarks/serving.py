@@ -1,10 +1,14 @@
 """Measures the web service under many clients: requests per second, and the time of each.
 
     python benchmarks/serving.py --clients 64 --seconds 30
+    python benchmarks/serving.py --before OTHER/src    # and the same with another version
 
 A prompt is learnt from the drawn scenes, and `ipl serve` serves it with PocketCLIP in a separate
-process. Each client sends one image after the other over a connection that stays open, the next as
-soon as the last one was answered. Clients and server share the processors of this machine.
+process for each engine. Each client sends one image after the other over a connection that stays
+open, the next as soon as the last one was answered. Clients and server share the processors of this
+machine. The servers are measured in turns, several rounds, so that whatever else the machine does
+slows all of them; the ratios are to the first one. At last the accuracy of the engines on drawn
+scenes is compared.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import cycle, islice
@@ -31,6 +35,7 @@ import numpy as np
 
 from ipl import PromptClassifier
 from ipl.datasets.scenes import scenes_dataset
+from ipl.inference.engines import ImageEncoder
 from ipl_scenes import CLASSES, draw
 
 BOUNDARY = b"between-the-parts"
@@ -76,10 +81,16 @@ def as_request(image: bytes) -> bytes:
 
 
 @contextmanager
-def server(run: Path, options: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Yields the host, port and process id of a server, and stops it at the end."""
+def server(
+    run: Path, options: list[str], source: str | None = None
+) -> Iterator[tuple[str, int, int]]:
+    """Yields the host, port and process id of a server, and stops it at the end.
+
+    `source` is the folder of another version of the package.
+    """
     command = [sys.executable, "-m", "ipl", "serve", str(run), "--port", "0", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, **({"PYTHONPATH": source} if source else {})}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         said = process.stderr.readline()
         where = re.search(r"http://([\d.]+):(\d+)", said)
@@ -152,46 +163,122 @@ def peak_mib(process: int) -> float:
 
 
 def processor_seconds(process: int) -> float:
-    """Returns the processor time of all threads of a process so far, on Linux."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Returns the processor time of a process and those that it started so far, on Linux."""
+    total = 0
+    for number in [process, *_children(process)]:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def _children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+@dataclass
+class Measured:
+    """What several rounds with one server came to."""
+
+    name: str
+    address: tuple[str, int, int]  # host, port, process
+    result: LoadResult = field(default_factory=LoadResult)
+    seconds: float = 0.0
+    computed: float = 0.0  # seconds of processor time
+    rounds: list[float] = field(default_factory=list)  # requests per second
+
+    def measure(self, clients: int, seconds: float, asked: list[bytes]) -> None:
+        """Adds a round."""
+        host, port, process = self.address
+        before, images = processor_seconds(process), asyncio.run(health(host, port))["images"]
+        result = asyncio.run(load(host, port, clients, seconds, asked))
+        images = asyncio.run(health(host, port))["images"] - images
+        self.computed += (processor_seconds(process) - before) / max(1, images)
+        self.result.seconds += result.seconds
+        self.result.statuses += result.statuses
+        self.seconds += seconds
+        self.rounds.append(len(result.seconds) / seconds)
+
+    @property
+    def errors(self) -> int:
+        """Returns how many requests were not answered with 200."""
+        return sum(self.result.statuses.values()) - self.result.statuses["200"]
+
+    def line(self, first: Measured) -> str:
+        """Returns a row of the table, with ratios to another server."""
+        p50, p99 = np.percentile(self.result.seconds, [50, 99])
+        host, port, process = self.address
+        counts = asyncio.run(health(host, port))
+        ratio = np.median(np.divide(self.rounds, first.rounds))
+        cost = 1000 * self.computed / len(self.rounds)
+        saved = first.computed / self.computed
+        return (
+            f"{self.name:12} {len(self.result.seconds) / self.seconds:10.0f} {ratio:7.2f} "
+            f"{p50:7.2f} {p99:7.2f} {self.errors:7} {counts['images'] / counts['batches']:12.1f} "
+            f"{cost:13.1f} {saved:7.2f} {peak_mib(process):8.0f}"
+        )
+
+
+def print_accuracy(run: Path, engines: list[str], images: int) -> None:
+    """Prints how the engines' classes and probabilities of drawn scenes differ from torch's."""
+    prompt = PromptClassifier.from_pretrained(run, device="cpu")
+    evaluate = prompt.learner_.backbone.preprocessing.evaluate
+    drawn = [(name, index) for name in CLASSES for index in range(5000, 5000 + images)]
+    labels = np.array([list(prompt.classes_).index(name) for name, _ in drawn])
+    pixels = np.stack([evaluate(draw(name, index)) for name, index in drawn])
+    exact = None
+    for engine in engines:
+        encode = ImageEncoder(prompt, engine).encode
+        parts = [encode(pixels[start : start + 32]) for start in range(0, len(pixels), 32)]
+        probabilities = np.concatenate([prompt.probabilities(part) for part in parts])
+        exact = probabilities if exact is None else exact
+        difference = np.abs(probabilities - exact).max(1)
+        print(
+            f"{engine:12} accuracy {(probabilities.argmax(1) == labels).mean():.4f}   "
+            f"same class {(probabilities.argmax(1) == exact.argmax(1)).mean():.4f}   "
+            f"probability differs by {difference.max():.1e} at most, {difference.mean():.1e} on "
+            f"average   ({len(labels)} images)"
+        )
 
 
 def main() -> None:
     """Prints the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--seconds", type=float, default=30, help="of each server, in all rounds")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--edge", type=int, default=96, help="pixels along an image's edge")
     parser.add_argument("--learner", default="coop")
+    parser.add_argument("--engines", default="torch,onnx", help="separated by commas")
+    parser.add_argument("--before", help="the src folder of another version, measured first")
+    parser.add_argument("--images", type=int, default=50, help="of each class, for the accuracy")
     parser.add_argument("options", nargs="*", help="after --: options of ipl serve")
     given = parser.parse_args()
-    asked = make_requests(given.edge)
-    with tempfile.TemporaryDirectory() as folder:
+    asked, engines = make_requests(given.edge), given.engines.split(",")
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as servers:
         run = learn(Path(folder), given.learner)
-        with server(run, given.options) as (host, port, process):
-            before = processor_seconds(process)
-            result = asyncio.run(load(host, port, given.clients, given.seconds, asked))
-            computed = processor_seconds(process) - before
-            health_values = asyncio.run(health(host, port))
-            peak = peak_mib(process)
-    p50, p99 = np.percentile(result.seconds, [50, 99]) * 1000
-    errors = sum(result.statuses.values()) - result.statuses["200"]
-    print(
-        f"{given.clients} clients, {given.seconds:g} s, {given.edge} x {given.edge} px, "
-        f"{given.learner}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
-    )
-    print(
-        f"requests/s {len(result.seconds) / given.seconds:.0f}   "
-        f"p50 {p50:.0f} ms   p99 {p99:.0f} ms"
-    )
-    print(f"requests {len(result.seconds)}   errors {errors}   {dict(result.statuses)}")
-    print(
-        f"images per batch {health_values['images'] / health_values['batches']:.1f}   server: "
-        f"{1000 * computed / health_values['images']:.0f} ms of processor time a request, "
-        f"{peak:.0f} MiB at its peak"
-    )
-    sys.exit(errors > 0)
+        rows = []
+        if given.before:
+            started = server(run, given.options, given.before)
+            rows.append(Measured("before", servers.enter_context(started)))
+        for engine in engines:
+            started = server(run, ["--engine", engine, *given.options])
+            rows.append(Measured(engine, servers.enter_context(started)))
+        for _ in range(given.rounds):
+            for row in rows:
+                row.measure(given.clients, given.seconds / given.rounds, asked)
+        print(
+            f"{given.clients} clients, {given.seconds:g} s, {given.edge} x {given.edge} px, "
+            f"{given.learner}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
+        )
+        print(
+            f"{'':12} {'requests/s':>10} {'ratio':>7} {'p50, s':>7} {'p99, s':>7} {'errors':>7} "
+            f"{'images/batch':>12} {'CPU, ms/image':>13} {'ratio':>7} {'peak MiB':>8}"
+        )
+        for row in rows:
+            print(row.line(rows[0]))
+        print_accuracy(run, engines, given.images)
+    sys.exit(any(row.errors for row in rows))
 
 
 if __name__ == "__main__":

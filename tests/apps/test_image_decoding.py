@@ -15,10 +15,11 @@ import pytest
 from PIL import ExifTags, Image
 
 from ipl import Backbone
-from ipl.apps.image_decoding import MAX_SCANS, check_image_header, decode_image
+from ipl.apps.image_decoding import ENOUGH, MAX_SCANS, check_image_header, decode_image
 from ipl.apps.limits import Refusal
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.datasets.images import open_image
+from ipl_scenes import draw
 from tests.helpers.serving import to_bytes
 
 PIXELS = 1_000_000
@@ -66,6 +67,41 @@ def test_the_model_sees_of_bytes_what_it_sees_of_a_file(
     expected = preprocessing.evaluate(open_image(tmp_path / "file"))
     assert np.array_equal(preprocessing.evaluate(small), expected)
     assert max(small.size) <= preprocessing.resize  # waiting images are small
+
+
+@pytest.mark.parametrize("size", [(640, 640), (1500, 700), (642, 1800)])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_large_jpeg_is_decoded_at_a_reduced_size(
+    size: tuple[int, int], progressive: bool, preprocessing: Preprocessing,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    coarse = draw("castle", 1).resize(size)
+    data = to_bytes(coarse, "JPEG", quality=90, progressive=progressive)
+    sizes = []
+    evaluate = Preprocessing.evaluate
+
+    def watched(own: Preprocessing, image: Image.Image) -> Any:
+        sizes.append(image.size)
+        return evaluate(own, image)
+
+    monkeypatch.setattr(Preprocessing, "evaluate", watched)
+    small = decode_image(data, 2 * PIXELS, preprocessing)
+    (decoded,) = sizes
+    assert decoded[0] < size[0]
+    assert min(decoded) >= ENOUGH * preprocessing.resize
+    (tmp_path / "file").write_bytes(data)
+    expected = evaluate(preprocessing, open_image(tmp_path / "file")).astype(int)
+    assert np.abs(evaluate(preprocessing, small) - expected).max() <= 3
+
+
+@pytest.mark.parametrize("size", [(641, 1000), (1000, 641), (300, 300)])
+def test_a_jpeg_that_cannot_be_halved_is_decoded_exactly(
+    size: tuple[int, int], pocket: Backbone
+) -> None:
+    data = to_bytes(draw("castle", 1).resize(size), "JPEG")
+    with Image.open(BytesIO(data)) as image:
+        expected = pocket.preprocessing.evaluate(image.convert("RGB"))
+    assert np.array_equal(decode_image(data, PIXELS, pocket.preprocessing), expected)
 
 
 def refused(data: bytes, pocket: Backbone, pixels: int = PIXELS) -> Refusal:

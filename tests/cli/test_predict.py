@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ipl.backbone.encode_images import ImageFeatures
 from ipl.classifier import PromptClassifier
+from ipl.inference import engines
 from ipl.inference.prediction_stream import predict_stream
 from ipl_scenes import draw
 
@@ -79,6 +79,8 @@ def test_other_classes_from_a_list_and_from_a_file(
     (home / "names.txt").write_text(text, encoding="utf-8")
     listed = predict(beach, "--classes", "lake, starry night ,volcano", "--json").json
     filed = predict(beach, "--classes", home / "names.txt", "--json").json
+    for told in (filed, listed):
+        del told["speed"]
     assert filed == listed
     other = PromptClassifier.from_pretrained(saved_run, device="cpu").with_classes(names)
     expected = dict(zip(names, other.predict_proba([beach])[0], strict=True))
@@ -200,7 +202,7 @@ def test_ctrl_c_stops_with_130(predict: Call, beach: Path, monkeypatch: pytest.M
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ipl.learners.learner.encode_files", interrupt)
+    monkeypatch.setattr("ipl.inference.prediction_stream._encode", interrupt)
     result = predict(beach)
     assert result.code == 130
     assert "nothing was written" in result.err
@@ -372,7 +374,7 @@ def test_out_is_a_file_that_appears_whole(
         raise KeyboardInterrupt
 
     before = target.read_text()
-    monkeypatch.setattr("ipl.learners.learner.encode_files", interrupt)
+    monkeypatch.setattr("ipl.inference.prediction_stream._encode", interrupt)
     assert predict(album, "--out", target, "--overwrite").code == 130
     assert target.read_text() == before
     assert [p.name for p in target.parent.iterdir()] == ["rows.csv"]
@@ -434,12 +436,12 @@ def test_many_images_are_neither_kept_nor_taken_ahead(
     seen: list[weakref.ref[Any]] = []
     taken, batches, size = 0, 5, 8
     monkeypatch.setattr("ipl.inference.prediction_stream.BATCH", size)
-    look = classifier.encode_images
+    encode_pixels = engines.encode_pixels
 
-    def watched(sources: Any, *more: Any) -> ImageFeatures:
-        found = look(sources, *more)
-        seen.append(weakref.ref(found.features))
-        return found
+    def watched(*given: Any) -> Any:
+        features = encode_pixels(*given)
+        seen.append(weakref.ref(features))
+        return features
 
     def images() -> Any:
         nonlocal taken
@@ -449,7 +451,7 @@ def test_many_images_are_neither_kept_nor_taken_ahead(
             seen.append(weakref.ref(one_image))
             yield one_image
 
-    classifier.encode_images = watched  # type: ignore[method-assign]
+    monkeypatch.setattr(engines, "encode_pixels", watched)
     for number, batch in enumerate(predict_stream(classifier, images()), start=1):
         assert len(batch) == size
         assert taken == number * size
@@ -457,6 +459,21 @@ def test_many_images_are_neither_kept_nor_taken_ahead(
         alive = sum(ref() is not None for ref in seen)
         assert alive <= size + 2  # one batch of images, and its features
     assert number == batches
+
+
+def test_the_speed_stands_beside_that_of_the_decoder(
+    ipl: Call, saved_run: Path, album: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = ipl("predict", saved_run, album, "--json")
+    speed = result.json["speed"]
+    assert speed["images"] == len(result.json["predictions"]) + len(result.json["skipped"])
+    assert min(speed.values()) > 0
+    few = ipl("predict", saved_run, album, "--out", home / "a.csv")
+    assert "images/s" not in few.err  # too few to time
+    monkeypatch.setattr("ipl.cli.predict.ENOUGH_TO_TIME", 1)
+    told = ipl("predict", saved_run, album, "--out", home / "b.csv").err
+    assert f"{speed['images']} images in " in told
+    assert "decoding alone could reach" in told
 
 
 def test_rows_come_while_paths_still_do(

@@ -54,7 +54,7 @@ def test_who_may_ask(
 ) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(
-        "ipl.apps.serve.app.create_app", lambda *given: seen.append(given[2:]) or given
+        "ipl.apps.serve.app.create_app", lambda *given: seen.append(given[2:4]) or given
     )
     monkeypatch.setattr("ipl.apps.server.run_server", lambda *_: None)
     (home / "token").write_text("0123456789abcdef\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from PIL import Image
 
 from ipl import Backbone, Dataset, Pool, PromptClassifier
 from ipl.inference import Prediction, Ranking, predict_stream
+from ipl.inference.engines import ImageEncoder
+from ipl.inference.prediction_stream import PredictionSpeed
 from ipl.support.errors import ConfigError
 from ipl_scenes import draw
 
@@ -52,6 +55,30 @@ def test_batches_are_taken_as_they_are_asked_for(
     expected = classifier.predict_proba([tmp_path / "good.png"])[0]
     assert [p for _, p in second.classes] == pytest.approx(sorted(expected, reverse=True)[:2])
     assert second.classes[0][0] == classifier.classes_[expected.argmax()]
+
+
+@pytest.mark.parametrize("on_cpu", [True, False])
+def test_a_batch_is_divided_among_threads_and_put_together_again(
+    classifier: PromptClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_cpu: bool
+) -> None:
+    monkeypatch.setattr("ipl.inference.prediction_stream.PART", 3)
+    encoder = ImageEncoder(classifier)
+    encoder.workers, encoder.on_cpu = 3, on_cpu
+    monkeypatch.setattr("ipl.inference.prediction_stream.ImageEncoder", lambda _: encoder)
+    (tmp_path / "bad.png").write_bytes(b"not an image")
+    good = [draw("castle", index) for index in range(10)]
+    speed = PredictionSpeed()
+    (batch,) = predict_stream(classifier, [*good, tmp_path / "bad.png"], speed=speed)
+    assert batch[-1].error == "not an image"
+    expected = classifier.predict_proba(good)
+    for prediction, row in zip(batch, expected, strict=False):
+        assert dict(prediction.classes) == pytest.approx(
+            dict(zip(classifier.classes_, row, strict=True)), abs=1e-5
+        )
+    assert speed.images == 11
+    assert speed.decoding_seconds > 0
+    limit = (os.cpu_count() or 1) * 11 / speed.decoding_seconds
+    assert speed.decoder_limit == pytest.approx(limit)
 
 
 def test_the_threshold_leaves_classes_out(classifier: PromptClassifier) -> None:

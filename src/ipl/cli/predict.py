@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ipl.support.progress import Reporter
 
 FORMATS = ("table", "csv", "jsonl", "parquet")
+ENOUGH_TO_TIME = 100  # images
 CHUNK = 65_536  # bytes that are read from standard input at a time
 
 
@@ -98,12 +99,15 @@ def predict(
                     writer.write(batch)
                     tally.written += len(batch)
                 tally.check()
+            tally.report_speed()
     if as_json:
         tally.check()
         readable = [each.as_dict() for each in predictions if each.error is None]
         skipped = [f"{each.image}: {each.error}" for each in predictions if each.error is not None]
         head = {"run": run, "prompt": classifier.prompt_, "words": classifier.words_}
-        print_json({**head, "predictions": readable, "skipped": skipped})
+        print_json(
+            {**head, "predictions": readable, "skipped": skipped, "speed": tally.speed.as_dict()}
+        )
 
 
 def _output_format(style: str | None, save_to: Path | None) -> str:
@@ -120,10 +124,13 @@ class _Tally:
     """Counts images that were classified, and warns of those that cannot be read."""
 
     def __init__(self, reporter: Reporter, strict: bool) -> None:
+        from ipl.inference.prediction_stream import PredictionSpeed
+
         self.reporter, self.strict = reporter, strict
         self.readable = self.written = 0
         self.pending: list[str] = []  # a single unreadable image is an error, not a warning too
         self.first_error: str | None = None
+        self.speed = PredictionSpeed()
 
     def add(self, batch: list[Prediction]) -> None:
         """Counts a batch and warns of unreadable images; with `strict` they raise DataError."""
@@ -148,6 +155,15 @@ class _Tally:
         if not self.readable:
             raise DataError("No image was given.")
 
+    def report_speed(self) -> None:
+        """Says how fast it was, and how fast decoding alone would be; nothing for a few images."""
+        speed = self.speed
+        if speed.images >= ENOUGH_TO_TIME:
+            self.reporter.say(
+                f"{speed.images:,} images in {speed.seconds:.1f} s: {speed.rate:,.0f} images/s; "
+                f"decoding alone could reach {speed.decoder_limit:,.0f} images/s here."
+            )
+
     def summary(self, save_to: Path | None) -> str:
         """Returns what had been written when Ctrl-C was pressed."""
         if save_to is not None or not self.written:
@@ -167,7 +183,8 @@ def _run(
     from ipl.inference.prediction_stream import predict_stream
 
     with reporter.task("Classifying images", total) as advance:
-        for batch in predict_stream(classifier, sources, ranking, advance, max_pixels):
+        stream = predict_stream(classifier, sources, ranking, advance, max_pixels, tally.speed)
+        for batch in stream:
             tally.add(batch)
             yield batch
 

@@ -23,6 +23,9 @@ def serve(
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
     device: str = common.DEVICE,
+    engine: str = typer.Option(
+        "torch", help="torch; onnx (int8, faster on a CPU, less exact); or onnx-fp32."
+    ),
     max_bytes: int = typer.Option(10_000_000, help="Largest size of a request, in bytes."),
     max_pixels: int = typer.Option(25_000_000, help="Largest number of pixels of an image."),
     max_classes: int = typer.Option(256, help="Most names in the class list of a request."),
@@ -79,7 +82,7 @@ def serve(
         if names is not None:
             classifier = classifier.with_classes(names)
         hosts = allowed_hosts(bound, [host, *(allow_host or ())])
-        app = create_app(classifier, limits, hosts, token)
+        app = create_app(classifier, limits, hosts, token, engine)
         bound.listen()
         reporter.say(f"{classifier.prompt_} answers at {address_of(bound)} (Ctrl-C ends it).")
         run_server(app, bound, limits)

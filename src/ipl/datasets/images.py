@@ -159,10 +159,22 @@ def open_image(path: Path | ImageSource, max_pixels: int = MAX_PIXELS) -> Image.
     return read_image(path, str(path), max_pixels)
 
 
-def read_image(file: Path | BytesIO, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Returns the image in a file or in bytes, as `open_image` does; errors begin with its name."""
+def read_image(
+    file: Path | BytesIO, name: str, max_pixels: int = MAX_PIXELS, side: int | None = None
+) -> Image.Image:
+    """Returns the image in a file or in bytes, as `open_image` does; errors begin with its name.
+
+    With `side`, a JPEG is decoded at a half, a quarter or an eighth of its size if its sides can
+    be divided by that and still have so many pixels then. (A remainder would shift the image.)
+    """
     with _reasons(name, file), Image.open(file, formats=image_formats()) as image:
         need = prepare_decoding(image, name, max_pixels)
+        if side is not None:
+            width, height = image.size
+            for factor in (8, 4, 2):
+                if not (width % factor or height % factor) and min(image.size) >= factor * side:
+                    image.draft(None, (width // factor, height // factor))
+                    break  # and without effect on an image that is reduced already
         with _DECODING.take(need):
             image.load()
             large = image.width * image.height > EXACT_PIXELS

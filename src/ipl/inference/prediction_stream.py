@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 
-from ipl.backbone.encode_images import Source
 from ipl.classifier import PromptClassifier
-from ipl.datasets.images import MAX_PIXELS, ImageSource, open_image
+from ipl.datasets.images import MAX_PIXELS, ImageSource, UnreadableImageError, open_image
+from ipl.inference.engines import ImageEncoder
 from ipl.support.errors import ConfigError
 
 BATCH = 64
+PART = 8  # images of a batch that a thread decodes and encodes on a CPU; more are not faster
+DECODERS = 4  # threads that decode for a GPU
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -77,12 +85,52 @@ class Ranking:
             raise ConfigError(f"threshold is {self.threshold}; it must be from 0 to 1.")
 
 
+@dataclass
+class PredictionSpeed:
+    """How fast images were classified, beside how fast they could be decoded.
+
+    Parameters
+    ----------
+    images
+        Images so far, the unreadable ones included.
+    seconds
+        Time that decoding and classifying them took.
+    decoding_seconds
+        Processor time of all threads for decoding alone.
+    """
+
+    images: int = 0
+    seconds: float = 0.0
+    decoding_seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Returns images per second."""
+        return self.images / self.seconds if self.seconds else 0.0
+
+    @property
+    def decoder_limit(self) -> float:
+        """Returns images per second if all cores did nothing but decode."""
+        cores = os.cpu_count() or 1
+        return cores * self.images / self.decoding_seconds if self.decoding_seconds else 0.0
+
+    def as_dict(self) -> dict[str, float]:
+        """Returns plain values for JSON."""
+        return {
+            "images": self.images,
+            "seconds": round(self.seconds, 3),
+            "images_per_second": round(self.rate, 1),
+            "decoder_limit_per_second": round(self.decoder_limit, 1),
+        }
+
+
 def predict_stream(
     classifier: PromptClassifier,
     sources: Iterable[Path | Image.Image],
     ranking: Ranking | None = None,
     advance: Callable[..., None] | None = None,
     max_pixels: int = MAX_PIXELS,
+    speed: PredictionSpeed | None = None,
 ) -> Iterator[list[Prediction]]:
     """Yield predictions batch by batch, in the order of the images.
 
@@ -100,6 +148,8 @@ def predict_stream(
         Pixels of an image file as it is decoded; a file with more has an `error`. A JPEG of more
         than 25,000,000 pixels is decoded at a reduced size. Formats that take more memory for a
         pixel have a lower limit beyond 25,000,000: WebP a quarter.
+    speed : PredictionSpeed, optional
+        Counts images and times, batch by batch.
 
     Yields
     ------
@@ -111,48 +161,105 @@ def predict_stream(
     NotFittedError
         If the classifier has not been fitted.
     """
-    ranking = ranking or Ranking()
+    ranking, speed = ranking or Ranking(), speed or PredictionSpeed()
     with torch.no_grad():
         logits = classifier.learner_.head()
+    encoder = ImageEncoder(classifier)
     remaining = iter(sources)
-    while batch := list(islice(remaining, BATCH)):
-        yield _predict(classifier, logits, batch, ranking, max_pixels)
-        if advance is not None:
-            advance(len(batch))
+    try:
+        with ThreadPoolExecutor(encoder.workers if encoder.on_cpu else DECODERS) as threads:
+            while batch := list(islice(remaining, BATCH)):
+                started = time.perf_counter()
+                results = _encode(encoder, threads, batch, max_pixels, speed)
+                predictions = _rank(classifier, logits, batch, results, ranking)
+                speed.images += len(batch)
+                speed.seconds += time.perf_counter() - started
+                del results
+                yield predictions
+                if advance is not None:
+                    advance(len(batch))
+    finally:
+        encoder.close()
+
+
+def _encode(
+    encoder: ImageEncoder,
+    threads: ThreadPoolExecutor,
+    batch: Sequence[Path | Image.Image],
+    max_pixels: int,
+    speed: PredictionSpeed,
+) -> list[torch.Tensor | UnreadableImageError]:
+    """Returns the feature of each image, or why it cannot be read.
+
+    On a CPU each thread decodes and encodes a part of the batch, so that no core is idle.
+    """
+
+    def decode(images: Sequence[Path | Image.Image]) -> tuple[list[Any], float]:
+        started = time.thread_time()
+        pixels = [_pixels(encoder, image, max_pixels) for image in images]
+        return pixels, time.thread_time() - started
+
+    def encode(decoded: list[Any]) -> list[torch.Tensor | UnreadableImageError]:
+        readable = [pixels for pixels in decoded if not isinstance(pixels, UnreadableImageError)]
+        features = iter(encoder.encode(np.stack(readable)) if readable else ())
+        return [
+            pixels if isinstance(pixels, UnreadableImageError) else next(features)
+            for pixels in decoded
+        ]
+
+    def both(part: Sequence[Path | Image.Image]) -> tuple[list[Any], float]:
+        with encoder.share():
+            pixels, seconds = decode(part)
+            return encode(pixels), seconds
+
+    size = PART if encoder.on_cpu else 1
+    parts = [batch[start : start + size] for start in range(0, len(batch), size)]
+    results = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's, about odd metadata
+        for part, seconds in threads.map(both if encoder.on_cpu else decode, parts):
+            results.extend(part)
+            speed.decoding_seconds += seconds
+    return results if encoder.on_cpu else encode(results)
+
+
+def _pixels(
+    encoder: ImageEncoder, source: Path | Image.Image, max_pixels: int
+) -> Array | UnreadableImageError:
+    """Returns bytes (height, width, 3) of an image, or why it cannot be read."""
+    file = source if isinstance(source, Path) else ImageSource("image", lambda: source)
+    try:
+        return encoder.preprocessing.evaluate(open_image(file, max_pixels))
+    except UnreadableImageError as error:
+        return error
 
 
 @torch.no_grad()
-def _predict(
+def _rank(
     classifier: PromptClassifier,
     logits: Callable[[torch.Tensor], torch.Tensor],
-    batch: list[Path | Image.Image],
+    batch: Sequence[Path | Image.Image],
+    results: Sequence[torch.Tensor | UnreadableImageError],
     ranking: Ranking,
-    max_pixels: int,
 ) -> list[Prediction]:
-    images = classifier.encode_images([_limited(source, max_pixels) for source in batch])
-    probabilities = logits(images.features).softmax(1).cpu().numpy()
-    rows = dict(zip(images.indices, probabilities, strict=True))
-    reasons = iter(images.unreadable)
+    """Returns the predictions of a batch."""
+    features = [each for each in results if not isinstance(each, UnreadableImageError)]
+    no_features = classifier.learner_.backbone.no_features()
+    stacked = torch.stack(features) if features else no_features
+    rows = iter(logits(stacked).softmax(1).cpu().numpy())
     predictions = []
-    for index, source in enumerate(batch):
+    for source, result in zip(batch, results, strict=True):
         name = "image" if isinstance(source, Image.Image) else _text(source)
-        if index in rows:
-            row = rows[index]
-            best = row.argsort(kind="stable")[::-1][: ranking.top]
-            pairs = ((str(classifier.classes_[i]), float(row[i])) for i in best)
-            classes = tuple(pair for pair in pairs if pair[1] >= ranking.threshold)
-            predictions.append(Prediction(name, classes))
-        else:
-            reason = next(reasons).removeprefix(f"{source}: ")
+        if isinstance(result, UnreadableImageError):
+            reason = str(result).removeprefix(f"{source}: ")
             predictions.append(Prediction(name, error=reason))
+            continue
+        row = next(rows)
+        best = row.argsort(kind="stable")[::-1][: ranking.top]
+        pairs = ((str(classifier.classes_[i]), float(row[i])) for i in best)
+        classes = tuple(pair for pair in pairs if pair[1] >= ranking.threshold)
+        predictions.append(Prediction(name, classes))
     return predictions
-
-
-def _limited(source: Path | Image.Image, max_pixels: int) -> Source:
-    """Returns the source of an image; a file is opened with this limit."""
-    if isinstance(source, Path) and max_pixels != MAX_PIXELS:
-        return ImageSource(str(source), lambda: open_image(source, max_pixels))
-    return source
 
 
 def printable(text: str) -> str:

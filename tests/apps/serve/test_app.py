@@ -82,10 +82,9 @@ def test_a_number_of_any_length_is_refused_in_one_sentence(
 def test_requests_at_once_are_one_batch(start: Callable[..., TestClient], beach: bytes) -> None:
     client = start(batch=4, wait_ms=5000)
     sizes = []
-    model = client.app.state.service.model  # type: ignore[attr-defined]
-    encode = model.classifier.encode_images
-    model.classifier = model.classifier.with_classes(model.classifier.classes_)
-    model.classifier.encode_images = lambda images: sizes.append(len(images)) or encode(images)
+    encoder = client.app.state.service.model.encoder  # type: ignore[attr-defined]
+    encode = encoder.encode
+    encoder.encode = lambda pixels: sizes.append(len(pixels)) or encode(pixels)
     requests = [{}, {"classes": "cat,dog"}, {}, {"top": "1"}]
     with ThreadPoolExecutor(4) as threads:
         answers = [*threads.map(lambda fields: upload(client, beach, **fields), requests)]

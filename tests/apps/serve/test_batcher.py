@@ -1,10 +1,10 @@
-"""Waiting items are computed together, by one thread."""
+"""Waiting items are computed together, by one thread or several."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from threading import Event
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -19,8 +19,10 @@ def start() -> Iterator[Callable[..., Batcher[Any, Any]]]:
     """Returns a starter of batchers that are closed in the end."""
     running: list[Batcher[Any, Any]] = []
 
-    def call(work: Callable[..., Any], size: int = 4, wait: float = 0.0) -> Batcher[Any, Any]:
-        running.append(Batcher(work, size, wait))
+    def call(
+        work: Callable[..., Any], size: int = 4, wait: float = 0.0, workers: int = 1
+    ) -> Batcher[Any, Any]:
+        running.append(Batcher(work, size, wait, workers))
         running[-1].start()
         return running[-1]
 
@@ -54,6 +56,21 @@ def test_an_item_waits_for_others_but_not_for_ever(start: Callable[..., Any]) ->
     assert [f.result(SECONDS) for f in pair] == [2, 2]
     short = start(lambda items: [len(items)] * len(items), size=2, wait=0.05)
     assert short.submit(0).result(SECONDS) == 1
+
+
+def test_several_threads_compute_whole_batches_at_the_same_time(start: Callable[..., Any]) -> None:
+    both = Barrier(2)  # it breaks, and the test fails, unless two batches are computed at once
+
+    def work(items: Sequence[int]) -> list[int]:
+        both.wait(SECONDS)
+        return [len(items)] * len(items)
+
+    batcher = start(work, size=2, wait=SECONDS, workers=2)
+    results = [batcher.submit(item) for item in range(4)]
+    assert [f.result(SECONDS) for f in results] == [2, 2, 2, 2]
+    assert (batcher.batches, batcher.items) == (2, 4)
+    batcher.close()
+    assert not any(thread.is_alive() for thread in batcher._threads)
 
 
 def test_one_failure_is_not_the_others(start: Callable[..., Any]) -> None:

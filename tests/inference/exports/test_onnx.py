@@ -104,7 +104,7 @@ def test_what_cannot_be(
     with pytest.raises(ConfigError, match="cocoop cannot be exported as ONNX: its prompts shift"):
         export_onnx(fitted("cocoop", 0), tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(onnx_file, "_write_fp32", None)  # before anything is computed
+        patch.setattr(onnx_file, "write_fp32", None)  # before anything is computed
         with pytest.raises(
             ConfigError, match="two has the class 'desert', .*: give others with --"
         ):

@@ -1,4 +1,4 @@
-"""Requests that arrive at the same time are computed together, by one thread."""
+"""Requests that arrive at the same time are computed together, by a few threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Batcher(Generic[Item, Result]):
-    """A thread that takes up to `size` waiting items and passes them to `work` in one call.
+    """Threads that take up to `size` waiting items and pass them to `work` in one call.
 
     The first item of a batch waits at most `wait` seconds for others. `work` returns a result or
     an exception for each item; an exception that it raises becomes the result of the whole batch.
@@ -25,6 +25,7 @@ class Batcher(Generic[Item, Result]):
         work: Callable[[Sequence[Item]], Sequence[Result | Exception]],
         size: int,
         wait: float,
+        workers: int = 1,
     ) -> None:
         self.work, self.size, self.wait = work, size, wait
         self.batches = 0  # calls of `work` so far
@@ -32,11 +33,16 @@ class Batcher(Generic[Item, Result]):
         self._queue: SimpleQueue[tuple[Item, Future[Result]] | None] = SimpleQueue()
         self._closed = False
         self._lock = Lock()  # so that nothing is put behind the end of the queue
-        self._thread = Thread(target=self._run, name="ipl-batcher", daemon=True)
+        self._taking = Lock()  # held while a batch is collected, so that it is not divided
+        self._threads = [
+            Thread(target=self._run, name=f"ipl-batcher-{number}", daemon=True)
+            for number in range(workers)
+        ]
 
     def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
+        """Starts the threads."""
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, item: Item) -> Future[Result]:
         """Returns the future result of one item."""
@@ -48,12 +54,13 @@ class Batcher(Generic[Item, Result]):
         return future
 
     def close(self) -> None:
-        """Finishes the waiting items, then ends the thread."""
+        """Finishes the waiting items, then ends the threads."""
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     @property
     def waiting(self) -> int:
@@ -62,13 +69,14 @@ class Batcher(Generic[Item, Result]):
 
     @property
     def alive(self) -> bool:
-        """Returns whether the thread is running."""
-        return self._thread.is_alive()
+        """Returns whether all threads are running."""
+        return all(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
         more = True
         while more:
-            batch, more = self._take()
+            with self._taking:
+                batch, more = self._take()
             # A client that gave up meanwhile has cancelled its future.
             batch = [pair for pair in batch if pair[1].set_running_or_notify_cancel()]
             if batch:
@@ -85,6 +93,7 @@ class Batcher(Generic[Item, Result]):
             except Empty:
                 break
             if entry is None:
+                self._queue.put(None)  # for the other threads
                 return batch, False
             batch.append(entry)
             deadline = deadline or time.monotonic() + self.wait
@@ -92,8 +101,9 @@ class Batcher(Generic[Item, Result]):
 
     def _compute(self, batch: Sequence[tuple[Item, Future[Result]]]) -> None:
         results: Sequence[Result | Exception]
-        self.batches += 1
-        self.items += len(batch)
+        with self._lock:
+            self.batches += 1
+            self.items += len(batch)
         try:
             results = self.work([item for item, _ in batch])
         except Exception as error:  # of whichever kind: the next batch may succeed

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from ipl._version import __version__
 from ipl.classifier import PromptClassifier
+from ipl.inference.engines import ImageEncoder
 from ipl.support.errors import IplError
 
 ClassRanking = list[dict[str, Any]]  # name and probability, most probable first
@@ -46,12 +48,16 @@ class ClassHead:
 
 
 class Model:
-    """A learnt prompt that answers questions in batches; for one thread at a time."""
+    """A learnt prompt that answers questions in batches, for several threads at a time."""
 
-    def __init__(self, classifier: PromptClassifier, class_lists: int) -> None:
+    def __init__(
+        self, classifier: PromptClassifier, class_lists: int, engine: str = "torch"
+    ) -> None:
         self.classifier, self.class_lists = classifier, class_lists
         self.default_head = ClassHead(classifier)
         self.backbone = classifier.learner_.backbone
+        self.encoder = ImageEncoder(classifier, engine)
+        self._lock = Lock()  # for the heads
         self._heads: OrderedDict[tuple[str, ...], ClassHead] = OrderedDict()
 
     @property
@@ -74,8 +80,14 @@ class Model:
 
     def answer(self, questions: Sequence[Question]) -> list[ClassRanking | Exception]:
         """Returns an answer to each question, or the reason why there is none."""
-        images = [question.image for question in questions]
-        features = self.classifier.encode_images(images).features
+        with self.encoder.share():
+            evaluate = self.encoder.preprocessing.evaluate
+            pixels = np.stack([evaluate(question.image) for question in questions])
+            return self._answer(questions, self.encoder.encode(pixels))
+
+    def _answer(
+        self, questions: Sequence[Question], features: Tensor
+    ) -> list[ClassRanking | Exception]:
         answers: dict[int, ClassRanking | Exception] = {}
         for classes in dict.fromkeys(question.classes for question in questions):
             rows = [i for i, question in enumerate(questions) if question.classes == classes]
@@ -93,9 +105,10 @@ class Model:
     def _head(self, classes: tuple[str, ...] | None) -> ClassHead:
         if classes is None:
             return self.default_head
-        if classes not in self._heads:
-            self._heads[classes] = ClassHead(self.classifier.with_classes(classes))
-            if len(self._heads) > self.class_lists:
-                self._heads.popitem(last=False)
-        self._heads.move_to_end(classes)
-        return self._heads[classes]
+        with self._lock:
+            if classes not in self._heads:
+                self._heads[classes] = ClassHead(self.classifier.with_classes(classes))
+                if len(self._heads) > self.class_lists:
+                    self._heads.popitem(last=False)
+            self._heads.move_to_end(classes)
+            return self._heads[classes]

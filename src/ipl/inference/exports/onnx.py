@@ -95,9 +95,9 @@ def export_onnx(
         "logits": ["batch", len(classifier.classes_)],
         "probabilities": "the same",
     }
-    with replace_folder(folder) as work, _quiet():
-        _write_fp32(_Network(classifier).eval(), work / FP32, size)
-        _write_int8(work / FP32, work / INT8)
+    with replace_folder(folder) as work, quiet_export():
+        write_fp32(_Network(classifier).eval(), work / FP32, size, ["logits", "probabilities"])
+        write_int8(work / FP32, work / INT8)
         for name in (FP32, INT8):
             _add_metadata(work / name, content)
         content["checked"] = _compare(classifier, work, check)
@@ -116,20 +116,25 @@ def _check_classes(classifier: PromptClassifier, check: Dataset) -> None:
             )
 
 
-def _write_fp32(network: nn.Module, path: Path, size: int) -> None:
+def write_fp32(network: nn.Module, path: Path, size: int, outputs: list[str]) -> None:
+    """Writes a network that takes bytes (batch, size, size, 3) as an ONNX file."""
     torch.onnx.export(
         network,
         (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
         path,
         input_names=["pixels"],
-        output_names=["logits", "probabilities"],
-        dynamic_axes={name: {0: "batch"} for name in ("pixels", "logits", "probabilities")},
+        output_names=outputs,
+        dynamic_axes={name: {0: "batch"} for name in ("pixels", *outputs)},
         opset_version=OPSET,
         dynamo=False,
     )
 
 
-def _write_int8(source: Path, target: Path) -> None:
+def write_int8(source: Path, target: Path) -> None:
+    """Writes an ONNX file with the weights of matrix products in int8, each channel with a scale.
+
+    What they are multiplied with becomes int8 while the file is run, with one scale for a batch.
+    """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     # Not the first convolution: a rounding error in the pixels spreads widest.
@@ -218,7 +223,7 @@ def check_packages() -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_export() -> Iterator[None]:
     """Hides the exporters' own warnings and log messages; errors are still raised."""
     level = logging.root.level
     logging.root.setLevel(logging.ERROR)
