@@ -35,6 +35,7 @@ from ipl.display.notebook import notebook_html
 from ipl.display.table import Table
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
+from ipl.loggers.run_log import LogTo, log_run
 from ipl.saving.format import config_of, read_run, write_run
 from ipl.saving.restore import find_backbone, restore
 from ipl.saving.sharing import find_run, push_run
@@ -218,6 +219,7 @@ class PromptClassifier:
         y: Any = None,
         features: FeatureStore | None = None,
         compare: bool = False,
+        log_to: LogTo = (),
     ) -> PromptClassifier:
         """Learns a prompt from up to `shots` images of each class.
 
@@ -238,6 +240,9 @@ class PromptClassifier:
         compare : bool
             Whether the same prompt is trained without words as well, for `result_.comparison`;
             zero-shot and a linear probe are always in it.
+        log_to : str, RunLogger or list of these
+            Where words, losses and accuracies are logged as they come: `tensorboard:DIR`,
+            `wandb:PROJECT`, or a logger of your own.
 
         Returns
         -------
@@ -258,20 +263,22 @@ class PromptClassifier:
             dataset = inspect_dataset(dataset, config.shots)
         if not isinstance(backbone, Backbone):
             backbone = load_backbone(config.backbone, config.device, config.precision)
-        while True:
-            try:
-                result = fit(
-                    config,
-                    dataset,
-                    backbone,
-                    pool=self.pool,
-                    features=features,
-                    compare=compare,
-                    reporter=self.reporter,
-                )
-                break
-            except NotFiniteError as error:
-                backbone, features = load_wider(backbone, error, self.reporter), None
+        name = f"{dataset.name}-{config.learner}-seed{config.seed}"
+        with log_run(log_to, name, config.as_dict(), self.reporter) as log:
+            while True:
+                try:
+                    result = fit(
+                        config,
+                        dataset,
+                        backbone,
+                        pool=self.pool,
+                        features=features,
+                        compare=compare,
+                        reporter=log,
+                    )
+                    break
+                except NotFiniteError as error:
+                    backbone, features = load_wider(backbone, error, self.reporter), None
         self.result_, self._learner = result, result.learner
         self.notes_ = [*result.notes, *_note_chance(result)]
         self.classes_ = list(result.classes)

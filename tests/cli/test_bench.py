@@ -204,3 +204,12 @@ def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:
 def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
     result = bench("--datasets", "all", "--data", tmp_path)
     assert "None of the datasets is complete" in result.error
+
+
+def test_every_run_is_logged(bench: Bench, home: Path) -> None:
+    assert "must be NAME:TARGET" in bench("--log-to", "tensorboard").error
+    done = bench("--log-to", "tensorboard:logs", "--json").json["done"]
+    assert sorted(path.name for path in (home / "logs").iterdir()) == done
+    for name in done:
+        record = json.loads((home / "logs" / name / "record.json").read_text())
+        assert record["id"] == name

@@ -52,6 +52,7 @@ def bench(
     memory: float = common.MEMORY,
     no_cache: bool = common.NO_CACHE,
     profile: bool = Option(False, "--profile", help="Sample the utilisation of the device."),
+    log_to: list[str] = common.LOG_TO,
     retry_failed: bool = common.RETRY_FAILED,
     dry_run: bool = common.DRY_RUN,
     quiet: bool = common.QUIET,
@@ -62,8 +63,10 @@ def bench(
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe
         from ipl.bench.runner import RunEnvironment
+        from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
+        check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
         check_draws(draws, wanted)
@@ -75,7 +78,7 @@ def bench(
         list_runs(planned.runs, save_to, as_json)
         return
     environment = RunEnvironment(
-        str(data or ""), device, memory, not no_cache, profile, planned.paths
+        str(data or ""), device, memory, not no_cache, profile, planned.paths, log_to
     )
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter

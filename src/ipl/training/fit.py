@@ -36,7 +36,7 @@ from ipl.training.baselines import WITHOUT_WORDS, compare_with_baselines
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
 from ipl.training.joint_selection import JointSteps
 from ipl.training.loop import train
-from ipl.training.result import FitResult, TrainingHistory, Trial, identity_of
+from ipl.training.result import FitResult, TrainingHistory, TrainingStarted, Trial, identity_of
 from ipl.training.views import View, make_views
 from ipl.words.choice import WordChoice
 from ipl.words.frequency import RandomWords
@@ -130,7 +130,7 @@ def fit(
         selection = None
 
     def train_with(
-        counts: Sequence[int], words: Sequence[str]
+        counts: Sequence[int], words: Sequence[str], name: str = "train"
     ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
         return train_best(
             lambda k: new_learner(trained_config, backbone, names, k),
@@ -143,6 +143,7 @@ def fit(
             config.seed,
             reporter,
             cache,
+            name,
         )
 
     learner, history, trials, keys = train_with(counts, words)
@@ -154,7 +155,7 @@ def fit(
     if held_out.items:
         others = []
         if compare and learner.words:
-            empty, _, _, more = train_with((learner.layout.slots,), ())
+            empty, _, _, more = train_with((learner.layout.slots,), (), "train-without-words")
             keys += more
             predictions = empty.log_probabilities(features_for(empty, held_out))
             others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
@@ -166,7 +167,7 @@ def fit(
             config,
             others,
         )
-    return FitResult(
+    result = FitResult(
         config=config,
         hyperparameters=trained_config.hyperparameters,
         prompt=learner.layout.readable(learner.words),
@@ -190,6 +191,8 @@ def fit(
         learner=learner,
         checkpoints=(*checkpoints, *keys),
     )
+    reporter.record_event(result)
+    return result
 
 
 def _find_words(
@@ -345,6 +348,7 @@ def train_best(
     seed: int = 1,
     reporter: Reporter = SILENT,
     cache: Cache | None = None,
+    name: str = "train",
 ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
     """Trains a learner with each number of words; returns the best, its history and all trials.
 
@@ -358,6 +362,7 @@ def train_best(
         learner = make(k)
         checkpoint = Checkpoint.of(cache, learner, words[:k], shots, views, hyperparameters, seed)
         checkpoints.append(checkpoint)
+        reporter.record_event(TrainingStarted(f"{name}-{k}-words" if len(counts) > 1 else name))
         history = train(
             learner, view, len(shots.items), words[:k], hyperparameters, seed, reporter, checkpoint
         )
