@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from ipl.datasets.in_memory import (
 )
 from ipl.datasets.inspection import inspect_dataset
 from ipl.display.formatting import several
+from ipl.display.frame import make_frame
 from ipl.display.notebook import notebook_html
 from ipl.display.table import Table
 from ipl.learners.hyperparameters import Hyperparameters
@@ -55,6 +56,9 @@ from ipl.training.fit import accuracy, fit
 from ipl.training.result import FitResult, identity_of
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas
 
 Images = Sequence[str | Path | Image.Image]
 SHOWN_CLASSES = 20  # in a notebook
@@ -330,6 +334,31 @@ class PromptClassifier:
         """
         best = self.predict_proba(images).argmax(1)
         return list(np.asarray(self.classes_)[best].tolist())
+
+    def predict_frame(self, images: Images) -> pandas.DataFrame:
+        """Returns the probabilities as a frame of pandas.
+
+        Parameters
+        ----------
+        images : list of str, Path or PIL.Image.Image
+            The images.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each image, named by its path, and a column for each class;
+            `frame.idxmax(axis=1)` are the predicted classes.
+
+        Raises
+        ------
+        ConfigError
+            If pandas is not installed.
+        DataError
+            If an image cannot be read.
+        """
+        names = [str(source) for source in read_sources(images, "images")]
+        frame = make_frame(self.predict_proba(images), list(self.classes_), names)
+        return frame.rename_axis(index="image", columns="class")
 
     def encode(self, images: Images) -> Tensor:
         """Returns image features (images, dim); raises DataError if an image cannot be read."""

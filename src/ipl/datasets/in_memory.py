@@ -90,6 +90,8 @@ def read_sources(images: Iterable[Any], what: str) -> list[Path | ImageSource]:
 
 
 def _to_list(values: Iterable[Any], what: str, kind: str) -> list[Any]:
+    if hasattr(values, "__array__") and not isinstance(values, Iterable):
+        values = np.asarray(values)
     if isinstance(values, str | os.PathLike | Image.Image) or not isinstance(values, Iterable):
         raise DataError(f"{what} is a single {type(values).__name__}; give a list of {kind}.")
     return list(values)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, astuple, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset, Item
 from ipl.display.formatting import percent, several
+from ipl.display.frame import make_frame
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
 from ipl.metrics import (
@@ -35,6 +36,9 @@ from ipl.training.baselines import PROMPT, ZERO_SHOT, BaselineComparison, compar
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
 from ipl.training.same_shots import how_shots_differ
+
+if TYPE_CHECKING:
+    import pandas
 
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -106,6 +110,11 @@ class Evaluation:
         """Returns the mean precision, recall or f1 of the classes that have images."""
         values = [getattr(each, name) for each in self.classes if each.images]
         return float(sum(values) / len(values))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Returns every image with its label and its prediction as a frame of pandas."""
+        rows = [astuple(each) for each in self.predictions]
+        return make_frame(rows, [entry.name for entry in fields(ImageResult)])
 
     def as_dict(self) -> dict[str, Any]:
         """Returns all numbers as plain values for JSON; single images are left out."""
