@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,13 @@ from PIL import Image
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import ImageFeatures, Source
+from ipl.backbone.encode_images import BATCH, ImageFeatures, Source
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.labelled_features import encode_items
+from ipl.backbone.labelled_features import encode_items, note_unreadable
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.config import FitConfig, names, takes_settings
 from ipl.datasets.dataset import Dataset, check_class_names, clean_class_name, read_alike
+from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.in_memory import (
     check_pairs,
     read_data,
@@ -262,7 +264,7 @@ class PromptClassifier:
         """
         config, backbone = self.config, self.backbone
         labels = None if y is None else read_labels(y)
-        dataset = read_data(data, labels, config.strict, config.held_out)
+        dataset = read_data(data, labels, config.strict, config.held_out, config.shots)
         if not isinstance(data, Dataset):
             dataset = inspect_dataset(dataset, config.shots)
         if not isinstance(backbone, Backbone):
@@ -405,6 +407,8 @@ class PromptClassifier:
         if y is not None:
             return self._score_pairs(data, read_labels(y))
         strict = self.config.strict
+        if (stream := read_stream(data, self.config.held_out)) is not None:
+            return self._score_stream(stream, strict)
         dataset = read_data(data, strict=strict, held_out=self.config.held_out)
         learner, classes = self.learner_, list(self.learner_.prompts.class_names)
         self._check_known(dataset.class_names, dataset.name)
@@ -420,6 +424,27 @@ class PromptClassifier:
             return accuracy(learner, images)
         index = torch.tensor([classes.index(name) for name in dataset.class_names])
         return accuracy(learner, images, index[images.labels])
+
+    @torch.no_grad()
+    def _score_stream(self, stream: LabelledStream, strict: bool) -> float:
+        """Returns the accuracy on all images of a stream, of which a batch is held at a time."""
+        self._check_known(stream.class_names, stream.name)
+        learner, remaining = self.learner_, iter(stream)
+        columns = [learner.prompts.class_names.index(name) for name in stream.class_names]
+        logits, right, total, unreadable = learner.head(), 0, 0, list[str]()
+        while batch := list(islice(remaining, BATCH)):
+            images = learner.encode_images([item.path for item in batch])
+            guesses = logits(images.features.to(learner.backbone.device)).argmax(1).tolist()
+            labels = [columns[batch[index].label] for index in images.indices]
+            right += sum(guess == label for guess, label in zip(guesses, labels, strict=True))
+            total += len(labels)
+            unreadable += images.unreadable
+        self.notes_ = list(note_unreadable(unreadable, "test", strict))
+        for note in self.notes_:
+            self.reporter.warn(note)
+        if not total:
+            raise DataError(f"{stream.name} has no readable image to score.")
+        return right / total
 
     def _score_pairs(self, images: Images, labels: Sequence[str | int]) -> float:
         check_pairs(len(images), labels)

@@ -22,13 +22,14 @@ def read_data(
     labels: Sequence[str | int] | None = None,
     strict: bool = False,
     held_out: str = TEST,
+    shots: int = 16,
 ) -> Dataset:
     """Returns what `read_dataset` reads or, with labels, the dataset of images and labels."""
     if labels is not None:
         return _read_pairs(data, labels)
     if isinstance(data, list | tuple | np.ndarray):
         raise DataError("y is missing; with a list of images, give the class name of each.")
-    return read_dataset(data, strict, held_out)
+    return read_dataset(data, strict, held_out, shots)
 
 
 def _read_pairs(images: Iterable[Any], labels: Sequence[str | int]) -> Dataset:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from ipl.backbone.encode_images import Source
 from ipl.classifier import PromptClassifier
+from ipl.datasets.hugging_face import is_hugging_face, stream_images
 from ipl.datasets.images import MAX_PIXELS, ImageSource, open_image
 from ipl.support.errors import ConfigError
 
@@ -79,7 +80,7 @@ class Ranking:
 
 def predict_stream(
     classifier: PromptClassifier,
-    sources: Iterable[Path | Image.Image],
+    sources: Iterable[Path | Image.Image] | Any,
     ranking: Ranking | None = None,
     advance: Callable[..., None] | None = None,
     max_pixels: int = MAX_PIXELS,
@@ -90,8 +91,9 @@ def predict_stream(
     ----------
     classifier : PromptClassifier
         A fitted classifier.
-    sources : iterable of Path or PIL.Image.Image
-        The images. It may be endless: only one batch is taken from it and held at a time.
+    sources : iterable of Path or PIL.Image.Image, or a dataset of Hugging Face
+        The images. It may be endless: only one batch is taken from it and held at a time. A dataset
+        of Hugging Face, streamed or not, needs one Image column and no labels.
     ranking : Ranking, optional
         Which classes of each image are returned. The default is the five most probable ones.
     advance : callable, optional
@@ -114,7 +116,7 @@ def predict_stream(
     ranking = ranking or Ranking()
     with torch.no_grad():
         logits = classifier.learner_.head()
-    remaining = iter(sources)
+    remaining = stream_images(sources) if is_hugging_face(sources) else iter(sources)
     while batch := list(islice(remaining, BATCH)):
         yield _predict(classifier, logits, batch, ranking, max_pixels)
         if advance is not None:
