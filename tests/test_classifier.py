@@ -25,7 +25,7 @@ from ipl.datasets.images import ImageSource, open_image
 from ipl.datasets.readers import read_dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
-from ipl.training.baselines import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
+from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
 
 POOL = Pool.from_words(
     ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),

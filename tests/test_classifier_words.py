@@ -19,7 +19,7 @@ from ipl.learners.learner import Batch
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.errors import ConfigError, NotFiniteError
 from ipl.support.progress import Reporter
-from ipl.training.result import EpochRecord
+from ipl.training.history import EpochRecord
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -257,14 +255,6 @@ def test_options_of_a_command(unset: bool) -> None:
     assert FitConfig.from_dict(default) == FitConfig()
     assert (default == {}) == unset
     assert (given["cache"], given["lambda_"], given["words"]) == (False, 0.3, "auto")
-
-
-def test_importing_it_loads_nothing_heavy() -> None:
-    code = (
-        "import ipl.config, sys; print([m for m in ('torch', 'transformers') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

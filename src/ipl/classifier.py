@@ -41,7 +41,8 @@ from ipl.learners.learner import Learner
 from ipl.loggers.run_log import LogTo, log_run
 from ipl.saving.format import config_of, read_run, write_run
 from ipl.saving.restore import find_backbone, restore
-from ipl.saving.sharing import find_run, push_run
+from ipl.saving.run_folder import find_run
+from ipl.saving.sharing import push_run
 from ipl.support.errors import (
     ConfigError,
     DataError,

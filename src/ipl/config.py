@@ -313,14 +313,14 @@ class FitConfig:
     def _check_together(self) -> None:
         """Raises ConfigError for values that are allowed each on its own, but not together."""
         from ipl.datasets.fewshot import check_draw
-        from ipl.learners.learner import check_class_template
-        from ipl.learners.registry import learner_class
+        from ipl.learners.registry import learner_spec
+        from ipl.learners.spec import check_class_template
         from ipl.words.template import Template
 
         check_draw(self.shots, self.seed)
         check_class_template(self.class_template)
         Template(self.template)
-        kind = learner_class(self.learner)
+        kind = learner_spec(self.learner)
         if (self.depth or 1) > 1 and not kind.deep_prompts:
             raise ConfigError(
                 f"depth is {self.depth}; {kind.name} has vectors only in the first layer."
@@ -328,8 +328,9 @@ class FitConfig:
         self.hyperparameters.word_epochs(1 if isinstance(self.words, str) else self.words)
         if self.select_in != SENTENCE:
             from ipl.learners.prompt_scorer import check_scorable
+            from ipl.learners.registry import learner_class
 
-            check_scorable(kind, self.select_in)
+            check_scorable(learner_class(self.learner), self.select_in)
             if self.search not in ("exact", "exhaustive"):
                 raise ConfigError(
                     f"search is {self.search!r}; with select_in {self.select_in!r} it can be exact "
@@ -361,10 +362,10 @@ class FitConfig:
 
         If only `epochs` is given, the interval is shortened so that all words can enter.
         """
-        from ipl.learners.registry import learner_class
+        from ipl.learners.registry import learner_spec
 
         words = self.words if isinstance(self.words, int) else 1
-        published = learner_class(self.learner).hyperparameters(words, self.protocol)
+        published = learner_spec(self.learner).hyperparameters(words, self.protocol)
         given = {name: getattr(self, name) for name in hyperparameter_names()}
         if words and self.epochs is not None and self.interval is None:
             given["interval"] = max(1, min(published.interval, self.epochs // words))

@@ -1,13 +1,17 @@
-"""Numbers of a classifier on labelled images: accuracy, loss, confusion, calibration, intervals."""
+"""Numbers of a classifier on labelled images: accuracy, loss, confusion, calibration, intervals.
+
+torch is imported where tensors are made: tables of finished runs need only means and intervals.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BINS = 15  # of confidence, all of one width
 Z = 1.959963984540054  # 95 % of a normal distribution are within so many deviations
@@ -140,13 +144,13 @@ def confusion(log_probabilities: Tensor, labels: Tensor) -> Tensor:
     """Returns counts (true class, predicted class)."""
     classes = log_probabilities.shape[1]
     cells = labels * classes + log_probabilities.argmax(1)
-    return torch.bincount(cells, minlength=classes * classes).reshape(classes, classes)
+    return cells.bincount(minlength=classes * classes).reshape(classes, classes)
 
 
 def most_confused(counts: Tensor, names: tuple[str, ...], limit: int = 6) -> tuple[Confused, ...]:
     """Returns the largest entries off the diagonal of counts (true, predicted)."""
     errors = counts.clone().fill_diagonal_(0).flatten()
-    order = torch.argsort(errors, descending=True, stable=True)[:limit].tolist()
+    order = errors.argsort(descending=True, stable=True)[:limit].tolist()
     pairs = [divmod(cell, len(names)) for cell in order if errors[cell] > 0]
     return tuple(
         Confused(names[i], names[j], int(counts[i, j]), int(counts[i].sum())) for i, j in pairs
@@ -155,6 +159,8 @@ def most_confused(counts: Tensor, names: tuple[str, ...], limit: int = 6) -> tup
 
 def calibration(log_probabilities: Tensor, labels: Tensor, bins: int = BINS) -> Calibration:
     """Returns the bins of confidence, and the sum over them of share * |accuracy - confidence|."""
+    import torch
+
     best = log_probabilities.max(1)
     confidences, correct = best.values.exp(), (best.indices == labels).double()
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
@@ -218,6 +224,8 @@ class ThresholdCurve:
         whose class is taken off the list, those that are rejected. None with two classes, or if
         no prediction is right.
         """
+        import torch
+
         right = self._confidences[self._right].sort().values
         if self._strangers is None or not len(right):
             return None

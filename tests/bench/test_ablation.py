@@ -22,7 +22,8 @@ from ipl.bench.ablation import (
     plot_ablation,
     summarize_ablation,
 )
-from ipl.bench.recipe import Planned, plan_runs, read_recipe
+from ipl.bench.planned_runs import Planned, plan_runs
+from ipl.bench.recipe import read_recipe
 from ipl.bench.records import read_records
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE

@@ -14,7 +14,8 @@ import pytest
 from ipl.bench.claims import Claims
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.grid import run_grid
-from ipl.bench.records import blank, read_records
+from ipl.bench.record_writing import blank
+from ipl.bench.records import read_records
 from ipl.bench.run import Run
 from ipl.support.errors import IplError
 

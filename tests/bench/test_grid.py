@@ -12,12 +12,13 @@ import pytest
 from rich.console import Console
 
 import ipl.bench.grid
-import ipl.bench.records
+import ipl.bench.record_writing
 from ipl.bench.claims import Claims
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.grid import GridResult, duration, run_grid
-from ipl.bench.records import blank, failure, read_record, read_records, record_path
+from ipl.bench.record_writing import blank, failure
+from ipl.bench.records import read_record, read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
 from ipl.support.cache import Cache
@@ -193,7 +194,7 @@ def test_a_training_is_kept_until_its_record_is_written(
         raise IplError("No space left on device.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ipl.bench.records, "write_json", full)
+        patch.setattr(ipl.bench.record_writing, "write_json", full)
         with pytest.raises(IplError, match="No space left"):
             run_grid([run], tmp_path, LocalEngine(environment))
     assert Cache().usage()["trainings"][0] == 1

@@ -13,7 +13,8 @@ from ipl.bench.data import BenchData, find_datasets
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
-from ipl.bench.recipe import BenchRecipe, Planned, plan_runs
+from ipl.bench.planned_runs import Planned, plan_runs
+from ipl.bench.recipe import BenchRecipe
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.readers import read_dataset

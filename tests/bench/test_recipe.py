@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from ipl.bench.arms import ARMS
-from ipl.bench.recipe import (
-    BenchRecipe,
-    parse_recipe,
-    plan_runs,
-    read_recipe,
-    recipe_names,
-    recipe_text,
-)
+from ipl.bench.planned_runs import plan_runs
+from ipl.bench.recipe import BenchRecipe, parse_recipe, read_recipe, recipe_names, recipe_text
 from ipl.bench.records import read_records
 from ipl.bench.run import Run
 from ipl.bench.tables import paper

@@ -19,7 +19,8 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.bench import search_study
-from ipl.bench.recipe import BenchRecipe, Planned, plan_runs
+from ipl.bench.planned_runs import Planned, plan_runs
+from ipl.bench.recipe import BenchRecipe
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
 from ipl.bench.search_study import (

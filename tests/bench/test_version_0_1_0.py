@@ -15,7 +15,8 @@ import ipl.bench.run
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
-from ipl.bench.recipe import plan_runs, read_recipe
+from ipl.bench.planned_runs import plan_runs
+from ipl.bench.recipe import read_recipe
 from ipl.bench.records import read_record, read_records
 from ipl.bench.run import RECORDED_IN_0_1_0, Run, expand
 from ipl.bench.tables.result_table import build_tables, display_tables

@@ -206,6 +206,29 @@ def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
     assert "None of the datasets is complete" in result.error
 
 
+def test_an_estimate_records_nothing(
+    bench: Bench, home: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ipl.bench.calibration.load_backbone", lambda *how: pocket)
+    monkeypatch.setattr("ipl.bench.calibration.SECONDS", 0.01)
+    told = bench("--arms", "plain,words", "--words", 1, "--estimate", "--json").json
+    assert told["runs"] == 2
+    assert told["seconds"] > 0
+    assert told["cpu_seconds"] == pytest.approx(
+        sum(part["cpu"] for part in told["parts"].values()), rel=1e-6
+    )
+    parts = {"training", "encoding images", "searching words", "testing"}
+    assert parts <= set(told["parts"])
+    assert not (home / "out").exists()
+    plain = ("--arms", "plain", "--words", 0)
+    text = bench(*plain, "--estimate")
+    assert "1 run on cpu" in text.out
+    assert "Most of it is" in text.out
+    assert "must be 1 or more" in bench(*plain, "--estimate", "--jobs", 0).error
+    bench(*plain)
+    assert "no run left" in bench(*plain, "--estimate").error
+
+
 def test_every_run_is_logged(bench: Bench, home: Path) -> None:
     assert "must be NAME:TARGET" in bench("--log-to", "tensorboard").error
     done = bench("--log-to", "tensorboard:logs", "--json").json["done"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -149,14 +147,3 @@ def test_a_stop_says_that_nothing_was_unpacked(
     stopped = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path)
     assert stopped.code == 130
     assert "nothing was unpacked" in stopped.err
-
-
-def test_no_command_here_waits_for_torch() -> None:
-    code = (
-        "import sys; sys.argv = ['ipl', 'data', 'list', '--json']\n"
-        "from ipl.cli.main import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr

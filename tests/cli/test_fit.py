@@ -590,7 +590,7 @@ def test_ctrl_c_stops_with_130_and_keeps_what_was_there(
 
 
 @pytest.mark.parametrize(
-    "place", ["ipl.datasets.readers.read_dataset", "ipl.saving.format.check_target"]
+    "place", ["ipl.datasets.readers.read_dataset", "ipl.saving.run_folder.check_target"]
 )
 def test_ctrl_c_says_the_same_before_training(
     place: str, fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,8 +18,7 @@ from ipl.display.notebook import notebook_html
 from ipl.display.table import Table
 from ipl.explain.comparison import compare_runs
 from ipl.training.baselines import BaselineComparison, MethodCounts
-from ipl.words.certainty import Certainty
-from ipl.words.selection import RankedWord, Selection, SelectionStep
+from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
 
 EVIL = "<script>alert('x')</script>"
 TAGS = {"div", "p", "strong", "table", "caption", "span", "thead", "tbody", "tr", "th", "td"}

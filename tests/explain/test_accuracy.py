@@ -16,13 +16,8 @@ from ipl.datasets.dataset import Dataset
 from ipl.explain.accuracy import BASELINE, _with_saved
 from ipl.explain.report import Analysis
 from ipl.metrics import harmonic_mean
-from ipl.training.baselines import (
-    LINEAR_PROBE,
-    PROMPT,
-    WITHOUT_WORDS,
-    ZERO_SHOT,
-    MethodCounts,
-)
+from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
+from ipl.training.baselines import MethodCounts
 
 MakeRun = Callable[..., Path]
 

@@ -8,8 +8,7 @@ import pytest
 
 from ipl.display.document import Figures, Paragraph, Section, Table
 from ipl.explain.chosen_words import word_facts, words_section
-from ipl.words.certainty import Certainty
-from ipl.words.selection import RankedWord, Selection, SelectionStep, certainty_sentences
+from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep, certainty_sentences
 
 
 def _step(word: str, gain: float, others: dict[str, float]) -> SelectionStep:

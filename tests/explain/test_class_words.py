@@ -20,8 +20,8 @@ from ipl.explain.class_words import (
     class_words_section,
 )
 from ipl.explain.word_effects import LossChange
-from ipl.words.certainty import Certainty
 from ipl.words.scorer import CandidateScorer, SentenceScorer
+from ipl.words.selection import Certainty
 from tests.helpers.reference_loss import NAMES, POOL, Images, prompts_with
 
 

@@ -26,7 +26,7 @@ from ipl.inference.evaluation import (
     threshold_table,
 )
 from ipl.support.errors import DataError
-from ipl.training.baselines import ZERO_SHOT
+from ipl.training.baseline_names import ZERO_SHOT
 
 MakeRun = Callable[..., Path]
 

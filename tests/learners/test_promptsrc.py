@@ -21,7 +21,7 @@ from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import IMAGENET_TEMPLATES, PromptSRC
 from ipl.support.progress import SILENT
-from ipl.training import loop, views
+from ipl.training import decoded_images, loop, views
 from ipl.training.loop import Average, train
 
 NAMES = ["cat", "starry_night", "pirate ship"]
@@ -199,7 +199,7 @@ def shots(pocket: Backbone, scenes: Dataset) -> LabelledFeatures:
 
 
 @pytest.mark.parametrize("number", [0, 2, "fresh"])
-@pytest.mark.parametrize("room", [views.BANK_BYTES, 0])
+@pytest.mark.parametrize("room", [decoded_images.KEPT_BYTES, 0])
 def test_the_frozen_features_are_of_the_same_crops(
     pocket: Backbone,
     shots: LabelledFeatures,
@@ -207,7 +207,7 @@ def test_the_frozen_features_are_of_the_same_crops(
     room: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(views, "BANK_BYTES", room)  # crops kept in memory, or cut again
+    monkeypatch.setattr(decoded_images, "KEPT_BYTES", room)  # kept in memory, or read again
     source = views.make_views(number, PromptSRC, pocket, shots, 3, SILENT)
     indices, crops = torch.tensor([4, 1, 2]), []
     for epoch in range(3):

@@ -12,7 +12,7 @@ from ipl.datasets.dataset import Dataset
 from ipl.loggers.run_log import log_run
 from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
-from ipl.training.result import EpochRecord, TrainingStarted
+from ipl.training.history import EpochRecord, TrainingStarted
 from ipl.words.pool import Pool
 from tests.helpers.recording_logger import RecordingLogger
 

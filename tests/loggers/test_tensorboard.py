@@ -10,7 +10,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from ipl.loggers.run_log import log_run
 from ipl.support.progress import Reporter
-from ipl.training.result import EpochRecord, TrainingStarted
+from ipl.training.history import EpochRecord, TrainingStarted
 
 
 def read(folder: Path) -> EventAccumulator:

@@ -12,7 +12,7 @@ from wandb.proto import wandb_internal_pb2
 
 from ipl.loggers.run_log import log_run
 from ipl.support.progress import Reporter
-from ipl.training.result import EpochRecord, TrainingStarted
+from ipl.training.history import EpochRecord, TrainingStarted
 
 HEADER, BLOCK, FULL, LAST = b":W&B\xe1\xbe\x00", 32 * 1024, 1, 4
 

@@ -13,8 +13,8 @@ import torch
 from safetensors import safe_open
 
 from ipl.config import FitConfig
-from ipl.saving.format import FORMAT_VERSION, check_target, config_of, read_run, write_run
-from ipl.saving.sharing import find_run
+from ipl.saving.format import config_of, read_run, write_run
+from ipl.saving.run_folder import FORMAT_VERSION, check_target, find_run
 from ipl.support.errors import IplError, SavedRunError
 from ipl.support.files import replace_folder
 from ipl.training.baselines import BaselineComparison, MethodCounts

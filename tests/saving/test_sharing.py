@@ -17,7 +17,7 @@ from ipl import PromptClassifier
 from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
 from ipl.explain.loaded_run import load_run
-from ipl.saving.sharing import find_run
+from ipl.saving.run_folder import find_run
 from ipl.support import hub
 from ipl.support.errors import BackboneError, ConfigError, SavedRunError
 

@@ -13,11 +13,8 @@ from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Item
 from ipl.metrics import paired_difference
 from ipl.support.errors import ConfigError
+from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
 from ipl.training.baselines import (
-    LINEAR_PROBE,
-    PROMPT,
-    WITHOUT_WORDS,
-    ZERO_SHOT,
     BaselineComparison,
     MethodCounts,
     _note_duplicates,

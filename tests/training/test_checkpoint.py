@@ -19,8 +19,8 @@ from ipl.support.cache import Cache, key_of
 from ipl.support.errors import NotFiniteError
 from ipl.training import checkpoint as checkpoint_module
 from ipl.training.checkpoint import Checkpoint, remove_checkpoints
+from ipl.training.history import TrainingHistory
 from ipl.training.loop import train
-from ipl.training.result import TrainingHistory
 from ipl.training.views import BankedViews
 
 pytestmark = pytest.mark.faults

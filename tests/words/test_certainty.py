@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.words.certainty import Certainty, Resamples
+from ipl.words.certainty import Resamples
 from ipl.words.greedy import greedy_search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
+from ipl.words.selection import Certainty
 from tests.helpers.reference_loss import Images
 
 NAMES = ("cat", "ox", "pirate ship")

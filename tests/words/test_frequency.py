@@ -7,10 +7,10 @@ import random
 import pytest
 
 from ipl.support.errors import ConfigError
-from ipl.words import frequency
 from ipl.words.filters import FilterUnavailable, zipf
-from ipl.words.frequency import NEAR, RandomWords, zipf_of
+from ipl.words.frequency import NEAR, RandomWords
 from ipl.words.pool import Pool
+from ipl.words.zipf import zipf_of
 
 
 def test_drawn_words_are_about_as_frequent() -> None:
@@ -48,7 +48,7 @@ def test_frequency_without_wordfreq_is_the_vocabularys_order(
     def missing(word: str) -> float:
         raise FilterUnavailable("no wordfreq")
 
-    monkeypatch.setattr(frequency, "zipf", missing)
+    monkeypatch.setattr("ipl.words.zipf.zipf", missing)
     assert "Zipf" in RandomWords(Pool.bundled(), range(8900)).measure  # in the package
     pool = Pool.from_words((f"blorp{letter}" for letter in "abcdefgh"), "own")
     source = RandomWords(pool, [80, 70, 60, 50, 40, 30, 20, 10])

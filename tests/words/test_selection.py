@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from ipl.backbone.backbone import Backbone
-from ipl.words.certainty import Certainty
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import (
+    Certainty,
     RankedWord,
     Selection,
     SelectionStep,

@@ -38,17 +38,19 @@ class ImageFeatures:
 Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to features (batch, dim)
 
 
+def open_source(source: Source) -> Image.Image:
+    """Returns an image upright and in RGB."""
+    if isinstance(source, Image.Image):
+        given = source
+        source = ImageSource("image", lambda: given)
+    return open_image(source)
+
+
 def crop(
     backbone: Backbone, source: Source, stream: random.Random | None = None
 ) -> np.ndarray[Any, Any]:
     """Returns bytes (height, width, 3): an image's centre or, with a stream, a random crop."""
-    if isinstance(source, Image.Image):
-        given = source
-        source = ImageSource("image", lambda: given)
-    image = open_image(source)
-    if stream is None:
-        return backbone.preprocessing.evaluate(image)
-    return backbone.preprocessing.augment(image, stream)
+    return backbone.preprocessing.crop_of(open_source(source), stream)
 
 
 def encode_files(
@@ -103,7 +105,7 @@ def encode_files(
                     indices.append(index)
             if pixels:
                 filled = pixels + pixels[-1:] * (smallest_batch - len(pixels))
-                batch_features = encode_pixels(backbone, np.stack(filled), encode)
+                batch_features = encode_pixels(backbone, torch.from_numpy(np.stack(filled)), encode)
                 features.append(batch_features[: len(pixels)])
             if advance is not None:
                 advance(len(batch))
@@ -112,12 +114,9 @@ def encode_files(
 
 
 @torch.no_grad()
-def encode_pixels(
-    backbone: Backbone, pixels: np.ndarray[Any, Any], encode: Encode | None = None
-) -> Tensor:
+def encode_pixels(backbone: Backbone, pixels: Tensor, encode: Encode | None = None) -> Tensor:
     """Returns normalised features (batch, dim) of bytes (batch, height, width, 3)."""
-    normalised = to_device(backbone, torch.from_numpy(pixels))
-    return normalize((encode or backbone.encode_image)(normalised), dim=-1)
+    return normalize((encode or backbone.encode_image)(to_device(backbone, pixels)), dim=-1)
 
 
 def to_device(backbone: Backbone, pixels: Tensor) -> Tensor:

@@ -16,16 +16,14 @@ from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.families import (
     BACKBONES,
     FAMILIES,
-    OPEN_CLIP_CONFIG,
-    POCKET,
     PREFIX,
     Family,
 )
+from ipl.backbone.model_files import find_model
 from ipl.backbone.openclip_loading import load_open_clip, load_open_clip_tokenizer
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.support.errors import BackboneError, ConfigError, IplError, closest, did_you_mean
-from ipl.support.files import is_folder
+from ipl.support.errors import BackboneError, ConfigError, IplError, closest
 from ipl.support.hub import hub_reachable as _hub_reachable
 from ipl.support.progress import Reporter
 
@@ -71,7 +69,7 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
             return load_open_clip(
                 name, torch_device, precision, not _hub_reachable(), _tokenizer_of_open_clip
             )
-    model, tokenizer, preprocessing = _load(_source(name), name)
+    model, tokenizer, preprocessing = _load(find_model(name), name)
     family = BACKBONE_CLASSES[model.config.model_type]
     return family(name, model, tokenizer, preprocessing, torch_device, precision)
 
@@ -100,7 +98,7 @@ def load_tokenizer(name: str = "pocket") -> Any:
     if name.startswith(PREFIX):
         with quiet_transformers(local=False):
             return load_open_clip_tokenizer(name, not _hub_reachable(), _tokenizer_of_open_clip)
-    source = _source(name)
+    source = find_model(name)
     local = Path(source).is_dir()
     try:
         with quiet_transformers(local):
@@ -123,28 +121,6 @@ def _tokenizer_of_open_clip(source: str) -> Any:
             f"Cannot load the tokenizer {source} from the Hugging Face hub or its local cache "
             f"({type(error).__name__})."
         ) from error
-
-
-def _source(name: str) -> str:
-    """Returns the folder or hub name that a user's name for a backbone means."""
-    if name == POCKET:
-        return str(Path(__file__).parent / "pocket")
-    if name and is_folder(Path(name)):
-        if not (Path(name) / "config.json").is_file():
-            if (Path(name) / OPEN_CLIP_CONFIG).is_file():
-                raise BackboneError(
-                    f"The folder {name} contains a model of open_clip; write {PREFIX}{name}."
-                )
-            raise BackboneError(
-                f"The folder {name} contains no CLIP: config.json is missing. A Hugging Face model "
-                "folder has config.json, model.safetensors, tokenizer and preprocessor files."
-            )
-        return name
-    # More slashes than owner/name has, or a leading dot or slash, mean a missing folder.
-    owner, _, model = name.partition("/")
-    if owner and model and "/" not in model and owner[0] not in "./~":
-        return name
-    raise BackboneError(f"There is no backbone or folder {name!r}.{did_you_mean(name, BACKBONES)}")
 
 
 def pick_device(device: str) -> torch.device:

@@ -53,11 +53,15 @@ class Preprocessing:
 
     def augment(self, image: Image.Image, stream: random.Random) -> np.ndarray[Any, Any]:
         """Returns a random resized crop (area 8-100 %, ratio 3:4 to 4:3), flipped half the time."""
-        box = random_crop_box(image.size, stream)
+        box, flip = draw_crop(image.size, stream)
         image = image.resize((self.crop, self.crop), Image.Resampling(self.resample), box=box)
-        if stream.random() < 0.5:
+        if flip:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         return np.asarray(image)
+
+    def crop_of(self, image: Image.Image, stream: random.Random | None) -> np.ndarray[Any, Any]:
+        """Returns a random crop or, without a stream, the centre."""
+        return self.evaluate(image) if stream is None else self.augment(image, stream)
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Returns bytes (batch, height, width, 3) as floats (batch, 3, height, width)."""
@@ -81,6 +85,13 @@ def _crop_long_ends(image: Image.Image) -> Image.Image:
 def centre_offset(margin: int) -> int:
     """Returns what is cut off before the centre: half pixels go to even, as in torchvision."""
     return round(margin / 2)
+
+
+def draw_crop(
+    size: tuple[int, int], stream: random.Random
+) -> tuple[tuple[int, int, int, int], bool]:
+    """Returns the box of a random crop, and whether it is flipped."""
+    return random_crop_box(size, stream), stream.random() < 0.5
 
 
 def random_crop_box(size: tuple[int, int], stream: random.Random) -> tuple[int, int, int, int]:

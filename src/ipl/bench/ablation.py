@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ipl.bench.planned_runs import Level, Planned
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.protocols.registry import all_measures
-from ipl.bench.recipe import POOL, Level, Planned
+from ipl.bench.recipe import POOL
 from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.run import Run
 from ipl.bench.tables import paper

@@ -12,7 +12,8 @@ from typing import Any
 from ipl.bench.claims import Claims
 from ipl.bench.engines.engine import Engine, FinishedRun, ReportProgress
 from ipl.bench.protocols.registry import find_protocol
-from ipl.bench.records import DONE, read_record, record_path, write_record
+from ipl.bench.record_writing import write_record
+from ipl.bench.records import DONE, read_record, record_path
 from ipl.bench.run import Run, titles_of
 from ipl.support.errors import DataError
 from ipl.support.files import check_writable

@@ -72,7 +72,7 @@ class Plan:
     config: FitConfig = field(default_factory=_without_words)
 
     def __post_init__(self) -> None:
-        from ipl.learners.registry import learner_class
+        from ipl.learners.registry import learner_spec
 
         protocol = self.rules
         object.__setattr__(self, "shots", self.shots or protocol.default_shots)
@@ -97,7 +97,7 @@ class Plan:
                 raise ConfigError(
                     f"learners contains {learner!r}, which is an arm; name it among the arms."
                 )
-            learner_class(learner)
+            learner_spec(learner)
         for name, setting in list_settings().items():
             for value in getattr(self, name):
                 checked_value(setting, value)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.data import check_own_data, find_datasets
 from ipl.bench.plan import Plan, setting_names
-from ipl.bench.run import Run, expand
 from ipl.config import GIVEN
 from ipl.support.errors import ConfigError, IplError, brief, closest
 from ipl.support.files import path_exists
-from ipl.words.pool import Pool
 
 SUFFIX = ".yaml"
 MAX_YAML = 1_000_000  # characters
@@ -24,7 +20,6 @@ KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of i
 # What is the same for all datasets of a plan.
 FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
 POOL = "pool"  # what varies is the pool of words, by name
-BUNDLED, NO_NAMES, RANDOM = "bundled", "no-names", "random-"
 
 
 @dataclass(frozen=True)
@@ -97,102 +92,6 @@ class BenchRecipe:
         return plan
 
 
-@dataclass(frozen=True)
-class Level:
-    """One value of the setting that varies, and what it means for a plan."""
-
-    value: Any = None
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """Returns the value as a table shows it."""
-        return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The runs of a recipe in order, by level where a setting varies, and notes on the data."""
-
-    levels: tuple[tuple[Level, tuple[Run, ...]], ...]
-    notes: tuple[str, ...] = ()
-    paths: Mapping[str, str] = field(default_factory=dict)  # of the user's own datasets, by name
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """Returns all runs, each once."""
-        return tuple({run.id: run for _, runs in self.levels for run in runs}.values())
-
-
-def plan_runs(recipe: BenchRecipe, data: Path | None, out: Path) -> Planned:
-    """Returns the runs of a recipe with the data below a folder, and the user's own.
-
-    Parameters
-    ----------
-    recipe : BenchRecipe
-        What to run.
-    data : Path or None
-        The folder that contains the published datasets; own data and `scenes` need none.
-    out : Path
-        The folder of the records; pools that a level draws are written there.
-
-    Raises
-    ------
-    ConfigError, DataError
-        If a setting or the data cannot be used.
-    """
-    discovery = find_datasets(recipe.plan(), data)
-    plan = discovery.plan
-    names = (plan.source,) if plan.source else plan.datasets
-    levels = []
-    for level in levels_of(recipe.vary, out):
-        runs: list[Run] = []
-        for name in names:
-            settings = plan.as_values()
-            if plan.source is None:
-                settings["datasets"] = [name]
-            settings |= {**recipe.per_dataset.get(str(name), {}), **level.settings}
-            runs += expand(Plan.from_values(settings))
-        levels.append((level, tuple(runs)))
-    planned = Planned(tuple(levels), discovery.notes, discovery.paths)
-    check_own_data(planned.runs, planned.paths, out)
-    return planned
-
-
-def levels_of(vary: tuple[str, Sequence[Any]] | None, out: Path) -> tuple[Level, ...]:
-    """Returns a level for each value; a single one that changes nothing if nothing varies."""
-    if vary is None:
-        return (Level(),)
-    setting, values = vary
-    levels = [
-        Level(value, _pool_settings(str(value), out) if setting == POOL else {setting: value})
-        for value in values
-    ]
-    labels = [level.label for level in levels]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise ConfigError(f"{setting} has the value {label} twice; give each once.")
-    return tuple(levels)
-
-
-def _pool_settings(value: str, out: Path) -> dict[str, Any]:
-    """Returns the settings of a pool by name: bundled, no-names, random-N, or a file."""
-    if value in (BUNDLED, NO_NAMES):
-        return {"no_names": value == NO_NAMES, "words_file": None}
-    if not value.startswith(RANDOM):
-        return {"no_names": False, "words_file": value}
-    count, words = value.removeprefix(RANDOM), Pool.bundled().words
-    is_number = count.isascii() and count.isdigit() and len(count) < 10
-    if not (is_number and 1 <= int(count) <= len(words)):
-        raise ConfigError(f"pool is {brief(value)}; N of random-N must be from 1 to {len(words)}.")
-    # Always the same words, so that a grid that was stopped resumes with them.
-    sample = random.Random(0).sample(words, int(count))
-    path = out / "pools" / f"{value}.txt"
-    if not path.is_file():
-        Pool.from_words(sample, value).save(path)
-    return {"no_names": False, "words_file": str(path)}
-
-
 def recipe_names() -> tuple[str, ...]:
     """Returns the names of the recipes in the package."""
     names = [f"{path.parent.name}/{path.stem}" for path in _folder().glob(f"*/*{SUFFIX}")]
@@ -254,7 +153,7 @@ def _read_yaml(text: str, name: str) -> Any:
         raise ConfigError(f"{name} has more than {MAX_YAML:,} characters.")
     try:
         refusal = _costly_yaml(text)
-        values = None if refusal else yaml.safe_load(text)
+        values = None if refusal else yaml.load(text, _loader())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
@@ -272,7 +171,7 @@ def _costly_yaml(text: str) -> str:
     import yaml
 
     depth = 0
-    for event in yaml.parse(text):
+    for event in yaml.parse(text, _loader()):
         if isinstance(event, yaml.AliasEvent):  # a few lines of them can stand for gigabytes
             return "has an alias (*name); write the value out."
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -280,6 +179,12 @@ def _costly_yaml(text: str) -> str:
         if depth > MAX_DEPTH:  # the parser's time grows with its square
             return f"has values inside of each other, more than {MAX_DEPTH} levels deep."
     return ""
+
+
+def _loader() -> Any:
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is seven times as fast
 
 
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:

@@ -1,26 +1,18 @@
-"""Records: one JSON file for each run under OUT/records, written whole and read with checks."""
+"""Records: one JSON file for each run under OUT/records, read with checks."""
 
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ipl._version import __version__
-from ipl.backbone.backbone import Backbone
 from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
 from ipl.bench.run import (
     POOL,
-    Run,
     added_settings,
     settings_about_search,
     settings_about_words,
@@ -41,11 +33,9 @@ from ipl.saving.schema import (
     Shape,
     faults,
 )
-from ipl.support.errors import DataError, IplError, brief
-from ipl.support.files import is_folder, write_json
-from ipl.support.hub import is_on_hub
-from ipl.training.checkpoint import remove_checkpoints
-from ipl.training.result import TrainingHistory
+from ipl.support.errors import DataError, brief
+from ipl.support.files import is_folder
+from ipl.training.history import TrainingHistory
 from ipl.words.selection import Selection
 
 FORMAT = 1
@@ -53,7 +43,6 @@ FOLDER = "records"
 DONE, FAILED = STATUS = ("done", "failed")
 NOT_RUN = "not run"  # as an error: there is no record
 BUNDLED = "bundled"  # the pool of words in the package
-CHECKPOINTS = "checkpoints"  # keys in the cache that go with a record until it is written
 LEFT_OUT = "It is left out."
 
 COUNTS = Entries(COUNT)
@@ -280,9 +269,6 @@ class RunRecord:
         return values
 
 
-# -- reading --------------------------------------------------------------------------------------
-
-
 def record_path(out: Path, run_id: str) -> Path:
     """Returns where the record of a run is, or will be."""
     return out / FOLDER / f"{run_id}.json"
@@ -395,81 +381,8 @@ def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(number) for name, number in values["accuracy"].items()}
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
 def _words(values: Mapping[str, Any]) -> int | str:
     """Returns the number of words that a record names; in version 0.1, auto was the paper's."""
     words: int | str = 0 if values["learner"] == ZERO_SHOT else values["words"]
     version_of_record = str((values.get("versions") or {}).get("ipl"))
     return PAPER if words == AUTO and version_of_record.startswith("0.1.") else words
-
-
-def write_record(out: Path, record: Mapping[str, Any]) -> None:
-    """Writes a record whole or not at all, and then removes the checkpoints of its training."""
-    values = {name: value for name, value in record.items() if name != CHECKPOINTS}
-    write_json(record_path(out, record["id"]), values)
-    remove_checkpoints(record.get(CHECKPOINTS, ()))
-
-
-def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
-    """Returns the record of a run that has failed, with all that is known before it is done."""
-    record: dict[str, Any] = {
-        "format": FORMAT,
-        "id": run.id,
-        "status": FAILED,
-        "error": None,
-        "protocol": run.protocol,
-        "dataset": run.dataset,
-        "targets": list(run.targets),
-        "learner": run.learner,
-        "arm": run.arm,
-        "words": run.words,
-        "seed": run.seed,
-        "shots": run.shots,
-        "settings": dict(run.settings),
-        "backbone": {"name": run.backbone, "weights_sha256": None, "precision": run.precision},
-        "data": None,
-        "chosen": [],
-        "prompt": None,
-        "accuracy": {},
-        "history": None,
-        "selection": None,
-        "seconds": None,
-        "peak_memory": None,
-        "profile": None,
-        "notes": [],
-        "versions": {
-            "ipl": __version__,
-            "torch": torch.__version__,
-            "transformers": version("transformers"),
-            "python": platform.python_version(),
-        },
-        "device": None,
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    }
-    if backbone is not None:
-        record["backbone"]["weights_sha256"] = backbone.weights_sha256
-        record["backbone"]["on_hub"] = is_on_hub(backbone.name)  # a folder can have such a name
-        gpu = backbone.device.type == "cuda"
-        record["device"] = (
-            torch.cuda.get_device_name(backbone.device) if gpu else backbone.device.type
-        )
-    return record
-
-
-def failure(run: Run, error: str) -> dict[str, Any]:
-    """Returns the record of a run that failed, where nothing else is known of it."""
-    return {**blank(run), "error": error}
-
-
-def one_sentence(error: BaseException) -> str:
-    """Returns what went wrong, in a line."""
-    lines = str(error).strip().splitlines() or [""]
-    if isinstance(error, IplError):
-        return " ".join(line.strip() for line in lines)
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        kind = "Out of memory"
-    else:
-        kind = type(error).__name__
-    return f"{kind}: {lines[0]}" if lines[0] else f"{kind}."

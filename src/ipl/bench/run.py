@@ -355,9 +355,9 @@ def _arm_configs(plan: Plan, dataset: str, learner: str, arm: str) -> Iterator[F
 
 
 def _has_slots(learner: str, plan: Plan) -> bool:
-    from ipl.learners.registry import learner_class
+    from ipl.learners.registry import learner_spec
 
-    kind = learner_class(learner)
+    kind = learner_spec(learner)
     m = kind.hyperparameters(1, plan.rules.recipe_protocol).m
     return kind.layout_for(1, m).slots == 1
 

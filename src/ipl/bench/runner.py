@@ -26,7 +26,8 @@ from ipl.bench.data import BenchData, items_sha256
 from ipl.bench.profile import UsageMonitor
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.protocols.registry import find_protocol
-from ipl.bench.records import CHECKPOINTS, DONE, blank, one_sentence
+from ipl.bench.record_writing import CHECKPOINTS, blank, one_sentence
+from ipl.bench.records import DONE
 from ipl.bench.run import Run
 from ipl.classifier import PromptClassifier
 from ipl.config import CHOSEN, RANDOM

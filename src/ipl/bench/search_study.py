@@ -26,7 +26,7 @@ from torch import Tensor
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import encode_items
-from ipl.bench.recipe import Planned
+from ipl.bench.planned_runs import Planned
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.datasets.dataset import Dataset

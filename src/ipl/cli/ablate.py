@@ -79,9 +79,9 @@ def ablate(
             plot_ablation,
             summarize_ablation,
         )
-        from ipl.bench.recipe import POOL, plan_runs, read_recipe
+        from ipl.bench.planned_runs import plan_runs
+        from ipl.bench.recipe import POOL, read_recipe
         from ipl.bench.records import read_records
-        from ipl.bench.runner import RunEnvironment
         from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
@@ -95,10 +95,6 @@ def ablate(
             )
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
-        if not no_plot:
-            from ipl.display.plots import check_matplotlib
-
-            check_matplotlib()  # before hours of training
         wanted = read_recipe(recipe or f"ablations/{name}")
         levels = _levels(wanted, name, varied[name], changes, values)
         wanted = wanted.override(changes).varying(varied[name], levels)
@@ -109,6 +105,12 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
+    if not no_plot:
+        from ipl.display.plots import check_matplotlib
+
+        check_matplotlib()  # before hours of training
+    from ipl.bench.runner import RunEnvironment
+
     environment = RunEnvironment(
         str(data or ""), device, memory, not no_cache, paths=planned.paths, log_to=log_to
     )
@@ -145,7 +147,7 @@ def _levels(
     recipe: BenchRecipe, name: str, varied: str, settings: dict[str, Any], values: list[str]
 ) -> tuple[Any, ...]:
     """Returns the levels of what an ablation varies, those given or else the recipe's."""
-    from ipl.bench.recipe import RANDOM
+    from ipl.bench.planned_runs import RANDOM
 
     if varied in {key.rstrip("_") for key in settings}:
         raise ConfigError(f"{varied} is what {name} varies; give its levels with --value.")

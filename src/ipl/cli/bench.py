@@ -55,14 +55,17 @@ def bench(
     log_to: list[str] = common.LOG_TO,
     retry_failed: bool = common.RETRY_FAILED,
     dry_run: bool = common.DRY_RUN,
+    estimate: bool = Option(
+        False, "--estimate", help="Say what the runs will cost, from a short calibration."
+    ),
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.bench.recipe import BenchRecipe, plan_runs, read_recipe
-        from ipl.bench.runner import RunEnvironment
+        from ipl.bench.planned_runs import plan_runs
+        from ipl.bench.recipe import BenchRecipe, read_recipe
         from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
@@ -77,15 +80,55 @@ def bench(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
+    from ipl.bench.runner import RunEnvironment
+
     environment = RunEnvironment(
         str(data or ""), device, memory, not no_cache, profile, planned.paths, log_to
     )
+    if estimate:
+        with on_interrupt(lambda: "nothing was estimated."):
+            _estimate(planned.runs, save_to, environment, jobs, reporter, as_json)
+        return
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )
     _show(result, as_json)
     if result.failed:
         raise typer.Exit(1)
+
+
+def _estimate(
+    runs: tuple[Run, ...],
+    save_to: Path,
+    environment: RunEnvironment,
+    jobs: int,
+    reporter: Reporter,
+    as_json: bool,
+) -> None:
+    """Prints what the runs without a record cost; nothing is recorded."""
+    from ipl.bench.calibration import estimate_runs
+    from ipl.bench.records import read_record, record_path
+    from ipl.bench.runner import Runner
+    from ipl.display.table import tables_to_terminal
+
+    if jobs < 1:
+        raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
+    records = {run: read_record(record_path(save_to, run.id)) for run in runs}
+    pending = [run for run, record in records.items() if record is None or not record.done]
+    result = estimate_runs(
+        pending,
+        Runner(environment, reporter).task,
+        environment.device,
+        environment.memory,
+        environment.cache,
+        jobs,
+        reporter,
+    )
+    if as_json:
+        print_json(result.as_dict())
+        return
+    console().print(tables_to_terminal(result.tables()))
+    console().print(result.summary, markup=False, soft_wrap=True)
 
 
 def plan_values(

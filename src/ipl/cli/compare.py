@@ -37,6 +37,11 @@ def compare(
     target = save_to or Path(f"ipl-comparison.{kind}")
     check_output_file(target, overwrite)
 
+    from ipl.saving.run_folder import find_run, read_config
+
+    for run in runs:
+        read_config(find_run(run))
+
     from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
     from ipl.explain.ratings.results import read_ratings
     from ipl.support.progress import Reporter

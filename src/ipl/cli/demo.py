@@ -57,7 +57,7 @@ def demo(
     """Draw images, learn prompts with and without words, and show what the words are worth."""
     from ipl.bench.tables.result_table import build_tables
     from ipl.datasets.scenes import scenes_dataset
-    from ipl.saving.format import check_target
+    from ipl.saving.run_folder import check_target
     from ipl.support.files import write_json
     from ipl.support.progress import Reporter
     from ipl.words.selection import words_table
@@ -143,7 +143,8 @@ def _run_plan(
 ) -> tuple[list[RunRecord], PromptClassifier]:
     """Returns the record of every run, and the classifier with words of the first seed."""
     from ipl.bench.plan import Plan
-    from ipl.bench.records import read_record, record_path, write_record
+    from ipl.bench.record_writing import write_record
+    from ipl.bench.records import read_record, record_path
     from ipl.bench.run import expand
     from ipl.bench.runner import RunEnvironment, Runner
     from ipl.config import CHOSEN, EMPTY, FitConfig
@@ -186,7 +187,8 @@ def _with_comparison(
     from ipl.backbone.feature_store import FeatureStore
     from ipl.backbone.labelled_features import encode_items
     from ipl.support.cache import Cache
-    from ipl.training.baselines import WITHOUT_WORDS, compare_with_baselines
+    from ipl.training.baseline_names import WITHOUT_WORDS
+    from ipl.training.baselines import compare_with_baselines
 
     learner = classifier.learner_
     store = FeatureStore(learner.backbone, Cache(reporter=reporter))

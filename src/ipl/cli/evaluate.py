@@ -50,23 +50,27 @@ def evaluate(
     as_json: bool = common.JSON,
 ) -> None:
     """Evaluate a saved prompt on labelled images: accuracy, every class, calibration."""
+    from ipl.saving.run_folder import find_run, read_config
+    from ipl.support.progress import Reporter
+
+    reporter = Reporter(quiet=quiet)
+    for option, path in (("--csv", csv), ("--predictions", predictions)):
+        if path is not None:
+            check_output_file(path, overwrite, option)
+    folder = find_run(run)
+    read_config(folder)
+
     from ipl.backbone.feature_store import FeatureStore
     from ipl.classifier import PromptClassifier
     from ipl.datasets.readers import read_dataset
     from ipl.inference.evaluation import class_rows, prediction_rows
     from ipl.inference.evaluation import evaluate as evaluate_on
     from ipl.saving.format import read_run
-    from ipl.saving.sharing import find_run
     from ipl.support.cache import Cache
     from ipl.support.files import write_text
-    from ipl.support.progress import Reporter
 
-    reporter = Reporter(quiet=quiet)
-    options = (("--csv", csv, class_rows), ("--predictions", predictions, prediction_rows))
-    files = [(option, path, rows) for option, path, rows in options if path is not None]
-    for option, path, _ in files:
-        check_output_file(path, overwrite, option)
-    folder = find_run(run)
+    options = ((csv, class_rows), (predictions, prediction_rows))
+    files = [(path, rows) for path, rows in options if path is not None]
     config = read_run(folder).config  # reports a damaged RUN before the images are looked for
     if held_out is not None:
         config = replace(config, held_out=held_out)
@@ -81,7 +85,7 @@ def evaluate(
         cache = None if no_cache else Cache(reporter=reporter)
         store = FeatureStore(classifier.learner_.backbone, cache)
         evaluation = evaluate_on(classifier, dataset, everything, store, reporter)
-        for _, path, rows in files:
+        for path, rows in files:
             write_text(path, rows(evaluation).to_csv())
     passed = min_accuracy is None or evaluation.accuracy >= min_accuracy
     if as_json:
@@ -89,7 +93,7 @@ def evaluate(
         print_json({"run": run, "data": str(data), **evaluation.as_dict(), **gate})
     else:
         console().print(evaluation_report(evaluation, threshold))
-        for _, path, _ in files:
+        for path, _ in files:
             console().print(f"Written: {path}", markup=False, soft_wrap=True)
     if not passed:
         print(

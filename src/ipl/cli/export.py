@@ -33,16 +33,7 @@ def export(
     as_json: bool = common.JSON,
 ) -> None:
     """Write a saved prompt as a matrix, as ONNX, as a transformers folder or as plain text."""
-    from ipl.classifier import PromptClassifier
-    from ipl.datasets.readers import read_dataset
-    from ipl.inference.exports.classifier import export_classifier
-    from ipl.inference.exports.common import check_export_folder
-    from ipl.inference.exports.onnx import check_packages, export_onnx
-    from ipl.inference.exports.text import export_text
-    from ipl.inference.exports.transformers import export_transformers
-    from ipl.saving.format import read_run
-    from ipl.saving.sharing import find_run
-    from ipl.support.progress import Reporter
+    from ipl.saving.run_folder import find_run, read_config
 
     if to not in TARGETS:
         raise ConfigError(f"--to is {to!r}; allowed are {', '.join(TARGETS)}.")
@@ -51,9 +42,21 @@ def export(
     if overwrite and to != "text":
         raise ConfigError("--overwrite works with --to text only; other exports need a new folder.")
     if to == "onnx":
+        from ipl.inference.exports.onnx import check_packages
+
         check_packages()
     folder = find_run(run)
-    read_run(folder)
+    read_config(folder)
+
+    from ipl.classifier import PromptClassifier
+    from ipl.datasets.readers import read_dataset
+    from ipl.inference.exports.classifier import export_classifier
+    from ipl.inference.exports.common import check_export_folder
+    from ipl.inference.exports.onnx import export_onnx
+    from ipl.inference.exports.text import export_text
+    from ipl.inference.exports.transformers import export_transformers
+    from ipl.support.progress import Reporter
+
     target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
     if to != "text":
         check_export_folder(target)

@@ -57,19 +57,14 @@ def fit(
     as_json: bool = common.JSON,
 ) -> None:
     """Learn a prompt from a few images per class and save it."""
-    config = FitConfig.from_dict(settings)  # before what takes seconds to import
+    config = FitConfig.from_dict(settings)
 
-    from ipl.backbone.feature_store import FeatureStore
-    from ipl.backbone.loading import load_backbone
-    from ipl.classifier import PromptClassifier
+    from ipl.backbone.model_files import find_model
     from ipl.datasets.inspection import inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.loggers.logger import check_loggers
-    from ipl.loggers.run_log import log_run
-    from ipl.saving.format import check_target
-    from ipl.support.cache import Cache
+    from ipl.saving.run_folder import check_target
     from ipl.support.files import claim_folder
-    from ipl.training.seeds import SeedSpread
 
     check_loggers(log_to)
     configs = [config]
@@ -103,6 +98,15 @@ def fit(
             claims.enter_context(claim_folder(target))
             check_target(target, overwrite)
             targets.append(target)
+        find_model(config.backbone)
+
+        # Only now: what is wrong with the command line has been said without waiting for torch.
+        from ipl.backbone.feature_store import FeatureStore
+        from ipl.backbone.loading import load_backbone
+        from ipl.classifier import PromptClassifier
+        from ipl.loggers.run_log import log_run
+        from ipl.support.cache import Cache
+
         backbone: Any = config.backbone
         store = None
         if seeds is not None:  # one backbone for all seeds, and the features of its images
@@ -124,6 +128,8 @@ def fit(
         else:
             _print_run(target, classifier, data, per_class)
         return
+    from ipl.training.seeds import SeedSpread
+
     spread = SeedSpread.of([classifier.result_ for _, classifier in runs], dataset)
     if as_json:
         values = {"notes": reporter.warnings, **spread.as_dict()}
@@ -282,9 +288,9 @@ def _trials_table(trials: Sequence[Trial], best: int) -> Table:
 
 
 def _uses_class_template(config: FitConfig) -> bool:
-    from ipl.learners.registry import learner_class
+    from ipl.learners.registry import learner_spec
 
-    return learner_class(config.learner).uses_class_template
+    return learner_spec(config.learner).uses_class_template
 
 
 def _run_name(config: FitConfig) -> str:

@@ -58,14 +58,10 @@ def predict(
     as_json: bool = common.JSON,
 ) -> None:
     """Classify images with a saved prompt, into its classes or any others."""
-    from ipl.classifier import PromptClassifier
-    from ipl.inference.prediction_stream import Ranking
-    from ipl.saving.format import read_run
-    from ipl.saving.sharing import find_run
+    from ipl.saving.run_folder import find_run, read_config
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
-    ranking = Ranking(top, threshold)
     output_format = _output_format(style, save_to)
     if output_format == "parquet" and save_to is None:
         raise ConfigError("--format parquet needs a file to write to: --out FILE.")
@@ -74,10 +70,15 @@ def predict(
     if save_to is not None:
         check_output_file(save_to, overwrite)
     folder = find_run(run)
-    read_run(folder)  # reports a damaged RUN before the images are looked for
+    read_config(folder)  # reports a wrong RUN before the images are looked for
     names = read_class_names(classes) if classes is not None else None
     sources, total = _sources(images)
     tally = _Tally(reporter, strict)
+
+    from ipl.classifier import PromptClassifier
+    from ipl.inference.prediction_stream import Ranking
+
+    ranking = Ranking(top, threshold)
     with on_interrupt(lambda: tally.summary(save_to)), _quiet_pipe():
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, any_backbone=any_backbone

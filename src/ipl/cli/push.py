@@ -22,6 +22,10 @@ def push(
     as_json: bool = JSON,
 ) -> None:
     """Share a saved prompt on the Hugging Face hub: its three small files and nothing else."""
+    from ipl.saving.run_folder import read_config
+
+    read_config(run)
+
     from ipl.saving.format import read_run
     from ipl.saving.sharing import push_run
 

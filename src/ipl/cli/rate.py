@@ -74,7 +74,7 @@ def find_study(paths: list[Path], save_to: Path | None) -> tuple[Path, bool]:
         is_study,
         read_study,
     )
-    from ipl.saving.format import CONFIG
+    from ipl.saving.run_folder import CONFIG
     from ipl.support.files import is_folder
 
     if is_study(paths[0]):

@@ -67,11 +67,15 @@ def report(
     target = save_to or default_target(run, kind)
     check_output_file(target, overwrite)
 
-    from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
     from ipl.loggers.logger import check_loggers
-    from ipl.support.progress import Reporter
+    from ipl.saving.run_folder import find_run, read_config
 
     check_loggers(log_to)
+    read_config(find_run(run))
+
+    from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
+    from ipl.support.progress import Reporter
+
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
     rating, missing_rating = find_ratings(run, ratings)
@@ -82,10 +86,12 @@ def report(
         for note in analysis.notes:
             reporter.warn(note)
         analysis = replace(analysis, missing=(*analysis.missing, *missing_rating))
-        values, document = report_values(analysis, rating), report_document(analysis, rating)
-        if not as_json:
-            write_page(target, kind, document, values)
-        log_report(log_to, run, document, reporter)
+        values = report_values(analysis, rating)
+        if not as_json or log_to:
+            document = report_document(analysis, rating)
+            if not as_json:
+                write_page(target, kind, document, values)
+            log_report(log_to, run, document, reporter)
     if as_json:
         print_json(values)
         return

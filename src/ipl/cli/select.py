@@ -37,20 +37,11 @@ def select(
     words = _word_count(settings.pop("words"))
     config = FitConfig.from_dict({**settings, "words": min(words, 1)})
 
-    from ipl.backbone.loading import load_backbone
+    from ipl.backbone.model_files import find_model
     from ipl.datasets.readers import read_dataset
-    from ipl.select import select_words
     from ipl.support.progress import Reporter
-    from ipl.words.modes import Search, Start
-    from ipl.words.selection import selection_report
 
     reporter = Reporter(quiet=quiet)
-    Search(config.search, config.shortlist, recall)  # checks them before anything is read
-    start: Start = Search.start
-    if workers:
-        from ipl.bench.engines.ray_search import spread_over_ray
-
-        start = spread_over_ray(workers, address, config.device)
     outcome = (
         "the search resumes when you run the same command again."
         if config.cache
@@ -58,6 +49,19 @@ def select(
     )
     with on_interrupt(lambda: outcome):
         dataset = read_dataset(data, config.strict)
+        find_model(config.backbone)
+
+        from ipl.backbone.loading import load_backbone
+        from ipl.select import select_words
+        from ipl.words.modes import Search, Start
+        from ipl.words.selection import selection_report
+
+        Search(config.search, config.shortlist, recall)  # checks them before anything is loaded
+        start: Start = Search.start
+        if workers:
+            from ipl.bench.engines.ray_search import spread_over_ray
+
+            start = spread_over_ray(workers, address, config.device)
         backbone = load_backbone(config.backbone, config.device, config.precision)
         selection = select_words(
             dataset,

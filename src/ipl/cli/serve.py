@@ -37,14 +37,17 @@ def serve(
     quiet: bool = common.QUIET,
 ) -> None:
     """Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, /healthz, /docs."""
+    from ipl.saving.run_folder import find_run, read_config
+
+    folder = find_run(run)
+    read_config(folder)  # reports a wrong RUN before a port is taken
+
     from ipl.apps.hosts import address_of, allowed_hosts, is_loopback, listen
     from ipl.apps.limits import Limits
     from ipl.apps.serve.app import create_app
     from ipl.apps.serve.guard import read_token
     from ipl.apps.server import run_server
     from ipl.classifier import PromptClassifier
-    from ipl.saving.format import read_run
-    from ipl.saving.sharing import find_run
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
@@ -61,8 +64,6 @@ def serve(
         wait_ms=wait_ms,
         class_lists=class_lists,
     )
-    folder = find_run(run)
-    read_run(folder)  # reports a damaged RUN before a port is taken
     token = None if token_file is None else read_token(token_file)
     names = read_class_names(classes) if classes is not None else None
     with listen(host, port) as bound, on_interrupt(lambda: "nothing was served."):

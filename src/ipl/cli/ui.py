@@ -30,6 +30,12 @@ def ui(
     quiet: bool = common.QUIET,
 ) -> None:
     """Open a page on which to try everything out: images, words, training, predictions."""
+    from ipl.saving.run_folder import find_run, read_config
+
+    folder = None if run is None else find_run(run)
+    if folder is not None:
+        read_config(folder)  # reports a wrong RUN before a port is taken
+
     from ipl.apps.hosts import address_of, allowed_hosts, is_loopback, listen
     from ipl.apps.workbench.app import run_workbench
     from ipl.apps.workbench.fit_thread import FitThread
@@ -38,14 +44,9 @@ def ui(
     from ipl.backbone.loading import load_backbone
     from ipl.classifier import PromptClassifier
     from ipl.datasets.readers import read_dataset
-    from ipl.saving.format import read_run
-    from ipl.saving.sharing import find_run
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
-    folder = None if run is None else find_run(run)
-    if folder is not None:
-        read_run(folder)  # reports a damaged RUN before a port is taken
     images = None if data is None else ImageClasses.from_dataset(read_dataset(data))
     with listen(host, port) as bound, on_interrupt(lambda: "nothing was opened."):
         local = is_loopback(bound)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ipl.cli.output import console, on_interrupt, print_json
 from ipl.cli.shared_options import BACKBONE_HELP, JSON, QUIET
 from ipl.support.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ipl.words.filters import Tokenizer
 
 
 def words(
@@ -28,7 +31,6 @@ def words(
     as_json: bool = JSON,
 ) -> None:
     """Show the pool: its size and hash, and why a word is in it or not; or rebuild it."""
-    from ipl.backbone.loading import load_tokenizer
     from ipl.support.progress import Reporter
     from ipl.words.explain_word import explain_word
     from ipl.words.pool import Pool
@@ -40,7 +42,7 @@ def words(
     if save_to is not None and save_to.exists():
         raise ConfigError(f"{save_to} already exists; choose a new file for --out.")
     reporter = Reporter(quiet=quiet)
-    tokenizer = load_tokenizer(backbone)
+    tokenizer = _tokenizer(backbone)
     report: dict[str, Any] = {}
     lines: list[str] = []
     if rebuild:
@@ -89,3 +91,16 @@ def words(
         print_json(report)
     else:
         console().print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _tokenizer(backbone: str) -> Tokenizer:
+    """Returns the tokenizer of a backbone; that of the bundled one does not need transformers."""
+    from ipl.backbone.model_files import BundledTokenizer, find_model
+
+    find_model(backbone)
+    if backbone == "pocket":
+        return BundledTokenizer()
+    from ipl.backbone.loading import load_tokenizer
+
+    tokenizer: Tokenizer = load_tokenizer(backbone)
+    return tokenizer

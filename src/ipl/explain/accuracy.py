@@ -27,16 +27,8 @@ from ipl.metrics import (
     score,
 )
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baselines import (
-    NAMES,
-    PLAIN_LEARNER,
-    PROMPT,
-    WITHOUT_WORDS,
-    ZERO_SHOT,
-    BaselineComparison,
-    class_table,
-    compare_with_baselines,
-)
+from ipl.training.baseline_names import NAMES, PLAIN_LEARNER, PROMPT, WITHOUT_WORDS, ZERO_SHOT
+from ipl.training.baselines import BaselineComparison, class_table, compare_with_baselines
 from ipl.training.fit import features_for
 
 MATRIX_LIMIT = 40  # classes; with more, the confusion is not kept whole

@@ -11,7 +11,7 @@ from ipl.explain.loaded_run import LoadedRun, restore_for_training_classes
 from ipl.learners.learner import Learner
 from ipl.saving.format import read_run
 from ipl.saving.restore import find_backbone
-from ipl.saving.sharing import find_run
+from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import remove_checkpoints

@@ -8,8 +8,7 @@ from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Sec
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
-from ipl.words.certainty import Certainty
-from ipl.words.selection import RankedWord, Selection, certainty_sentences
+from ipl.words.selection import Certainty, RankedWord, Selection, certainty_sentences
 from ipl.words.senses import Sense, sense_of
 
 BEST = 20  # how many words of a step are saved with a run

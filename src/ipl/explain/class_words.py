@@ -15,8 +15,9 @@ from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
 from ipl.explain.word_effects import LossChange, mean_with_interval
 from ipl.support.progress import SILENT, Reporter
-from ipl.words.certainty import Certainty, Resamples
+from ipl.words.certainty import Resamples
 from ipl.words.scorer import CandidateScorer, SentenceScorer
+from ipl.words.selection import Certainty
 
 BEST = 20  # words of a class that are compared in resamples
 AT_ONCE = 1 << 23  # losses, of words times images, that are in memory together

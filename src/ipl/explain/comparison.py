@@ -38,7 +38,7 @@ from ipl.explain.vectors import describe_vectors
 from ipl.metrics import Score, score
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
-from ipl.saving.sharing import find_run
+from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.result import FitResult

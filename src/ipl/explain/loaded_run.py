@@ -18,7 +18,7 @@ from ipl.display.formatting import listed
 from ipl.learners.learner import Learner
 from ipl.saving.format import read_run
 from ipl.saving.restore import find_backbone, restore
-from ipl.saving.sharing import find_run
+from ipl.saving.run_folder import find_run
 from ipl.support.cache import Cache
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter

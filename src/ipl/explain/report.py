@@ -52,21 +52,18 @@ from ipl.explain.word_effects import (
 from ipl.metrics import Score, score
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
-from ipl.saving.sharing import find_run
+from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import path_exists
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baselines import (
-    ABOUT_INTERVALS,
+from ipl.training.baseline_names import (
     LINEAR_PROBE,
-    NO_IMAGES,
     PLAIN_LEARNER,
     PROMPT,
     WITHOUT_WORDS,
     ZERO_SHOT,
-    BaselineComparison,
-    comparison_table,
 )
+from ipl.training.baselines import ABOUT_INTERVALS, NO_IMAGES, BaselineComparison, comparison_table
 from ipl.words.selection import certainty_sentences
 
 IMAGES = 2000  # held-out images that a report looks at

@@ -42,7 +42,8 @@ from ipl.metrics import (
 )
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baselines import PROMPT, ZERO_SHOT, BaselineComparison, compare_predictions
+from ipl.training.baseline_names import PROMPT, ZERO_SHOT
+from ipl.training.baselines import BaselineComparison, compare_predictions
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
 from ipl.training.same_shots import how_shots_differ

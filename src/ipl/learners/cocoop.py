@@ -6,32 +6,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ipl.learners.coop import start_from_a_photo
-from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
+from ipl.learners.published import NARROWING, CoCoOpSpec
 from ipl.learners.registry import register
-from ipl.prompts.layout import PromptLayout
 
 PROMPTS_AT_ONCE = 4096  # images x classes that are encoded together outside training
-NARROWING = 16
 
 
 @register
-class CoCoOp(Learner):
+class CoCoOp(CoCoOpSpec, Learner):
     """CoOp with a small network that turns the image feature into a shift of the soft vectors."""
-
-    name = "cocoop"
-
-    @classmethod
-    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
-        """Returns T = 10, t = 1, one image at a time."""
-        del words, protocol
-        return Hyperparameters(epochs=10, interval=1, batch=1, lr=0.002, m=4)
-
-    @classmethod
-    def layout_for(cls, words: int, m: int) -> PromptLayout:
-        """Returns `[V V V V] CLS .` from "a photo of a", or IPL's layout with words."""
-        return PromptLayout.interleaved(words, m) if words else start_from_a_photo(m)
 
     def build(self, generator: torch.Generator) -> None:
         """Adds the network: Linear(d, d/16), ReLU, Linear(d/16, width)."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +13,11 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone, Enter
 from ipl.backbone.encode_images import ImageFeatures, Source, encode_files
-from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.hyperparameters import Hyperparameters
+from ipl.learners.spec import CLASS_TEMPLATE, LearnerSpec, check_class_template
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
 from ipl.prompts.layout import PromptLayout
 from ipl.support.errors import ConfigError
-
-CLASS_TEMPLATE = PHOTO  # a hand-made prompt, for learners that stay near one
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,7 @@ class Batch:
     pixels: Tensor | None = None  # (images, 3, height, width)
 
 
-def check_class_template(template: str) -> None:
-    """Raises ConfigError unless a hand-made prompt has {} exactly once, for the class name."""
-    if template.count("{}") != 1 or set("{}") & set(template.replace("{}", "")):
-        raise ConfigError(
-            f"class_template is {template!r}; it must contain {{}} once, for the class name."
-        )
-
-
-class Learner(nn.Module, ABC):
+class Learner(nn.Module, LearnerSpec):
     """The prompts of one list of classes, on a frozen backbone.
 
     A learner is a `torch.nn.Module` whose parameters are the trained part of the prompt and nothing
@@ -78,18 +67,6 @@ class Learner(nn.Module, ABC):
 
     Attributes
     ----------
-    name : str
-        The name that `register` makes the class known by.
-    prompts_images : bool
-        Whether the learner also prompts the image tower; training and prediction then need pixels.
-    wants_features : bool
-        Whether the loss needs the features of the frozen image tower.
-    deep_prompts : bool
-        Whether layers beyond the first get vectors.
-    uses_class_template : bool
-        Whether the loss depends on `class_template`.
-    recordable : bool
-        Whether a step can be recorded in a CUDA graph; False if the loss branches on values.
     words : tuple of str
         The words in the first slots, in order.
     prompts : BoundPrompts
@@ -103,49 +80,6 @@ class Learner(nn.Module, ABC):
         If a parameter is out of range, the prompt is too long for the backbone, or the learner
         prompts the image tower and the backbone's takes no prompts.
     """
-
-    name: ClassVar[str]
-    prompts_images: ClassVar[bool] = False
-    wants_features: ClassVar[bool] = True
-    deep_prompts: ClassVar[bool] = False
-    uses_class_template: ClassVar[bool] = False
-    recordable: ClassVar[bool] = True
-
-    @classmethod
-    @abstractmethod
-    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
-        """Returns the published hyperparameters.
-
-        Parameters
-        ----------
-        words : int
-            The number of words in the prompt; 0 is the plain learner, without IPL.
-        protocol : str, default "base-to-novel"
-            The experiment that they were published for, one of `PROTOCOLS`.
-
-        Returns
-        -------
-        Recipe
-            The hyperparameters.
-        """
-
-    @classmethod
-    @abstractmethod
-    def layout_for(cls, words: int, m: int) -> PromptLayout:
-        """Returns the layout of the prompt.
-
-        Parameters
-        ----------
-        words : int
-            The number of word slots.
-        m : int
-            The number of soft vectors in a group.
-
-        Returns
-        -------
-        PromptLayout
-            The segments from SOS to EOS.
-        """
 
     def __init__(
         self,

@@ -1,20 +1,26 @@
 """The registry of learners by name, with those of installed packages.
 
-A package announces its learners as entry points of the group `ipl.learners`.
+A package announces its learners as entry points of the group `ipl.learners`. The learners of this
+package are imported when one is built; until then their specs are enough.
 """
 
 from __future__ import annotations
 
 import warnings
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ipl.learners.learner import Learner
+from ipl.learners.published import PUBLISHED
+from ipl.learners.spec import LearnerSpec
 from ipl.support.errors import ConfigError, did_you_mean
 
+if TYPE_CHECKING:
+    from ipl.learners.learner import Learner
+
 _LEARNERS: dict[str, type[Learner]] = {}
-L = TypeVar("L", bound=type[Learner])
+L = TypeVar("L", bound="type[Learner]")
 
 
 def register(cls: L) -> L:
@@ -42,12 +48,35 @@ def register(cls: L) -> L:
     ... class MyLearner(CoOp):
     ...     name = "mine"
     """
+    if cls.name in PUBLISHED and cls.__module__ != PUBLISHED[cls.name][1]:
+        raise ConfigError(f"A learner named {cls.name!r} is already registered.")
     known = _LEARNERS.get(cls.name, cls)
     # The same class from a module that was loaded again replaces its earlier version.
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ConfigError(f"A learner named {cls.name!r} is already registered.")
     _LEARNERS[cls.name] = cls
     return cls
+
+
+def learner_spec(name: str) -> type[LearnerSpec]:
+    """Returns what is known of a learner before it is built, without importing torch for ours.
+
+    Parameters
+    ----------
+    name : str
+        The name, such as "coop".
+
+    Returns
+    -------
+    type
+        The subclass of `LearnerSpec`; of a learner that was registered, its class.
+
+    Raises
+    ------
+    ConfigError
+        If no learner has this name; the message suggests similar names.
+    """
+    return PUBLISHED[name][0] if name in PUBLISHED else _registered(name)
 
 
 def learner_class(name: str) -> type[Learner]:
@@ -68,10 +97,17 @@ def learner_class(name: str) -> type[Learner]:
     ConfigError
         If no learner has this name; the message suggests similar names.
     """
+    if name in PUBLISHED:
+        import_module(PUBLISHED[name][1])
+    return _registered(name)
+
+
+def _registered(name: str) -> type[Learner]:
     if name not in _LEARNERS:
         _load_plugins()
     if name not in _LEARNERS:
-        raise ConfigError(f"No learner is called {name!r}.{did_you_mean(name, _LEARNERS)}")
+        known = [*PUBLISHED, *_LEARNERS]
+        raise ConfigError(f"No learner is called {name!r}.{did_you_mean(name, known)}")
     return _LEARNERS[name]
 
 
@@ -84,7 +120,7 @@ def known_learners() -> tuple[str, ...]:
         The names, including those of installed packages.
     """
     _load_plugins()
-    return tuple(sorted(_LEARNERS))
+    return tuple(sorted({*PUBLISHED, *_LEARNERS}))
 
 
 @cache

@@ -10,7 +10,8 @@ from typing import Any
 from ipl.loggers.logger import RunLogger, make_logger
 from ipl.support.errors import IplError
 from ipl.support.progress import SILENT, Advance, Reporter
-from ipl.training.result import EpochRecord, FitResult, TrainingStarted
+from ipl.training.history import EpochRecord, TrainingStarted
+from ipl.training.result import FitResult
 from ipl.words.selection import Selection
 
 LogTo = str | RunLogger | Sequence[str | RunLogger]

@@ -5,7 +5,6 @@ Words are stored as words, and no tensor belongs to a class.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -20,13 +19,16 @@ from ipl.config import FitConfig
 from ipl.display.markdown import code_span
 from ipl.display.table import escape_markdown
 from ipl.learners.registry import known_learners
-from ipl.prompts.layout import PromptLayout
-from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
+from ipl.saving.run_folder import (
+    CARD,
+    CONFIG,
+    FORMAT_VERSION,
+    TENSORS,
+    check_target,
+    read_config,
+)
 from ipl.support.errors import ConfigError, SavedRunError
 from ipl.support.files import (
-    check_writable,
-    is_folder,
-    recover_folder,
     replace_folder,
     write_bytes,
     write_json,
@@ -35,28 +37,7 @@ from ipl.support.files import (
 from ipl.support.hub import is_on_hub
 from ipl.training.result import FitResult
 
-FORMAT_VERSION = 1
-CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
 PLACEHOLDER_PATH = "path/to/this/folder"  # in the card of a run that is not on the hub
-
-
-def check_target(folder: Path, overwrite: bool = False) -> None:
-    """Raises SavedRunError if a run cannot be saved to `folder` without the loss of other files."""
-    check_writable(folder)
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise SavedRunError(f"{folder} is a file; a run is saved as a folder.")
-    names = {path.name for path in folder.iterdir()}
-    if not names:
-        return
-    if names - {CONFIG, TENSORS, CARD} or not {CONFIG, TENSORS} <= names:
-        raise SavedRunError(f"{folder} contains other files; choose a new folder for the run.")
-    if not overwrite:
-        raise SavedRunError(
-            f"{folder} already contains a saved run; choose another folder, or replace it with "
-            "--overwrite (overwrite=True in Python)."
-        )
 
 
 def write_run(
@@ -164,19 +145,7 @@ def read_run(folder: Path) -> FitResult:
     SavedRunError
         If there is no saved run in the folder, or it is damaged; the message says what is wrong.
     """
-    recover_folder(folder)
-    if not is_folder(folder):
-        raise SavedRunError(f"No saved run at {folder}: there is no such folder.")
-    for name in (CONFIG, TENSORS):
-        if not (folder / name).is_file():
-            raise SavedRunError(f"{folder} is not a saved run: {name} is missing.")
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SavedRunError(f"{folder / CONFIG} cannot be read: {error}.") from None
-    except (ValueError, RecursionError) as error:
-        raise SavedRunError(f"{folder / CONFIG} is not valid JSON: {error}.") from None
-    _check_config(folder / CONFIG, config)
+    config = read_config(folder)
     if config["learner"] not in known_learners():
         raise SavedRunError(
             f"{folder} was trained with the learner {config['learner']!r}, which is not installed; "
@@ -193,35 +162,3 @@ def read_run(folder: Path) -> FitResult:
         return FitResult.from_dict(config, tensors)
     except ConfigError as error:
         raise SavedRunError(f"{folder / CONFIG} is damaged: {error}") from None
-
-
-def _check_config(path: Path, config: Any) -> None:
-    """Raises SavedRunError if config.json is not one of ours, or contradicts itself."""
-    if not isinstance(config, Mapping) or config.get("format") != "ipl-prompt":
-        raise SavedRunError(f"{path} does not describe an ipl prompt.")
-    _check(path, config, {"format_version": POSITIVE})
-    version = config["format_version"]
-    if version > FORMAT_VERSION:
-        raise SavedRunError(
-            f"{path} has format version {version}; this ipl reads versions up to {FORMAT_VERSION}."
-        )
-    _check(path, config, FIELDS)
-    try:
-        _, words = PromptLayout.parse(config["prompt"])
-    except ConfigError as error:
-        raise SavedRunError(f"{path} is damaged: {error}") from None
-    if list(words) != config["words"]:
-        raise SavedRunError(f"{path} is damaged: the words differ from those in the prompt.")
-    settings = config.get("config", {})
-    unsearched = any(settings.get(name) is not None for name in ("words_given", "random_words"))
-    steps = config["selection"]["steps"] if config["selection"] else []
-    if len(steps) != len(words) and not (unsearched and not steps):
-        raise SavedRunError(
-            f"{path} is damaged: selection has {len(steps)} steps for {len(words)} words; each "
-            "word has one."
-        )
-
-
-def _check(path: Path, config: Any, shape: Shape) -> None:
-    for fault in faults(config, shape):
-        raise SavedRunError(f"{path} is damaged: {fault}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ipl.config import settings
 from ipl.support.errors import MAX_CHARACTERS
-from ipl.training.baselines import NAMES
+from ipl.training.baseline_names import NAMES
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.support.cache import Cache, key_of
-from ipl.training.result import EpochRecord
+from ipl.training.history import EpochRecord
 from ipl.training.schedule import learning_rate
 
 SECONDS_BETWEEN_WRITES = 20.0

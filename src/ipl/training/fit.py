@@ -32,11 +32,13 @@ from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baselines import WITHOUT_WORDS, compare_with_baselines
+from ipl.training.baseline_names import WITHOUT_WORDS
+from ipl.training.baselines import compare_with_baselines
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
+from ipl.training.history import TrainingHistory, TrainingStarted
 from ipl.training.joint_selection import JointSteps
 from ipl.training.loop import train
-from ipl.training.result import FitResult, TrainingHistory, TrainingStarted, Trial, identity_of
+from ipl.training.result import FitResult, Trial, identity_of
 from ipl.training.views import View, make_views
 from ipl.words.choice import WordChoice
 from ipl.words.frequency import RandomWords

@@ -16,7 +16,7 @@ from ipl.learners.learner import Learner
 from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint, TrainingState
-from ipl.training.result import EpochRecord, TrainingHistory
+from ipl.training.history import EpochRecord, TrainingHistory
 from ipl.training.schedule import images_per_epoch, learning_rate
 from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import View
@@ -98,7 +98,7 @@ def train(
             reporter.record_event(record)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
-    with _threads(learner), reporter.task("Training", last) as advance:
+    with training_threads(learner), reporter.task("Training", last) as advance:
         advance(len(epochs))
         try:
             for epoch in range(len(epochs), last):
@@ -242,7 +242,7 @@ class _OneThread:
 _one_thread = _OneThread()
 
 
-def _threads(learner: Learner) -> AbstractContextManager[None]:
+def training_threads(learner: Learner) -> AbstractContextManager[None]:
     """Returns a context in which a learner trains with the best number of threads."""
     classes, tokens, width = learner.prompts.embeddings.shape
     shared = learner.prompts.shared

@@ -13,53 +13,13 @@ from ipl.backbone.backbone import Backbone
 from ipl.config import PAPER, FitConfig
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.registry import learner_class
+from ipl.learners.registry import learner_spec
 from ipl.prompts.layout import PromptLayout
-from ipl.training.baselines import WITHOUT_WORDS, BaselineComparison
+from ipl.training.baseline_names import WITHOUT_WORDS
+from ipl.training.baselines import BaselineComparison
+from ipl.training.history import TrainingHistory
 from ipl.training.schedule import images_per_epoch
 from ipl.words.selection import Selection
-
-
-@dataclass(frozen=True)
-class TrainingStarted:
-    """A training begins; the epochs that a reporter hears of next are its own.
-
-    A fit has several if it tries several numbers of words, or compares with a prompt without words.
-    """
-
-    name: str
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One epoch of training; `word` is the word that entered before it.
-
-    `loss` is the mean over the images that the epoch trained on, each before its own step.
-    """
-
-    epoch: int
-    lr: float
-    loss: float
-    word: str | None
-
-
-@dataclass(frozen=True)
-class TrainingHistory:
-    """The epochs of a training, and how long they took together."""
-
-    epochs: tuple[EpochRecord, ...]
-    seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the history as plain values for JSON."""
-        return {"epochs": [asdict(epoch) for epoch in self.epochs], "seconds": self.seconds}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
-        """Returns the history that `as_dict` gave; values of other names are ignored."""
-        names = [entry.name for entry in fields(EpochRecord)]
-        epochs = [{n: epoch[n] for n in names if n in epoch} for epoch in values["epochs"]]
-        return cls(tuple(EpochRecord(**epoch) for epoch in epochs), values["seconds"])
 
 
 @dataclass(frozen=True)
@@ -293,7 +253,7 @@ def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the config of a run that version 0.1.0 saved, which had no `config` block."""
     training, words = values["training"], len(values["words"])
     found = len(values["results"].get("words_tried", ())) > 1
-    published = vars(learner_class(values["learner"]).hyperparameters(1 if found else words))
+    published = vars(learner_spec(values["learner"]).hyperparameters(1 if found else words))
     given = _field_values(FitConfig, training)
     return {
         **_field_values(FitConfig, values["selection"] or {}),

@@ -12,7 +12,8 @@ from ipl.datasets.dataset import Dataset
 from ipl.display.formatting import listed, percent, several, signed
 from ipl.display.table import Styled, Table
 from ipl.metrics import PairedDifference
-from ipl.training.baselines import NAMES, NO_IMAGES, ORDER, PROMPT
+from ipl.training.baseline_names import NAMES, ORDER, PROMPT
+from ipl.training.baselines import NO_IMAGES
 from ipl.training.result import FitResult
 
 ABOUT_SEEDS = (

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import Source, crop, encode_pixels, quiet_threads, to_device
+from ipl.backbone.encode_images import encode_pixels, to_device
 from ipl.backbone.labelled_features import LabelledFeatures
-from ipl.datasets.images import UnreadableImageError
 from ipl.learners.learner import Batch, Learner
-from ipl.support.errors import ConfigError, TrainingError
+from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
+from ipl.training.decoded_images import DecodedImages, decoded_images
 
 
 class View(Protocol):
@@ -32,7 +30,6 @@ class View(Protocol):
 
 Pixels = Callable[[Tensor, Tensor], Tensor]  # views and images (batch,) to bytes (batch, h, w, 3)
 AT_ONCE = 64  # crops through the image tower
-BANK_BYTES = 2 << 30  # of crops in memory; if they need more, they are cut from the files again
 
 
 class BankedViews:
@@ -81,19 +78,18 @@ class FreshViews:
         self,
         backbone: Backbone,
         labels: Tensor,
-        paths: Sequence[Source],
+        images: DecodedImages,
         kind: type[Learner],
         seed: int,
     ) -> None:
-        self.backbone, self.paths, self.kind, self.seed = backbone, paths, kind, seed
+        self.backbone, self.images, self.kind, self.seed = backbone, images, kind, seed
         self.labels = labels.to(backbone.device)
 
     def batch(self, epoch: int, indices: Tensor) -> Batch:
         """Returns crops that depend only on the seed, the epoch and the image."""
         chosen = indices.tolist()
         streams = [_stream(self.seed, epoch, image) for image in chosen]
-        bytes_ = _crops(self.backbone, [self.paths[image] for image in chosen], streams)
-        pixels = to_device(self.backbone, bytes_)
+        pixels = to_device(self.backbone, self.images.crops(chosen, streams))
         features = None
         if self.kind.wants_features:
             with torch.no_grad():
@@ -124,8 +120,9 @@ def make_views(
 ) -> View:
     """Returns the views of the shots: 0 is the centre crop, n a bank of n crops, or "fresh"."""
     paths = [item.path for item in shots.items]
+    decoded = decoded_images(backbone, paths, random_crops=views != 0)
     if views == "fresh":
-        return FreshViews(backbone, shots.labels, paths, kind, seed)
+        return FreshViews(backbone, shots.labels, decoded, kind, seed)
     if not isinstance(views, int) or views < 0:
         raise ConfigError(f"views is {views!r}; it must be a whole number, 0 or more, or 'fresh'.")
     count = max(views, 1)
@@ -133,9 +130,9 @@ def make_views(
     def from_files(chosen: Tensor, images: Tensor) -> Tensor:
         pairs = list(zip(chosen.tolist(), images.tolist(), strict=True))
         streams = [_stream(seed, *pair) if views else None for pair in pairs]
-        return _crops(backbone, [paths[image] for _, image in pairs], streams)
+        return decoded.crops(images.tolist(), streams)
 
-    crop_bytes = BANK_BYTES // (count * len(paths))  # that each crop may have
+    crop_bytes = decoded.room // (count * len(paths))  # that each crop may have
     keeps = kind.prompts_images and 3 * backbone.preprocessing.crop**2 <= crop_bytes
     encodes = kind.wants_features and views > 0
     crop_parts, feature_parts = [], []
@@ -147,7 +144,7 @@ def make_views(
                     if keeps:
                         crop_parts.append(crops)
                     if encodes:
-                        feature_parts.append(encode_pixels(backbone, crops.numpy()))
+                        feature_parts.append(encode_pixels(backbone, crops))
                     advance(len(images))
     features = shots.features[None] if kind.wants_features else None
     if encodes:
@@ -161,15 +158,3 @@ def make_views(
 
 def _stream(seed: int, view: int, image: int) -> random.Random:
     return random.Random(f"{seed}/{view}/{image}")
-
-
-def _crops(
-    backbone: Backbone, paths: Sequence[Source], streams: Sequence[random.Random | None]
-) -> Tensor:
-    """Returns the bytes (images, height, width, 3) of crops of files that were readable before."""
-    with quiet_threads() as threads:
-        try:
-            crops = list(threads.map(partial(crop, backbone), paths, streams))
-        except UnreadableImageError as error:
-            raise TrainingError(f"An image became unreadable during training: {error}") from None
-    return torch.from_numpy(np.stack(crops))

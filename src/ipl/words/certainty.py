@@ -10,22 +10,15 @@ a necessary sign of a gain, not a sufficient one.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ipl.words.selection import Certainty
+
 RESAMPLES = 1000
 LOW, HIGH = 5, 95  # percentiles: a 90 % interval
-
-
-class Certainty(NamedTuple):
-    """The share of resamples that a word wins, and the 90 % interval of its gain."""
-
-    wins: float
-    low: float
-    high: float
 
 
 class Resamples:

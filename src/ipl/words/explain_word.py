@@ -16,10 +16,10 @@ from ipl.words.filters import (
     has_synset,
     is_alphabetic,
     is_one_token,
-    zipf,
 )
 from ipl.words.pool import Pool, proper_names
 from ipl.words.senses import Sense, sense_of
+from ipl.words.zipf import zipf_of
 
 
 @dataclass(frozen=True)
@@ -146,24 +146,19 @@ def explain_word(word: str, pool: Pool, tokenizer: Tokenizer) -> WordExplanation
 def _checks(word: str, tokenizer: Tokenizer) -> tuple[FilterCheck, ...]:
     return (
         FilterCheck("alphabetic", *_alphabetic(word)),
-        _dictionary_check(
-            "synset", _synset, word, "had a meaning in WordNet when the pool was built"
-        ),
-        _dictionary_check("frequency", _frequency, word, "was frequent enough in English then"),
+        _dictionary_check("synset", _synset, word),
+        _dictionary_check("frequency", _frequency, word),
         FilterCheck("one token", *_one_token(word, tokenizer)),
     )
 
 
 def _dictionary_check(
-    name: str, check: Callable[[str], tuple[bool, str]], word: str, bundled_reason: str
+    name: str, check: Callable[[str], tuple[bool, str]], word: str
 ) -> FilterCheck:
     """Returns the result of a filter that needs a dictionary, which may not be installed."""
     try:
         return FilterCheck(name, *check(word))
     except FilterUnavailable as error:
-        # The words of the bundled pool have passed all filters, so no dictionary is needed.
-        if word in Pool.bundled():
-            return FilterCheck(name, True, bundled_reason)
         return FilterCheck(name, None, str(error))
 
 
@@ -176,12 +171,12 @@ def _alphabetic(word: str) -> tuple[bool, str]:
 
 
 def _synset(word: str) -> tuple[bool, str]:
-    passed = has_synset(word)
+    passed = word in Pool.bundled() or has_synset(word)
     return passed, f"has {'a' if passed else 'no'} meaning in the dictionary WordNet"
 
 
 def _frequency(word: str) -> tuple[bool, str]:
-    value = zipf(word)
+    value = zipf_of(word)
     if value >= MIN_ZIPF:
         return True, f"is frequent enough in English ({_in_a_million(value)} in a million words)"
     return False, (

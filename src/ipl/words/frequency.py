@@ -1,18 +1,17 @@
-"""How frequent words are, and random words that are as frequent as given ones."""
+"""Random words that are as frequent as given ones."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from ipl.support.errors import ConfigError
-from ipl.words.filters import FilterUnavailable, zipf
+from ipl.words.filters import FilterUnavailable
 from ipl.words.pool import Pool
+from ipl.words.zipf import zipf_of
 
 NEAR = 200  # words of the pool that count as equally frequent
 ZIPF = "Zipf frequency in English (wordfreq)"
@@ -76,16 +75,3 @@ class RandomWords:
         distance = np.abs(self._values - self._values[pool.index(word)])
         order = np.argsort(distance, kind="stable")[: NEAR + len(excluded)]
         return [pool[i] for i in order if pool[i] not in excluded][:NEAR]
-
-
-def zipf_of(word: str) -> float:
-    """Returns the Zipf frequency of a word; one outside the bundled pool needs wordfreq."""
-    value = _bundled_zipf().get(word)
-    return zipf(word) if value is None else value
-
-
-@cache
-def _bundled_zipf() -> dict[str, float]:
-    text = (resources.files("ipl.words") / "zipf.txt").read_text(encoding="utf-8")
-    values = [float(line) for line in text.splitlines() if not line.startswith("#")]
-    return dict(zip(Pool.bundled().words, values, strict=True))

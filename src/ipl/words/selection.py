@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ipl.display.notebook import notebook_html
 from ipl.display.table import Styled, Table
-from ipl.words.certainty import Certainty
 
 STABLE = 0.5  # of the resamples that a word must win to be told from the next best
 
@@ -22,6 +21,14 @@ class RankedWord(NamedTuple):
 
     word: str
     gain: float
+
+
+class Certainty(NamedTuple):
+    """The share of resamples that a word wins, and the 90 % interval of its gain."""
+
+    wins: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from ipl.apps.workbench.fit_thread import (
 from ipl.apps.workbench.sessions import Session, Workbench
 from ipl.config import FitConfig
 from ipl.support.errors import ConfigError, IplError
+from ipl.training.history import EpochRecord
 from ipl.training.loop import _OneThread
-from ipl.training.result import EpochRecord
 from tests.helpers.workbench import LONG, QUICK, learn, wait_for, with_images
 
 FIRST = WorkbenchSettings("coop", words=2, shots=3, epochs=60, seed=1)

@@ -18,7 +18,7 @@ from ipl.datasets.dataset import Dataset
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import Advance, Reporter
-from ipl.training.result import EpochRecord
+from ipl.training.history import EpochRecord
 from ipl.words.selection import Selection
 
 BOUNDS = {"words": (0, MOST_WORDS), "shots": (1, 100), "epochs": (1, 500), "seed": (0, 2**32 - 1)}

@@ -23,7 +23,8 @@ from ipl.training.baselines import (
     confusion_sentence,
     offer_to_compare,
 )
-from ipl.training.result import EpochRecord, FitResult
+from ipl.training.history import EpochRecord
+from ipl.training.result import FitResult
 from ipl.words.selection import Selection, certainty_sentences
 
 MAX_THUMBNAILS = 4  # of each class

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.engines.worker_process import DiedError, WorkerProcess, visible_gpus
-from ipl.bench.records import failure
+from ipl.bench.record_writing import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError

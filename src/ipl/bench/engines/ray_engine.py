@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
-from ipl.bench.records import failure
+from ipl.bench.record_writing import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError, IplError

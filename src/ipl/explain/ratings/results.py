@@ -32,7 +32,7 @@ from ipl.explain.ratings.study import (
     read_study,
 )
 from ipl.saving.format import read_run
-from ipl.saving.sharing import find_run
+from ipl.saving.run_folder import find_run
 from ipl.support.errors import DataError
 from ipl.support.files import write_text
 

@@ -1,0 +1,254 @@
+"""How near the estimate of a plan comes to what its runs then take; and what the paper would take.
+
+    python benchmarks/estimate.py
+    python benchmarks/estimate.py --paper --device cuda
+
+The first command estimates three small plans on drawn scenes, runs each of them in the same
+process, and prints the ratios. The second estimates base-to-novel on the eleven datasets of the
+paper with five learners, plain and with words, and three seeds: ViT-B/16 with random weights, the
+numbers of classes and test images of the published splits, and generated images of typical sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from common import build, class_names
+from PIL import Image
+
+from ipl.bench.calibration import SAMPLE, PlanData, estimate_runs
+from ipl.bench.estimate import Cost, Estimate, duration
+from ipl.bench.plan import Plan
+from ipl.bench.protocols.protocol import Task
+from ipl.bench.run import Run, expand
+from ipl.bench.runner import RunEnvironment, Runner
+from ipl.datasets.benchmarks import BENCHMARKS
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.scenes import scenes_dataset
+from ipl.display.table import Table
+from ipl.support.progress import Reporter
+from ipl.words.pool import Pool
+
+SMALL = {
+    "CoOp and KgCoOp, base-to-novel": {
+        "protocol": "base-to-novel",
+        "learners": "coop,kgcoop",
+        "arms": "zero-shot,plain,words",
+        "words": 1,
+        "shots": 8,
+        "seeds": "1,2",
+        "epochs": 20,
+        "views": 2,
+    },
+    "MaPLe, base-to-novel": {
+        "protocol": "base-to-novel",
+        "learners": "maple",
+        "arms": "plain,empty",
+        "words": 2,
+        "shots": 8,
+        "seeds": "1,2",
+        "epochs": 4,
+        "views": 2,
+    },
+    "CoOp and CoCoOp, few-shot": {
+        "protocol": "few-shot",
+        "learners": "coop,cocoop",
+        "arms": "linear-probe,plain",
+        "shots": "1,2,4",
+        "seeds": "1",
+        "epochs": 5,
+        "views": 4,
+    },
+}
+# Typical width and height of the images; the others have about 500 x 375.
+PIXELS = {
+    "caltech101": (300, 250),
+    "stanford_cars": (700, 480),
+    "oxford_flowers": (560, 500),
+    "food101": (512, 512),
+    "fgvc_aircraft": (1100, 750),
+    "sun397": (1000, 700),
+    "dtd": (500, 480),
+    "eurosat": (64, 64),
+    "ucf101": (320, 240),
+}
+TRAIN_IMAGES = 48  # of each class that shots are drawn from
+
+
+def run_small(device: str, per_class: int) -> None:
+    """Estimates and runs the small plans, and prints both."""
+    rows = []
+    with tempfile.TemporaryDirectory() as work:
+        dataset = scenes_dataset(Path(work) / "scenes", per_class, per_class)
+        for title, values in SMALL.items():
+            os.environ["IPL_CACHE"] = str(Path(work) / f"cache-{len(rows)}")
+            runs = expand(Plan.from_values({"datasets": "scenes", **values}))
+            environment = RunEnvironment(work, device)
+            runner = Runner(environment, datasets={"scenes": dataset})
+            started = time.perf_counter()
+            estimate = estimate_runs(runs, runner.task, device, reporter=Reporter(quiet=True))
+            calibrated = time.perf_counter() - started
+            truth = measure_runs(Runner(environment, datasets={"scenes": dataset}), runs)
+            rows.append(row(title, estimate, truth, calibrated))
+            print(title, estimate.summary, sep="\n", flush=True)
+            for part, cost in estimate.parts().items():
+                print(f"  {part:<24}{cost.wall:>8.1f} s{cost.cpu:>8.1f} CPU s")
+    columns = ["plan", "runs", "calibration, s", "estimate, s", "run, s", "ratio"]
+    columns += ["estimate, CPU s", "run, CPU s", "ratio of CPU s", "most of it"]
+    print(Table(columns, rows, numbers=columns[1:-1]).to_markdown())
+
+
+def measure_runs(runner: Runner, runs: Sequence[Run]) -> Cost:
+    """Returns what runs take in this process."""
+    started = time.perf_counter(), time.process_time()
+    for run in runs:
+        record = runner.record(run)
+        if record["error"]:
+            raise SystemExit(f"{run.title}: {record['error']}")
+    return Cost(time.perf_counter() - started[0], time.process_time() - started[1])
+
+
+def row(title: str, estimate: Estimate, truth: Cost, calibrated: float) -> list[str]:
+    """Returns the row of a plan: the estimate beside the truth."""
+    total = estimate.total
+    return [
+        title,
+        str(len(estimate.works)),
+        f"{calibrated:.0f}",
+        f"{total.wall:.1f}",
+        f"{truth.wall:.1f}",
+        f"{total.wall / truth.wall:.2f}",
+        f"{total.cpu:.1f}",
+        f"{truth.cpu:.1f}",
+        f"{total.cpu / truth.cpu:.2f}",
+        next(iter(estimate.parts())),
+    ]
+
+
+# -- the whole paper ------------------------------------------------------------------------------
+
+
+def paper_datasets(chosen: Sequence[str]) -> dict[str, Dataset]:
+    """Returns the eleven datasets with the published sizes; their paths are only names."""
+    words = Pool.bundled().words
+    datasets = {}
+    for name, known in BENCHMARKS.items():
+        if known.is_variant or (chosen and name not in chosen):
+            continue
+        names = tuple(class_names(words, known.classes))
+        train = [
+            Item(Path(f"{name}/train/{label}/{index}"), label)
+            for label in range(known.classes)
+            for index in range(TRAIN_IMAGES)
+        ]
+        test = [
+            Item(Path(f"{name}/test/{index}"), index % known.classes)
+            for index in range(known.test_images)
+        ]
+        datasets[name] = Dataset(name, names, tuple(train), tuple(test))
+    return datasets
+
+
+def draw_images(folder: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path]]:
+    """Returns generated JPEG files of the typical size of each dataset."""
+    stream = random.Random(0)
+    files = {}
+    for name in names:
+        width, height = PIXELS.get(name, (500, 375))
+        files[name] = []
+        for index in range(SAMPLE):
+            # Coarse noise, which has about as many bytes per pixel as a photograph.
+            coarse = Image.frombytes(
+                "RGB", (width // 4, height // 4), stream.randbytes(3 * (width // 4) * (height // 4))
+            )
+            path = folder / f"{name}-{index}.jpg"
+            coarse.resize((width, height), Image.Resampling.BICUBIC).save(path, quality=90)
+            files[name].append(path)
+    return files
+
+
+def estimate_paper(
+    device: str, precision: str, views: str, words: int, model: str, chosen: Sequence[str]
+) -> None:
+    """Prints what the paper's base-to-novel table would take."""
+    datasets = paper_datasets(chosen)
+    values: dict[str, Any] = {
+        "protocol": "base-to-novel",
+        "datasets": list(datasets),
+        "learners": "coop,cocoop,kgcoop,maple,promptsrc",
+        "arms": "plain,words",
+        "words": words,
+        "seeds": "1,2,3",
+        "precision": precision,
+        "views": views,
+    }
+    runs = expand(Plan.from_values(values))
+    tasks: dict[tuple[str, int, int], Task] = {}
+
+    def task_of(run: Run) -> Task:
+        key = run.dataset, run.shots, run.seed
+        if key not in tasks:
+            tasks[key] = run.rules.task(datasets[run.dataset], {}, run.shots, run.seed)
+        return tasks[key]
+
+    with tempfile.TemporaryDirectory() as work:
+        started = time.perf_counter()
+        images = draw_images(Path(work), list(datasets))
+        drawn = time.perf_counter()
+        backbone = build(model, device, precision)
+        names = {
+            len(part.class_names): part.class_names
+            for run in runs
+            for part in (task_of(run).training, *task_of(run).tests.values())
+        }
+        estimate = estimate_runs(
+            runs,
+            task_of,
+            device,
+            reporter=Reporter(),
+            backbone=backbone,
+            data=PlanData(names, images),
+        )
+        calibrated = time.perf_counter()
+    print(f"drawing {drawn - started:.0f} s, calibration {calibrated - drawn:.0f} s")
+    for table in estimate.tables():
+        print(table.to_markdown())
+    by_dataset: dict[str, Cost] = {}
+    for work_of_run in estimate.works:
+        name = work_of_run.run.dataset
+        by_dataset[name] = by_dataset.get(name, Cost()) + estimate.cost_of(work_of_run)
+    cells = [[name, duration(cost.wall)] for name, cost in by_dataset.items()]
+    print(Table(["dataset", "time"], cells, numbers=["time"]).to_markdown())
+    print(estimate.summary)
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="fp16")
+    parser.add_argument("--views", default="8", help="0, a number of crops, or fresh")
+    parser.add_argument("--words", type=int, default=3)
+    parser.add_argument("--datasets", default="", help="some of the eleven, with commas")
+    parser.add_argument("--model", default="vit-b16", help="vit-b16, or pocket to try it out")
+    parser.add_argument("--per-class", type=int, default=16, help="drawn images to test on")
+    options = parser.parse_args()
+    if options.paper:
+        chosen = [name for name in options.datasets.split(",") if name]
+        estimate_paper(
+            options.device, options.precision, options.views, options.words, options.model, chosen
+        )
+    else:
+        run_small(options.device, options.per_class)
+
+
+if __name__ == "__main__":
+    main()

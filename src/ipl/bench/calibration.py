@@ -1,0 +1,532 @@
+"""The cost of the pieces of an estimate, measured on this machine with the code that runs do.
+
+Every piece is measured with the real backbone, learners and images, for a fraction of a second
+each. Where a plan has many numbers of classes, a few of them are measured and the others
+interpolated.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch.nn.functional import normalize
+
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.encode_images import encode_pixels
+from ipl.backbone.feature_store import TEXT_BYTES, FeatureStore, StoredImage
+from ipl.backbone.labelled_features import LabelledFeatures
+from ipl.backbone.linear_probe import fit_linear_probe
+from ipl.backbone.loading import load_backbone
+from ipl.bench.estimate import (
+    CANDIDATES,
+    CLASSIFY,
+    CROP,
+    DRAW,
+    EMBED,
+    ENCODE,
+    HAND_MADE,
+    PREPARE,
+    PROBE,
+    READ,
+    SEARCH,
+    SEARCH_AGAIN,
+    STEP,
+    TEXTS,
+    TOWER,
+    Cost,
+    Estimate,
+    WorkPiece,
+    count_work,
+)
+from ipl.bench.profile import UsageMonitor
+from ipl.bench.protocols.protocol import Task
+from ipl.bench.run import Run
+from ipl.config import SENTENCE, FitConfig
+from ipl.datasets.dataset import Dataset, Item
+from ipl.learners.learner import Batch, Learner
+from ipl.support.cache import Cache
+from ipl.support.errors import ConfigError
+from ipl.support.progress import SILENT, Reporter
+from ipl.training.decoded_images import decoded_images
+from ipl.training.fit import new_learner, read_pool, word_choice
+from ipl.training.loop import new_optimiser, training_threads
+from ipl.training.step import make_step
+from ipl.training.views import AT_ONCE
+from ipl.words.choice import WordChoice
+from ipl.words.frequency import RandomWords
+from ipl.words.pool import Pool
+
+NODES = 4  # numbers of classes that are measured
+SAMPLE = 64  # images of a dataset that are opened
+WORDS_ON_CPU = 1500  # of the pool that are searched; a GPU searches all of it
+SECONDS = 0.4  # that a piece is repeated for
+MOST_REPEATS = 200
+
+
+@dataclass(frozen=True)
+class PlanData:
+    """What calibration needs of a plan's data: class names, and some images of each dataset."""
+
+    names: Mapping[int, Sequence[str]]  # by their number
+    images: Mapping[str, Sequence[StoredImage]]  # by dataset
+
+
+class CostMeter:
+    """Measures pieces, each when it is first asked for.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        The backbone of the plan.
+    data : PlanData
+        Class names and images.
+    memory : float
+        GiB of working memory for the search.
+    cache : bool
+        Whether runs write features to the cache; that is measured in a temporary folder.
+    reporter : Reporter
+        Hears how far the calibration has come.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        data: PlanData,
+        memory: float = 2.0,
+        cache: bool = True,
+        reporter: Reporter = SILENT,
+    ) -> None:
+        self.backbone, self.data, self.memory, self.cache = backbone, data, memory, cache
+        self.reporter = reporter
+        self.peak_memory = 0
+        self.nodes = choose_nodes(data.names)
+        self._costs: dict[WorkPiece, Cost] = {}
+        self._learners: dict[tuple[FitConfig, int], Learner] = {}
+
+    def cost(self, piece: WorkPiece) -> Cost:
+        """Returns the cost of a piece: measured, or interpolated between numbers of classes."""
+        if piece not in self._costs:
+            near = neighbours(piece.classes, self.nodes)
+            if near is None:
+                self._costs[piece] = self._measure(piece)
+            else:
+                low, high = near
+                share = (piece.classes - low) / (high - low)
+                costs = [self.cost(at_classes(piece, node)) for node in near]
+                self._costs[piece] = costs[0] * (1 - share) + costs[1] * share
+        return self._costs[piece]
+
+    def stores_words(self, classes: int) -> bool:
+        """Returns whether the text features of the whole pool stay in memory."""
+        size = 4 * self.backbone.feature_dim * classes * len(Pool.bundled())
+        return size <= TEXT_BYTES
+
+    def _measure(self, piece: WorkPiece) -> Cost:
+        with UsageMonitor(self.backbone.device) as usage:
+            cost = MEASURES[piece.kind](self, piece)
+        self.peak_memory = max(self.peak_memory, usage.peak_memory)
+        return cost
+
+    # -- images ---------------------------------------------------------------------------------
+
+    def _encode(self, piece: WorkPiece) -> Cost:
+        """One image: opened, encoded and written to the cache."""
+        images = list(self.data.images[piece.dataset])
+        with tempfile.TemporaryDirectory() as folder:
+            stores = iter(range(MOST_REPEATS + 2))
+
+            def encode() -> None:
+                cache = Cache(Path(folder) / str(next(stores))) if self.cache else None
+                FeatureStore(self.backbone, cache).encode(images)
+
+            return self._timed(encode) * (1 / len(images))
+
+    def _crop(self, piece: WorkPiece) -> Cost:
+        """One random crop of a decoded image, in a batch."""
+        paths = _repeated(self.data.images[piece.dataset], piece.images)
+        images, every = decoded_images(self.backbone, paths, random_crops=True), range(len(paths))
+        images.read(every)
+
+        def cut() -> None:
+            images.crops(every, [random.Random(index) for index in every])
+
+        return self._timed(cut) * (1 / piece.images)
+
+    def _read(self, piece: WorkPiece) -> Cost:
+        """One image that is decoded for its crops, in a batch."""
+        paths = _repeated(self.data.images[piece.dataset], AT_ONCE)
+
+        def read() -> None:
+            decoded_images(self.backbone, paths, random_crops=True).read(range(len(paths)))
+
+        return self._timed(read) * (1 / len(paths))
+
+    def _tower(self, piece: WorkPiece) -> Cost:
+        """One crop through the frozen image tower, in a batch."""
+        pixels = self._bytes(piece.images)
+        return self._timed(lambda: encode_pixels(self.backbone, pixels)) * (1 / piece.images)
+
+    # -- words ----------------------------------------------------------------------------------
+
+    def _embed(self, piece: WorkPiece) -> Cost:
+        """The embeddings of the whole pool, which redundancy compares."""
+        choice = self._choice(piece)
+        words = choice.candidates(self.backbone).words
+        part = words if self._on_gpu else words[:: max(1, len(words) // WORDS_ON_CPU)]
+        scale = len(words) / len(part)
+        cost = self._timed(lambda: choice.objective.embed_words(self.backbone, part))
+        return cost * scale
+
+    def _search(self, piece: WorkPiece) -> Cost:
+        """One step of the search: a word is chosen."""
+        return self._search_twice(piece)[0]
+
+    def _search_again(self, piece: WorkPiece) -> Cost:
+        """The first step for other images of the same classes, whose texts are in memory."""
+        return self._search_twice(piece)[1]
+
+    def _search_twice(self, piece: WorkPiece) -> tuple[Cost, Cost]:
+        choice = self._choice(piece)
+        pool = choice.candidates(self.backbone)
+        part = pool
+        if not self._on_gpu and len(pool) > WORDS_ON_CPU:
+            step = len(pool) // WORDS_ON_CPU
+            part = Pool.from_words(pool.words[::step], "a part of the pool")
+        names = self.data.names[piece.classes]
+        choice = replace(choice, pool=part)
+        costs = []
+        store = FeatureStore(self.backbone)
+        for seed in (0, 1):
+            images = self._labelled(piece.classes, piece.images, seed)
+
+            def search(images: LabelledFeatures = images) -> None:
+                choice.choose(self.backbone, names, images, 1, None, store)
+
+            if seed == 0:  # kernels are compiled and memory is allocated
+                choice.choose(self.backbone, names, self._labelled(piece.classes, 2, 9), 1)
+            costs.append(self._once(search) * (len(pool) / len(part)))
+        fresh, again = costs
+        self._costs[replace(piece, kind=SEARCH)] = fresh
+        self._costs[replace(piece, kind=SEARCH_AGAIN)] = again
+        return fresh, again
+
+    def _candidates(self, piece: WorkPiece) -> Cost:
+        """The words of the pool that are one token, asked for twice by every fit."""
+        choice = self._choice(piece)
+        return self._timed(lambda: choice.candidates(self.backbone)) * 2
+
+    def _draw(self, piece: WorkPiece) -> Cost:
+        """The frequencies of the pool, from which random words are drawn."""
+        pool = self._choice(piece).candidates(self.backbone)
+        cost = self._timed(lambda: RandomWords(pool, self.backbone.tokenize_words(pool.words)))
+        return cost + self._candidates(piece) * 0.5
+
+    def _choice(self, piece: WorkPiece) -> WordChoice:
+        assert piece.config is not None
+        config = replace(piece.config, memory=self.memory)
+        return word_choice(config, read_pool(config, self.backbone))
+
+    # -- training -------------------------------------------------------------------------------
+
+    def _prepare(self, piece: WorkPiece) -> Cost:
+        """Everything of a training but its steps; the steps are measured with it."""
+        config = piece.config
+        assert config is not None
+        names = self.data.names[piece.classes]
+        started = _Clock(self.backbone)
+        new_learner(config, self.backbone, names, int(config.words))  # a fit checks it first
+        learner = new_learner(config, self.backbone, names, int(config.words))
+        batch = self._batch(learner, piece.images)
+        optimiser = new_optimiser(learner, 1e-6)
+        with training_threads(learner):
+            step = make_step(learner, optimiser, batch, SILENT)
+            step(batch)
+            prepared = started.read()
+            cost = self._timed(lambda: step(self._batch(learner, piece.images)))
+        self._costs[replace(piece, kind=STEP)] = cost
+        self._learners[config, piece.classes] = learner
+        return Cost(max(0.0, prepared.wall - cost.wall), max(0.0, prepared.cpu - cost.cpu))
+
+    def _step(self, piece: WorkPiece) -> Cost:
+        """One step of training."""
+        prepare = replace(piece, kind=PREPARE)
+        self._costs[prepare] = self._prepare(prepare)
+        return self._costs[piece]
+
+    def _batch(self, learner: Learner, images: int) -> Batch:
+        """Returns a batch as training gets it: crops come as bytes, features from memory."""
+        labels = torch.arange(images, device=self.backbone.device) % len(
+            learner.prompts.class_names
+        )
+        features = pixels = None
+        if learner.wants_features:
+            features = self._features(images)
+        if learner.prompts_images:
+            pixels = self.backbone.preprocessing.normalise(
+                self._bytes(images).to(self.backbone.device)
+            )
+        return Batch(labels, features, pixels)
+
+    # -- tests ----------------------------------------------------------------------------------
+
+    def _texts(self, piece: WorkPiece) -> Cost:
+        """The prompts of other classes, from the trained vectors to features."""
+        learner = self._learner(piece)
+        names = self.data.names[piece.classes]
+        if not learner.fixed_texts:
+            return self._timed(lambda: learner.rebuilt(class_names=names))
+
+        def texts() -> None:
+            with torch.no_grad():
+                learner.rebuilt(class_names=names).text_features()
+
+        return self._timed(texts)
+
+    def _classify(self, piece: WorkPiece) -> Cost:
+        """One test image, from its file where the learner prompts images, else its feature."""
+        learner = self._learner(piece)
+        if learner.prompts_images:
+            images = list(self.data.images[piece.dataset])
+            return self._timed(lambda: learner.encode_images(images)) * (1 / len(images))
+        features = self._features(SAMPLE)
+        if learner.fixed_texts:
+            texts = self._features(piece.classes)
+            logits: Callable[[], Any] = lambda: self.backbone.logits(features, texts)  # noqa: E731
+        else:
+
+            def logits() -> None:
+                with torch.no_grad():
+                    learner.logits(features)
+
+        return self._timed(logits) * (1 / SAMPLE)
+
+    def _hand_made(self, piece: WorkPiece) -> Cost:
+        """A hand-made prompt for every class."""
+        texts = [f"a photo of a {name}." for name in self.data.names[piece.classes]]
+        return self._timed(lambda: self.backbone.encode_texts(texts))
+
+    def _probe(self, piece: WorkPiece) -> Cost:
+        """A linear probe on the features of the shots."""
+        images = self._labelled(piece.classes, piece.images, 0)
+        return self._once(
+            lambda: fit_linear_probe(images.features, images.labels, piece.classes, 1)
+        )
+
+    # -- helpers --------------------------------------------------------------------------------
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.backbone.device.type == "cuda"
+
+    def _learner(self, piece: WorkPiece) -> Learner:
+        assert piece.config is not None
+        classes = piece.classes or self.nodes[0]
+        key = piece.config, classes
+        if key not in self._learners:
+            names = self.data.names[classes]
+            learner = new_learner(piece.config, self.backbone, names, int(piece.config.words))
+            self._learners[key] = learner
+        return self._learners[key]
+
+    def _features(self, count: int, seed: int = 0) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        features = torch.randn(count, self.backbone.feature_dim, generator=generator)
+        return normalize(features, dim=-1).to(self.backbone.device)
+
+    def _labelled(self, classes: int, images: int, seed: int) -> LabelledFeatures:
+        """Returns features near the texts of their classes, as those of real images are."""
+        texts = [f"a photo of a {name}." for name in self.data.names[classes]]
+        labels = [index % classes for index in range(max(images, classes))]
+        with torch.no_grad():
+            centres = normalize(self.backbone.encode_texts(texts).float(), dim=-1)
+        noise = self._features(len(labels), seed)
+        features = normalize(centres[labels] + noise.to(centres.device), dim=-1)
+        items = tuple(Item(Path(str(index)), label) for index, label in enumerate(labels))
+        return LabelledFeatures(items, features, ())
+
+    def _bytes(self, images: int) -> torch.Tensor:
+        edge = self.backbone.preprocessing.crop
+        generator = torch.Generator().manual_seed(0)
+        shape = (images, edge, edge, 3)
+        return torch.randint(256, shape, dtype=torch.uint8, generator=generator)
+
+    def _once(self, work: Callable[[], Any]) -> Cost:
+        clock = _Clock(self.backbone)
+        work()
+        return clock.read()
+
+    def _timed(self, work: Callable[[], Any]) -> Cost:
+        """Returns the median cost of a piece that is repeated for a while."""
+        work()
+        costs: list[Cost] = []
+        spent = 0.0
+        while len(costs) < 3 or (spent < SECONDS and len(costs) < MOST_REPEATS):
+            costs.append(self._once(work))
+            spent += costs[-1].wall
+            if spent > 10 * SECONDS:
+                break
+        return Cost(median(c.wall for c in costs), sum(c.cpu for c in costs) / len(costs))
+
+
+MEASURES: Mapping[str, Callable[[CostMeter, WorkPiece], Cost]] = {
+    ENCODE: CostMeter._encode,
+    CROP: CostMeter._crop,
+    READ: CostMeter._read,
+    TOWER: CostMeter._tower,
+    EMBED: CostMeter._embed,
+    SEARCH: CostMeter._search,
+    SEARCH_AGAIN: CostMeter._search_again,
+    CANDIDATES: CostMeter._candidates,
+    DRAW: CostMeter._draw,
+    PREPARE: CostMeter._prepare,
+    STEP: CostMeter._step,
+    TEXTS: CostMeter._texts,
+    CLASSIFY: CostMeter._classify,
+    HAND_MADE: CostMeter._hand_made,
+    PROBE: CostMeter._probe,
+}
+
+
+class _Clock:
+    """Wall-clock and CPU seconds since it was made, with the device's work finished."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        self._device = backbone.device
+        self._wall, self._cpu = self._now()
+
+    def _now(self) -> tuple[float, float]:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter(), time.process_time()
+
+    def read(self) -> Cost:
+        """Returns the cost so far."""
+        wall, cpu = self._now()
+        return Cost(wall - self._wall, cpu - self._cpu)
+
+
+def choose_nodes(numbers: Mapping[int, Any] | Sequence[int]) -> tuple[int, ...]:
+    """Returns the numbers of classes to measure: the ends, and some evenly between their logs."""
+    ordered = sorted(numbers)
+    if len(ordered) <= NODES:
+        return tuple(ordered)
+    low, high = ordered[0], ordered[-1]
+    wanted = [low * (high / low) ** (step / (NODES - 1)) for step in range(NODES)]
+    return tuple(sorted({min(ordered, key=lambda n: abs(n - goal)) for goal in wanted}))
+
+
+def neighbours(classes: int, nodes: Sequence[int]) -> tuple[int, int] | None:
+    """Returns the nodes on both sides of a number of classes; None if it is one, or 0."""
+    if classes == 0 or classes in nodes:
+        return None
+    return max(n for n in nodes if n < classes), min(n for n in nodes if n > classes)
+
+
+def at_classes(piece: WorkPiece, classes: int) -> WorkPiece:
+    """Returns the piece for another number of classes, with as many images of each."""
+    images = piece.images
+    if piece.kind in (SEARCH, SEARCH_AGAIN, PROBE):
+        images = max(1, round(images * classes / piece.classes))
+    return replace(piece, classes=classes, images=images)
+
+
+def _repeated(images: Sequence[StoredImage], count: int) -> list[StoredImage]:
+    return [images[index % len(images)] for index in range(count)]
+
+
+def plan_data(runs: Sequence[Run], task_of: Callable[[Run], Task]) -> PlanData:
+    """Returns the class names of a plan by their number, and a sample of each dataset's images."""
+    names: dict[int, Sequence[str]] = {}
+    images: dict[str, Sequence[StoredImage]] = {}
+    for run in runs:
+        task = task_of(run)
+        parts: list[tuple[str, Dataset]] = [(run.dataset, task.training)]
+        parts += [(n if n in run.targets else run.dataset, t) for n, t in task.tests.items()]
+        for dataset, part in parts:
+            names.setdefault(len(part.class_names), part.class_names)
+            items = part.test or part.train
+            step = max(1, len(items) // SAMPLE)
+            images.setdefault(dataset, [item.path for item in items[::step][:SAMPLE]])
+    return PlanData(names, images)
+
+
+def estimate_runs(
+    runs: Sequence[Run],
+    task_of: Callable[[Run], Task],
+    device: str = "auto",
+    memory: float = 2.0,
+    cache: bool = True,
+    jobs: int = 1,
+    reporter: Reporter = SILENT,
+    backbone: Backbone | None = None,
+    data: PlanData | None = None,
+) -> Estimate:
+    """Returns what runs cost, from a short calibration on this machine.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        The runs, in their order, all with one backbone.
+    task_of : callable
+        Returns what a run trains on and is tested on.
+    device : str
+        auto, cpu, cuda, cuda:1, mps.
+    memory : float
+        GiB of working memory for the search.
+    cache : bool
+        Whether features and words are kept in the cache, which is assumed to be empty.
+    jobs : int
+        Runs at the same time.
+    reporter : Reporter
+        Gets the progress.
+    backbone : Backbone, optional
+        The backbone; by default the one that the runs name is loaded.
+    data : PlanData, optional
+        Class names and images to measure with; by default those of the runs.
+
+    Raises
+    ------
+    ConfigError
+        If there is no run, if the runs have several backbones, or if words are scored in prompts.
+    """
+    if not runs:
+        raise ConfigError("There is no run left to estimate.")
+    if len({(run.backbone, run.precision) for run in runs}) > 1:
+        raise ConfigError("The runs have several backbones; estimate those of one at a time.")
+    if any(run.searches and run.config.select_in != SENTENCE for run in runs):
+        raise ConfigError(f"select_in must be {SENTENCE!r} for an estimate.")
+    started = time.perf_counter(), time.process_time()
+    run = runs[0]
+    backbone = backbone or load_backbone(run.backbone, device, run.precision)
+    start = Cost(time.perf_counter() - started[0], time.process_time() - started[1])
+    data = data or plan_data(runs, task_of)
+    calibration = CostMeter(backbone, data, memory, cache, reporter)
+    crop_bytes = 3 * backbone.preprocessing.crop**2
+    works = count_work(runs, task_of, cache, calibration.stores_words, crop_bytes)
+    pieces = list(dict.fromkeys(piece for work in works for piece in work.counts))
+    costs = {}
+    with reporter.task("Measuring", len(pieces)) as advance:
+        for piece in pieces:
+            costs[piece] = calibration.cost(piece)
+            advance()
+    name = "cpu"
+    if backbone.device.type == "cuda":
+        name = torch.cuda.get_device_name(backbone.device)
+    return Estimate(
+        tuple(works),
+        costs,
+        start,
+        name,
+        jobs,
+        calibration.peak_memory,
+        backbone.feature_dim,
+        cache,
+    )

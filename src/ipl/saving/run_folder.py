@@ -1,0 +1,155 @@
+"""The folder of a saved run: where it is, what may be written there, and its config.json.
+
+Nothing here needs torch, so that a wrong name is answered at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ipl.prompts.layout import PromptLayout
+from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
+from ipl.support import hub
+from ipl.support.errors import ConfigError, SavedRunError
+from ipl.support.files import check_writable, is_folder, recover_folder
+
+FORMAT_VERSION = 1
+CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
+FILES = [CONFIG, TENSORS, CARD]
+
+
+def check_target(folder: Path, overwrite: bool = False) -> None:
+    """Raises SavedRunError if a run cannot be saved to `folder` without the loss of other files."""
+    check_writable(folder)
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise SavedRunError(f"{folder} is a file; a run is saved as a folder.")
+    names = {path.name for path in folder.iterdir()}
+    if not names:
+        return
+    if names - {CONFIG, TENSORS, CARD} or not {CONFIG, TENSORS} <= names:
+        raise SavedRunError(f"{folder} contains other files; choose a new folder for the run.")
+    if not overwrite:
+        raise SavedRunError(
+            f"{folder} already contains a saved run; choose another folder, or replace it with "
+            "--overwrite (overwrite=True in Python)."
+        )
+
+
+def find_run(location: str | Path, revision: str | None = None) -> Path:
+    """Returns the local folder of a saved run, downloaded from the hub if necessary.
+
+    Only the three files of a run are downloaded, whatever else the repository contains.
+
+    Parameters
+    ----------
+    location : str or Path
+        A folder, or `owner/name` on the hub.
+    revision : str, optional
+        A revision on the hub.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    SavedRunError
+        If there is no such run on the hub, or the hub cannot be reached.
+    ConfigError
+        If a revision is given for a folder.
+    """
+    name = str(location)
+    recover_folder(Path(location))  # before its name is taken for one on the hub
+    if not hub.is_on_hub(name):
+        if revision is not None:
+            raise ConfigError(f"revision is {revision!r}, but {name} is not a name on the hub.")
+        return Path(location)
+    from huggingface_hub import snapshot_download
+
+    online = hub.hub_reachable()
+    try:
+        folder = snapshot_download(
+            name, revision=revision, allow_patterns=FILES, local_files_only=not online
+        )
+    except Exception as error:  # the hub's client raises many kinds
+        reason = (
+            f"it cannot be downloaded from the Hugging Face hub ({hub.first_line(error)})"
+            if online
+            else "the Hugging Face hub cannot be reached, and its local cache has no copy"
+        )
+        raise SavedRunError(
+            f"No saved run at {name}: there is no such folder, and {reason}."
+        ) from None
+    return Path(folder)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Reads the config.json of a saved run, and checks every field.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder that `write_run` wrote, with this version or an earlier one.
+
+    Returns
+    -------
+    dict
+        Its content.
+
+    Raises
+    ------
+    SavedRunError
+        If there is no saved run in the folder, or its config.json is damaged.
+    """
+    recover_folder(folder)
+    if not is_folder(folder):
+        raise SavedRunError(f"No saved run at {folder}: there is no such folder.")
+    for name in (CONFIG, TENSORS):
+        if not (folder / name).is_file():
+            raise SavedRunError(f"{folder} is not a saved run: {name} is missing.")
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SavedRunError(f"{folder / CONFIG} cannot be read: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise SavedRunError(f"{folder / CONFIG} is not valid JSON: {error}.") from None
+    _check_config(folder / CONFIG, config)
+    return dict(config)
+
+
+def _check_config(path: Path, config: Any) -> None:
+    """Raises SavedRunError if config.json is not one of ours, or contradicts itself."""
+    if not isinstance(config, Mapping) or config.get("format") != "ipl-prompt":
+        raise SavedRunError(f"{path} does not describe an ipl prompt.")
+    _check(path, config, {"format_version": POSITIVE})
+    version = config["format_version"]
+    if version > FORMAT_VERSION:
+        raise SavedRunError(
+            f"{path} has format version {version}; this ipl reads versions up to {FORMAT_VERSION}."
+        )
+    _check(path, config, FIELDS)
+    try:
+        _, words = PromptLayout.parse(config["prompt"])
+    except ConfigError as error:
+        raise SavedRunError(f"{path} is damaged: {error}") from None
+    if list(words) != config["words"]:
+        raise SavedRunError(f"{path} is damaged: the words differ from those in the prompt.")
+    settings = config.get("config", {})
+    unsearched = any(settings.get(name) is not None for name in ("words_given", "random_words"))
+    steps = config["selection"]["steps"] if config["selection"] else []
+    if len(steps) != len(words) and not (unsearched and not steps):
+        raise SavedRunError(
+            f"{path} is damaged: selection has {len(steps)} steps for {len(words)} words; each "
+            "word has one."
+        )
+
+
+def _check(path: Path, config: Any, shape: Shape) -> None:
+    for fault in faults(config, shape):
+        raise SavedRunError(f"{path} is damaged: {fault}")

@@ -1,0 +1,49 @@
+"""TrainingHistory: the epochs of a training, as records and saved runs keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TrainingStarted:
+    """A training begins; the epochs that a reporter hears of next are its own.
+
+    A fit has several if it tries several numbers of words, or compares with a prompt without words.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch of training; `word` is the word that entered before it.
+
+    `loss` is the mean over the images that the epoch trained on, each before its own step.
+    """
+
+    epoch: int
+    lr: float
+    loss: float
+    word: str | None
+
+
+@dataclass(frozen=True)
+class TrainingHistory:
+    """The epochs of a training, and how long they took together."""
+
+    epochs: tuple[EpochRecord, ...]
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the history as plain values for JSON."""
+        return {"epochs": [asdict(epoch) for epoch in self.epochs], "seconds": self.seconds}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
+        """Returns the history that `as_dict` gave; values of other names are ignored."""
+        names = [entry.name for entry in fields(EpochRecord)]
+        epochs = [{n: epoch[n] for n in names if n in epoch} for epoch in values["epochs"]]
+        return cls(tuple(EpochRecord(**epoch) for epoch in epochs), values["seconds"])
