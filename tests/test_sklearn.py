@@ -231,6 +231,18 @@ def test_the_last_step_of_a_pipeline(pocket: Backbone, pairs: tuple[list[Path], 
     assert len(flow.predict(paths[:3])) == 3
 
 
+def test_probabilities_as_a_frame(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:
+    paths, names = pairs
+    classifier = PromptClassifier(pocket, **FAST).fit(paths, names)
+    frame = classifier.predict_frame(paths)
+    assert list(frame.index) == [str(path) for path in paths]
+    assert list(frame.columns) == list(classifier.classes_)
+    np.testing.assert_array_equal(frame.to_numpy(), classifier.predict_proba(paths))
+    assert list(frame.idxmax(axis=1)) == classifier.predict(paths)
+    with Image.open(paths[0]) as image:
+        assert list(classifier.predict_frame([image]).index) == ["images[0]"]
+
+
 def test_other_processes_get_a_copy(pairs: tuple[list[Path], list[str]]) -> None:
     classifier = PromptClassifier(device="cpu", reporter=Reporter(quiet=True), **FAST)
     copy = pickle.loads(pickle.dumps(classifier))  # what joblib does with n_jobs; our own bytes

@@ -6,8 +6,9 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,12 +16,13 @@ from PIL import Image
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import ImageFeatures, Source
+from ipl.backbone.encode_images import BATCH, ImageFeatures, Source
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.labelled_features import encode_items
+from ipl.backbone.labelled_features import encode_items, note_unreadable
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.config import FitConfig, names, takes_settings
 from ipl.datasets.dataset import Dataset, check_class_names, clean_class_name, read_alike
+from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.in_memory import (
     check_pairs,
     read_data,
@@ -31,10 +33,12 @@ from ipl.datasets.in_memory import (
 )
 from ipl.datasets.inspection import inspect_dataset
 from ipl.display.formatting import several
+from ipl.display.frame import make_frame
 from ipl.display.notebook import notebook_html
 from ipl.display.table import Table
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
+from ipl.loggers.run_log import LogTo, log_run
 from ipl.saving.format import config_of, read_run, write_run
 from ipl.saving.restore import find_backbone, restore
 from ipl.saving.run_folder import find_run
@@ -55,6 +59,9 @@ from ipl.training.fit import accuracy, fit
 from ipl.training.result import FitResult, identity_of
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas
 
 Images = Sequence[str | Path | Image.Image]
 SHOWN_CLASSES = 20  # in a notebook
@@ -219,6 +226,7 @@ class PromptClassifier:
         y: Any = None,
         features: FeatureStore | None = None,
         compare: bool = False,
+        log_to: LogTo = (),
     ) -> PromptClassifier:
         """Learns a prompt from up to `shots` images of each class.
 
@@ -239,6 +247,9 @@ class PromptClassifier:
         compare : bool
             Whether the same prompt is trained without words as well, for `result_.comparison`;
             zero-shot and a linear probe are always in it.
+        log_to : str, RunLogger or list of these
+            Where words, losses and accuracies are logged as they come: `tensorboard:DIR`,
+            `wandb:PROJECT`, or a logger of your own.
 
         Returns
         -------
@@ -254,25 +265,27 @@ class PromptClassifier:
         """
         config, backbone = self.config, self.backbone
         labels = None if y is None else read_labels(y)
-        dataset = read_data(data, labels, config.strict, config.held_out)
+        dataset = read_data(data, labels, config.strict, config.held_out, config.shots)
         if not isinstance(data, Dataset):
             dataset = inspect_dataset(dataset, config.shots)
         if not isinstance(backbone, Backbone):
             backbone = load_backbone(config.backbone, config.device, config.precision)
-        while True:
-            try:
-                result = fit(
-                    config,
-                    dataset,
-                    backbone,
-                    pool=self.pool,
-                    features=features,
-                    compare=compare,
-                    reporter=self.reporter,
-                )
-                break
-            except NotFiniteError as error:
-                backbone, features = load_wider(backbone, error, self.reporter), None
+        name = f"{dataset.name}-{config.learner}-seed{config.seed}"
+        with log_run(log_to, name, config.as_dict(), self.reporter) as log:
+            while True:
+                try:
+                    result = fit(
+                        config,
+                        dataset,
+                        backbone,
+                        pool=self.pool,
+                        features=features,
+                        compare=compare,
+                        reporter=log,
+                    )
+                    break
+                except NotFiniteError as error:
+                    backbone, features = load_wider(backbone, error, self.reporter), None
         self.result_, self._learner = result, result.learner
         self.notes_ = [*result.notes, *_note_chance(result)]
         self.classes_ = list(result.classes)
@@ -325,6 +338,31 @@ class PromptClassifier:
         best = self.predict_proba(images).argmax(1)
         return list(np.asarray(self.classes_)[best].tolist())
 
+    def predict_frame(self, images: Images) -> pandas.DataFrame:
+        """Returns the probabilities as a frame of pandas.
+
+        Parameters
+        ----------
+        images : list of str, Path or PIL.Image.Image
+            The images.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each image, named by its path, and a column for each class;
+            `frame.idxmax(axis=1)` are the predicted classes.
+
+        Raises
+        ------
+        ConfigError
+            If pandas is not installed.
+        DataError
+            If an image cannot be read.
+        """
+        names = [str(source) for source in read_sources(images, "images")]
+        frame = make_frame(self.predict_proba(images), list(self.classes_), names)
+        return frame.rename_axis(index="image", columns="class")
+
     def encode(self, images: Images) -> Tensor:
         """Returns image features (images, dim); raises DataError if an image cannot be read."""
         encoded = self.encode_images(read_sources(images, "images"))
@@ -370,6 +408,8 @@ class PromptClassifier:
         if y is not None:
             return self._score_pairs(data, read_labels(y))
         strict = self.config.strict
+        if (stream := read_stream(data, self.config.held_out)) is not None:
+            return self._score_stream(stream, strict)
         dataset = read_data(data, strict=strict, held_out=self.config.held_out)
         learner, classes = self.learner_, list(self.learner_.prompts.class_names)
         self._check_known(dataset.class_names, dataset.name)
@@ -385,6 +425,27 @@ class PromptClassifier:
             return accuracy(learner, images)
         index = torch.tensor([classes.index(name) for name in dataset.class_names])
         return accuracy(learner, images, index[images.labels])
+
+    @torch.no_grad()
+    def _score_stream(self, stream: LabelledStream, strict: bool) -> float:
+        """Returns the accuracy on all images of a stream, of which a batch is held at a time."""
+        self._check_known(stream.class_names, stream.name)
+        learner, remaining = self.learner_, iter(stream)
+        columns = [learner.prompts.class_names.index(name) for name in stream.class_names]
+        logits, right, total, unreadable = learner.head(), 0, 0, list[str]()
+        while batch := list(islice(remaining, BATCH)):
+            images = learner.encode_images([item.path for item in batch])
+            guesses = logits(images.features.to(learner.backbone.device)).argmax(1).tolist()
+            labels = [columns[batch[index].label] for index in images.indices]
+            right += sum(guess == label for guess, label in zip(guesses, labels, strict=True))
+            total += len(labels)
+            unreadable += images.unreadable
+        self.notes_ = list(note_unreadable(unreadable, "test", strict))
+        for note in self.notes_:
+            self.reporter.warn(note)
+        if not total:
+            raise DataError(f"{stream.name} has no readable image to score.")
+        return right / total
 
     def _score_pairs(self, images: Images, labels: Sequence[str | int]) -> float:
         check_pairs(len(images), labels)

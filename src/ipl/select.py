@@ -72,7 +72,7 @@ def select_words(
     # Nothing is trained, so the number of words need not agree with epochs and interval.
     config = FitConfig(backbone=name, words=min(words, 1), **settings)
     search = Search(config.search, config.shortlist, recall)
-    dataset = read_dataset(data, config.strict)
+    dataset = read_dataset(data, config.strict, shots=config.shots)
     if not loaded:
         backbone = load_backbone(config.backbone, config.device, config.precision)
     assert isinstance(backbone, Backbone)

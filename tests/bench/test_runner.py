@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
@@ -326,3 +328,32 @@ def test_zero_shot_by_hand(root: Path, pocket: Backbone) -> None:
     labels = torch.tensor([item.label for item in dataset.test])
     expected = (cosines.argmax(1) == labels).float().mean().item()
     assert zero_shot_accuracy(dataset, store) == pytest.approx(expected)
+
+
+def test_each_run_is_logged_for_itself(
+    environment: RunEnvironment, runs: Runs, tmp_path: Path
+) -> None:
+    logs = f"tensorboard:{tmp_path}"
+    runner = Runner(replace(environment, log_to=[logs]))
+    for run in runs(arms="zero-shot,words", words=1):
+        record = runner.record(run)
+        events = EventAccumulator(str(tmp_path / run.id))
+        events.Reload()
+        accuracies = {name: events.Scalars(f"accuracy/{name}")[0].value for name in ("base", "HM")}
+        assert accuracies["base"] == pytest.approx(record["accuracy"]["base"])
+        assert 0 <= accuracies["HM"] <= 1
+        losses = [event.value for event in events.Scalars("train/loss")] if run.words else []
+        epochs = record["history"]["epochs"] if run.words else []
+        assert losses == pytest.approx([epoch["loss"] for epoch in epochs])
+        saved = json.loads((tmp_path / run.id / "record.json").read_text())
+        assert saved["accuracy"] == record["accuracy"]
+
+
+def test_a_logger_that_fails_is_noted_in_the_record(
+    environment: RunEnvironment, runs: Runs, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    logged = replace(environment, log_to=[f"tensorboard:{tmp_path / 'file'}"])
+    (record,) = done(logged, *runs(words=0))
+    (note,) = [note for note in record["notes"] if "TensorBoardLogger" in note]
+    assert "nothing more is logged" in note

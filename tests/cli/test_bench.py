@@ -227,3 +227,12 @@ def test_an_estimate_records_nothing(
     assert "must be 1 or more" in bench(*plain, "--estimate", "--jobs", 0).error
     bench(*plain)
     assert "no run left" in bench(*plain, "--estimate").error
+
+
+def test_every_run_is_logged(bench: Bench, home: Path) -> None:
+    assert "must be NAME:TARGET" in bench("--log-to", "tensorboard").error
+    done = bench("--log-to", "tensorboard:logs", "--json").json["done"]
+    assert sorted(path.name for path in (home / "logs").iterdir()) == done
+    for name in done:
+        record = json.loads((home / "logs" / name / "record.json").read_text())
+        assert record["id"] == name

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import ipl.training.fit
 from ipl.support.cache import Cache
@@ -606,6 +607,26 @@ def test_ctrl_c_says_the_same_before_training(
     assert result.code == 130
     assert "nothing was saved" in result.err
     assert _tree(home) == before
+
+
+def test_a_fit_is_logged(fit: Call, images: Call, home: Path) -> None:
+    data = images(beach=3, castle=3)
+    result = fit(data, "--seeds", "1,2", "--out", home / "run", "--log-to", "tensorboard:logs")
+    assert result.code == 0, result.err
+    for seed in (1, 2):
+        name = f"run-seed{seed}"
+        events = EventAccumulator(str(home / "logs" / name))
+        events.Reload()
+        values = json.loads((home / name / "config.json").read_text())
+        losses = [epoch["loss"] for epoch in values["training"]["history"]["epochs"]]
+        assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(losses)
+        for file in (home / name).iterdir():
+            assert (home / "logs" / name / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_logger_that_is_none_is_told_before_anything(refused: Call, images: Call) -> None:
+    data = images(beach=3, castle=3)
+    assert refused(data, "--log-to", "tensorbord:logs").startswith("No logger is called")
 
 
 def _must_not_train(*_: Any, **__: Any) -> None:

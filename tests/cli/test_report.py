@@ -62,6 +62,14 @@ def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], images: Any, home:
     assert "<script>bad" in "".join(page.text)
 
 
+def test_a_report_is_logged(ipl: Ipl, run: Path, home: Path) -> None:
+    assert ipl("report", "run", "--log-to", "tensorboard:logs", *CPU).code == 0
+    logged = (home / "logs" / "run-report" / "report.html").read_text()
+    assert logged == (home / "run-report.html").read_text()
+    again = ipl("report", "run", "--log-to", "logs", "--overwrite", *CPU)
+    assert again.error.startswith("--log-to is 'logs';")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

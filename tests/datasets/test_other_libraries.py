@@ -118,7 +118,7 @@ def _without(column: str, **others: Any) -> HuggingFace:
             {"train": HuggingFace([0, 1]), "test": HuggingFace([0], ("cat", "cow"))},
             "different classes, first: 'big dog'",
         ),
-        (iter([]), "no length or cannot be indexed; load it as a whole"),
+        (iter([]), "no length or cannot be indexed; give a dataset"),
         (HuggingFace([0, 1], ("cat", "Cat")), "read the same"),
         (3, "train is int, which has no length"),
         ([1, 2], "train is list, which has no list of classes"),

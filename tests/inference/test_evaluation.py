@@ -150,3 +150,10 @@ def test_tables_have_a_row_for_each_class_image_and_threshold(
     assert values["thresholds"][0]["coverage"] == 1.0
     assert values["thresholds"][0]["accuracy"] == evaluation.accuracy
     assert torch.tensor(values["confusion"]).sum() == len(four.test)
+
+
+def test_a_frame_has_every_image(evaluation: Evaluation) -> None:
+    frame = evaluation.to_frame()
+    assert list(frame.columns) == ["image", "label", "predicted", "probability", "correct"]
+    assert list(frame["image"]) == [each.image for each in evaluation.predictions]
+    assert frame["correct"].mean() == pytest.approx(evaluation.accuracy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from ipl.inference.prediction_writers import (
     JsonLinesWriter,
     ParquetWriter,
     TableWriter,
+    predictions_to_frame,
 )
+from ipl.support.errors import ConfigError
 
 BATCHES = [
     [Prediction("a.png", (("cat, tame", 0.75), ("dog", 0.25))), Prediction("b\n.png")],
@@ -72,6 +75,22 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = parquet.read_table(tmp_path / "out.parquet")
     assert tuple(table.column_names) == COLUMNS
     assert [tuple(row.values()) for row in table.to_pylist()] == ROWS
+
+
+def test_a_frame() -> None:
+    frame = predictions_to_frame(iter(BATCHES))
+    assert tuple(frame.columns) == COLUMNS
+    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    assert list(rows) == ROWS
+    assert (str(frame["rank"].dtype), str(frame["probability"].dtype)) == ("Int64", "float64")
+    empty = predictions_to_frame([])
+    assert (tuple(empty.columns), len(empty)) == (COLUMNS, 0)
+
+
+def test_a_frame_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ConfigError, match=r"needs the package pandas; .* 'ipl\[pandas\]'"):
+        predictions_to_frame(BATCHES)
 
 
 def test_the_table_has_one_header_and_no_unreadable_images() -> None:

@@ -41,7 +41,7 @@ def encode_items(
     `what` names the images in notes: "test", "novel".
     """
     images = store.encode([item.path for item in items], reporter)
-    notes = _note_unreadable(images.unreadable, what, strict)
+    notes = note_unreadable(images.unreadable, what, strict)
     return LabelledFeatures(tuple(items[i] for i in images.indices), images.features, notes)
 
 
@@ -91,7 +91,7 @@ def draw_shots(
         unreadable += images.unreadable
         broken = set(drawn) - {drawn[index] for index in images.indices}
         pool = tuple(item for item in pool if item not in broken)
-    notes = _note_unreadable(unreadable, "training", strict)
+    notes = note_unreadable(unreadable, "training", strict)
     counts = [0] * len(dataset.class_names)
     for item in drawn:
         counts[item.label] += 1
@@ -111,7 +111,7 @@ def draw_shots(
     return LabelledFeatures(drawn, images.features, notes), rest
 
 
-def _note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[str, ...]:
+def note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[str, ...]:
     """Returns a sentence on unreadable images; with `strict`, raises DataError for the first."""
     if not reasons:
         return ()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import random
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -32,6 +33,7 @@ from ipl.classifier import PromptClassifier
 from ipl.config import CHOSEN, RANDOM
 from ipl.datasets.dataset import Dataset
 from ipl.learners.learner import Learner
+from ipl.loggers.run_log import RunLog, log_run
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
 from ipl.support.progress import SILENT, Reporter
@@ -59,6 +61,8 @@ class RunEnvironment:
         Whether the utilisation of the device is sampled.
     paths : mapping
         The absolute paths of the user's own datasets, by name.
+    log_to : sequence of str
+        Where each run is logged, such as `tensorboard:DIR`.
     """
 
     root: str
@@ -67,6 +71,7 @@ class RunEnvironment:
     cache: bool = True
     profile: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
+    log_to: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Returns everything as plain values for JSON."""
@@ -136,8 +141,11 @@ class Runner:
         record, classifier = blank(run), None
         try:
             record = blank(run, self.backbone(run))
-            result, classifier = self._result(run)
-            record |= {**result, "status": DONE}
+            with log_run(self.environment.log_to, run.id, run.as_values(), self.reporter) as log:
+                result, classifier = self._result(run, log)
+                record |= {**result, "status": DONE}
+                _log_record(log, run, record)
+            record["notes"] += log.problems
         except BackboneError:
             raise
         except Exception as error:  # the grid continues, whatever became of this run
@@ -146,7 +154,7 @@ class Runner:
             self.forget()
         return record, classifier
 
-    def _result(self, run: Run) -> tuple[dict[str, Any], PromptClassifier | None]:
+    def _result(self, run: Run, log: Reporter) -> tuple[dict[str, Any], PromptClassifier | None]:
         """Returns the results of a run by the record's names, and the classifier."""
         store = self._features(run)
         task = self.task(run)
@@ -159,9 +167,9 @@ class Runner:
         elif run.arm == LINEAR_PROBE:
             result = self._linear_probe(run, task, tests, store)
         elif run.arm == WORDS_ONLY:
-            result = self._words_only(run, task, tests, store)
+            result = self._words_only(run, task, tests, store, log)
         else:
-            result, classifier = self._fitted(run, task, tests, store)
+            result, classifier = self._fitted(run, task, tests, store, log)
         result["seconds"]["test"] += encoding
         datasets = [self._data[name] for name in (run.dataset, *run.targets)]
         notes = [note for data in datasets for note in data.notes]
@@ -233,7 +241,12 @@ class Runner:
         return {"accuracy": accuracy, **measured}
 
     def _words_only(
-        self, run: Run, task: Task, tests: Mapping[str, _TestSet], store: FeatureStore
+        self,
+        run: Run,
+        task: Task,
+        tests: Mapping[str, _TestSet],
+        store: FeatureStore,
+        log: Reporter,
     ) -> dict[str, Any]:
         """Returns the accuracy of the sentence that chose the words, as a hand-made prompt."""
         shots, config, backbone = self._shots(run, task, store), run.config, store.backbone
@@ -248,7 +261,7 @@ class Runner:
                 int(run.words),
                 cache,
                 store,
-                self.reporter,
+                log,
             )
             prompt = choice.template.full("{}", selection.words)
             accuracy = {
@@ -283,13 +296,18 @@ class Runner:
         }
 
     def _fitted(
-        self, run: Run, task: Task, tests: Mapping[str, _TestSet], store: FeatureStore
+        self,
+        run: Run,
+        task: Task,
+        tests: Mapping[str, _TestSet],
+        store: FeatureStore,
+        log: Reporter,
     ) -> tuple[dict[str, Any], PromptClassifier]:
         _check_shots(task.training, store)
         environment = self.environment
         settings = run.config.as_dict() | {"backbone": store.backbone}
         settings |= {"memory": environment.memory, "cache": environment.cache}
-        classifier = PromptClassifier(**settings, reporter=self.reporter)
+        classifier = PromptClassifier(**settings, reporter=log)
         started = time.perf_counter()
         with UsageMonitor(store.backbone.device, environment.profile) as usage:
             classifier.fit(task.training, features=store)
@@ -370,6 +388,15 @@ class _TestSet:
             )
         if not images.indices:
             raise DataError(f"{dataset.name}: none of its test images can be read.")
+
+
+def _log_record(log: RunLog, run: Run, record: Mapping[str, Any]) -> None:
+    """Logs the accuracies and the prompt of a finished run, and its record as a file."""
+    log.log_accuracies(find_protocol(run.protocol).scores(record["accuracy"]))
+    if record.get("prompt"):
+        log.log_text("result/prompt", record["prompt"])
+    saved = {name: value for name, value in record.items() if name != CHECKPOINTS}
+    log.log_file("record.json", json.dumps(saved, indent=2).encode())
 
 
 def _check_shots(training: Dataset, store: FeatureStore) -> None:

@@ -61,6 +61,7 @@ def ablate(
     device: str = common.DEVICE,
     memory: float = common.MEMORY,
     no_cache: bool = common.NO_CACHE,
+    log_to: list[str] = common.LOG_TO,
     retry_failed: bool = common.RETRY_FAILED,
     dry_run: bool = common.DRY_RUN,
     no_plot: bool = Option(False, "--no-plot", help="Write only the tables."),
@@ -81,16 +82,18 @@ def ablate(
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import POOL, read_recipe
         from ipl.bench.records import read_records
+        from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
         varied = {**ABLATIONS, SEARCH: POOL}
         if name not in varied:
             raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, varied)}")
-        if name == SEARCH and (jobs != 1 or engine != "local" or retry_failed or dry_run):
+        if name == SEARCH and (jobs != 1 or engine != "local" or retry_failed or dry_run or log_to):
             raise ConfigError(
                 "search trains nothing and has no runs; leave out --jobs, --engine, "
-                "--retry-failed and --dry-run."
+                "--retry-failed, --dry-run and --log-to."
             )
+        check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = read_recipe(recipe or f"ablations/{name}")
         levels = _levels(wanted, name, varied[name], changes, values)
@@ -108,7 +111,9 @@ def ablate(
         check_matplotlib()  # before hours of training
     from ipl.bench.runner import RunEnvironment
 
-    environment = RunEnvironment(str(data or ""), device, memory, not no_cache, paths=planned.paths)
+    environment = RunEnvironment(
+        str(data or ""), device, memory, not no_cache, paths=planned.paths, log_to=log_to
+    )
     target = save_to / "ablations"
     if name == SEARCH:
         from ipl.bench import search_study as study

@@ -52,6 +52,7 @@ def bench(
     memory: float = common.MEMORY,
     no_cache: bool = common.NO_CACHE,
     profile: bool = Option(False, "--profile", help="Sample the utilisation of the device."),
+    log_to: list[str] = common.LOG_TO,
     retry_failed: bool = common.RETRY_FAILED,
     dry_run: bool = common.DRY_RUN,
     estimate: bool = Option(
@@ -65,8 +66,10 @@ def bench(
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import BenchRecipe, read_recipe
+        from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
+        check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
         check_draws(draws, wanted)
@@ -80,7 +83,7 @@ def bench(
     from ipl.bench.runner import RunEnvironment
 
     environment = RunEnvironment(
-        str(data or ""), device, memory, not no_cache, profile, planned.paths
+        str(data or ""), device, memory, not no_cache, profile, planned.paths, log_to
     )
     if estimate:
         with on_interrupt(lambda: "nothing was estimated."):

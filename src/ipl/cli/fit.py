@@ -52,6 +52,7 @@ def fit(
     per_class: bool = typer.Option(
         False, "--per-class", help="Show every class before (zero-shot) and after, worst first."
     ),
+    log_to: list[str] = common.LOG_TO,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
@@ -61,9 +62,11 @@ def fit(
     from ipl.backbone.model_files import find_model
     from ipl.datasets.inspection import inspect_dataset
     from ipl.datasets.readers import read_dataset
+    from ipl.loggers.logger import check_loggers
     from ipl.saving.run_folder import check_target
     from ipl.support.files import claim_folder
 
+    check_loggers(log_to)
     configs = [config]
     if seeds is not None:
         source = context.get_parameter_source("seed")
@@ -101,6 +104,7 @@ def fit(
         from ipl.backbone.feature_store import FeatureStore
         from ipl.backbone.loading import load_backbone
         from ipl.classifier import PromptClassifier
+        from ipl.loggers.run_log import log_run
         from ipl.support.cache import Cache
 
         backbone: Any = config.backbone
@@ -112,9 +116,11 @@ def fit(
             if seeds is not None:
                 reporter.say(f"Seed {each.seed} ({len(runs) + 1} of {len(configs)})")
             values = {**each.as_dict(), "backbone": backbone}
-            classifier = PromptClassifier(**values, reporter=reporter)
-            classifier.fit(dataset, features=store, compare=compare)
-            _save(classifier, target, overwrite)
+            with log_run(log_to, target.name, each.as_dict(), reporter) as log:
+                classifier = PromptClassifier(**values, reporter=log)
+                classifier.fit(dataset, features=store, compare=compare)
+                _save(classifier, target, overwrite)
+                log.log_folder(target)
             runs.append((target, classifier))
     if seeds is None:
         if as_json:

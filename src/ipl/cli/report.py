@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ipl.display.document import Document
     from ipl.explain.ratings.results import RunRating
     from ipl.explain.report import MissingPart
+    from ipl.support.progress import Reporter
 
 FORMATS = ("html", "md", "json")
 FORMAT = typer.Option(
@@ -56,6 +58,7 @@ def report(
     overwrite: bool = common.OVERWRITE,
     no_cache: bool = common.NO_CACHE,
     strict: bool = common.STRICT,
+    log_to: list[str] = common.LOG_TO,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
@@ -64,8 +67,10 @@ def report(
     target = save_to or default_target(run, kind)
     check_output_file(target, overwrite)
 
+    from ipl.loggers.logger import check_loggers
     from ipl.saving.run_folder import find_run, read_config
 
+    check_loggers(log_to)
     read_config(find_run(run))
 
     from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
@@ -82,8 +87,11 @@ def report(
             reporter.warn(note)
         analysis = replace(analysis, missing=(*analysis.missing, *missing_rating))
         values = report_values(analysis, rating)
-        if not as_json:
-            write_page(target, kind, report_document(analysis, rating), values)
+        if not as_json or log_to:
+            document = report_document(analysis, rating)
+            if not as_json:
+                write_page(target, kind, document, values)
+            log_report(log_to, run, document, reporter)
     if as_json:
         print_json(values)
         return
@@ -91,6 +99,19 @@ def report(
     for missing in analysis.missing:
         terminal.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
     terminal.print(f"Written:  {target}", markup=False, soft_wrap=True)
+
+
+def log_report(log_to: Sequence[str], run: Path, document: Document, reporter: Reporter) -> None:
+    """Logs a report as a page and as text."""
+    if not log_to:
+        return
+    from ipl.display.markdown import as_markdown
+    from ipl.display.page import as_html
+    from ipl.loggers.run_log import log_run
+
+    with log_run(log_to, f"{run.resolve().name}-report", {"run": str(run)}, reporter) as log:
+        log.log_text("result/report", as_markdown(document))
+        log.log_file("report.html", as_html(document).encode())
 
 
 def find_ratings(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[MissingPart, ...]]:

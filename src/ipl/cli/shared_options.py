@@ -32,6 +32,12 @@ NO_CACHE = typer.Option(
 STRICT = typer.Option(False, "--strict", help="Fail on a file that is not an image.")
 BACKBONE_HELP = "pocket (bundled), a Hugging Face name or folder, or open_clip:MODEL/WEIGHTS."
 BACKBONE = typer.Option("pocket", "--backbone", help=BACKBONE_HELP)
+LOG_TO = typer.Option(
+    [],
+    "--log-to",
+    metavar="NAME:TARGET",
+    help="Log each run to tensorboard:DIR, wandb:PROJECT or a logger of your own; repeatable.",
+)
 MEMORY = typer.Option(2.0, "--memory", help="GiB of working memory for the search.")
 
 # The images that `fit` and `select` read.

@@ -22,13 +22,14 @@ def read_data(
     labels: Sequence[str | int] | None = None,
     strict: bool = False,
     held_out: str = TEST,
+    shots: int = 16,
 ) -> Dataset:
     """Returns what `read_dataset` reads or, with labels, the dataset of images and labels."""
     if labels is not None:
         return _read_pairs(data, labels)
     if isinstance(data, list | tuple | np.ndarray):
         raise DataError("y is missing; with a list of images, give the class name of each.")
-    return read_dataset(data, strict, held_out)
+    return read_dataset(data, strict, held_out, shots)
 
 
 def _read_pairs(images: Iterable[Any], labels: Sequence[str | int]) -> Dataset:
@@ -90,6 +91,8 @@ def read_sources(images: Iterable[Any], what: str) -> list[Path | ImageSource]:
 
 
 def _to_list(values: Iterable[Any], what: str, kind: str) -> list[Any]:
+    if hasattr(values, "__array__") and not isinstance(values, Iterable):
+        values = np.asarray(values)
     if isinstance(values, str | os.PathLike | Image.Image) or not isinstance(values, Iterable):
         raise DataError(f"{what} is a single {type(values).__name__}; give a list of {kind}.")
     return list(values)

@@ -17,9 +17,21 @@ from ipl.datasets.dataset import (
     TEST,
     TRAIN,
     Dataset,
+    Finding,
     Item,
     clean_class_name,
     held_out_findings,
+)
+from ipl.datasets.hugging_face import (
+    IMAGE,
+    LABEL,
+    SHOTS_KEPT,
+    TEST_IMAGES,
+    LabelledStream,
+    dataset_name,
+    find_column,
+    is_hugging_face,
+    is_stream,
 )
 from ipl.datasets.images import ImageSource
 from ipl.support.errors import DataError
@@ -32,33 +44,44 @@ class _Part:
     class_names: tuple[str, ...]
     items: tuple[Item, ...]
     alike: bool = False
+    findings: tuple[Finding, ...] = ()
 
 
-def read_object(data: Any, held_out: str = TEST) -> Dataset:
+def read_object(data: Any, held_out: str = TEST, shots: int = 16) -> Dataset:
     """Returns the dataset of an object, or of a mapping with train and, optionally, test and val.
 
-    `held_out` is the part that is held out, test or val.
+    `held_out` is the part that is held out, test or val. Of a stream, the images are kept that so
+    many shots need.
     """
-    name, parts = _name(data), {TRAIN: data}
+    name, parts = dataset_name(data), {TRAIN: data}
     if isinstance(data, Mapping):
         parts = {part: data[key] for key, part in PART_NAMES.items() if key in data}
         if TRAIN not in parts:
             names = ", ".join(map(str, data)) or "none"
             raise DataError(f"{name} has the parts {names}; it needs train, and may have test.")
-        name = _name(parts[TRAIN])
+        name = dataset_name(parts[TRAIN])
     used = {part: parts[part] for part in (TRAIN, held_out) if part in parts}
-    read = {part: _read(content, f"{name} {part}") for part, content in used.items()}
+    read = {
+        part: _read_stream(content, f"{name} {part}", shots if part == TRAIN else None)
+        if is_stream(content)
+        else _read(content, f"{name} {part}")
+        for part, content in used.items()
+    }
     train, tested = read[TRAIN], read.get(held_out)
     if tested is not None and tested.class_names != train.class_names:
         unknown = sorted({*tested.class_names} ^ {*train.class_names}) or tested.class_names
         raise DataError(f"{name}: train and test have different classes, first: {unknown[0]!r}.")
     sizes = {part: len(content) for part, content in parts.items() if hasattr(content, "__len__")}
+    sizes |= {part: len(content.items) for part, content in read.items()}
     return Dataset(
         name,
         train.class_names,
         train.items,
         tested.items if tested else (),
-        held_out_findings(sizes, held_out, name),
+        (
+            *held_out_findings(sizes, held_out, name),
+            *(finding for part in read.values() for finding in part.findings),
+        ),
         train.alike,
     )
 
@@ -66,10 +89,10 @@ def read_object(data: Any, held_out: str = TEST) -> Dataset:
 def _read(data: Any, name: str) -> _Part:
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise DataError(
-            f"{name} is {type(data).__name__}, which has no length or cannot be indexed; load it "
-            "as a whole, not as a stream."
+            f"{name} is {type(data).__name__}, which has no length or cannot be indexed; give a "
+            "dataset of torchvision or Hugging Face."
         )
-    if isinstance(getattr(data, "features", None), Mapping):
+    if isinstance(getattr(data, "features", None), Mapping) or is_hugging_face(data):
         return _read_hugging_face(data, name)
     if hasattr(data, "dataset") and hasattr(data, "indices"):  # torch.utils.data.Subset
         whole = _read(data.dataset, name)
@@ -78,20 +101,17 @@ def _read(data: Any, name: str) -> _Part:
     return _read_torchvision(data, name)
 
 
+def _read_stream(data: Any, name: str, shots: int | None) -> _Part:
+    """Returns what a fit with so many shots needs of a stream; None: what it scores."""
+    stream = LabelledStream.of(data, name)
+    classes = len(stream.class_names)
+    count = SHOTS_KEPT * shots if shots is not None else -(-TEST_IMAGES // max(1, classes))
+    items, findings = stream.first_of_each_class(count)
+    return _Part(stream.class_names, items, findings=findings)
+
+
 def _read_hugging_face(data: Any, name: str) -> _Part:
-    images = [key for key, kind in data.features.items() if type(kind).__name__ == "Image"]
-    labels = [key for key, kind in data.features.items() if hasattr(kind, "names")]
-    for columns, what, method in (
-        (images, "Image", "cast_column"),
-        (labels, "ClassLabel", "class_encode_column"),
-    ):
-        if len(columns) != 1:
-            count = f"{len(columns)} {what} columns ({', '.join(columns)})"
-            raise DataError(
-                f"{name} has {count if columns else f'no {what} column'} among "
-                f"{', '.join(data.features)}; it needs one (see select_columns and {method})."
-            )
-    image, label = images[0], labels[0]
+    image, label = find_column(data, name, IMAGE), find_column(data, name, LABEL)
     sources = _images(name, len(data), lambda index: data[index][image])
     return _part(name, data.features[label].names, sources, data[label])
 
@@ -144,9 +164,3 @@ def _part(
             )
         items.append(Item(source, int(label)))
     return _Part(names, tuple(items), alike)
-
-
-def _name(data: Any) -> str:
-    info = getattr(data, "info", None)
-    known = getattr(info, "dataset_name", None) or getattr(info, "builder_name", None)
-    return str(known or type(data).__name__.lower())

@@ -46,7 +46,7 @@ COLUMNS = {
 MAC_ARCHIVE = "__MACOSX"  # what macOS adds to an archive
 
 
-def read_dataset(data: Any, strict: bool = False, held_out: str = TEST) -> Dataset:
+def read_dataset(data: Any, strict: bool = False, held_out: str = TEST, shots: int = 16) -> Dataset:
     """Read a dataset; no image is opened.
 
     Parameters
@@ -59,6 +59,9 @@ def read_dataset(data: Any, strict: bool = False, held_out: str = TEST) -> Datas
         Whether a file that is not an image is an error instead of a note.
     held_out : str, default="test"
         The part that is held out, test or val; the other one is not used.
+    shots : int, default=16
+        How many images of each class will be drawn. Only streams need it: the first twice as many
+        of each class are kept, and of a test part about 2,000 images.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def read_dataset(data: Any, strict: bool = False, held_out: str = TEST) -> Datas
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | os.PathLike):
-        return read_object(data, held_out)
+        return read_object(data, held_out, shots)
     path = Path(data)
     if is_folder(path):
         try:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, astuple, dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ipl.backbone.encode_images import BATCH, encode_files
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.known_images import note_known_images
-from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
+from ipl.backbone.labelled_features import (
+    LabelledFeatures,
+    draw_shots,
+    encode_items,
+    note_unreadable,
+)
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.hugging_face import LabelledStream, read_stream
+from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent, several
+from ipl.display.frame import make_frame
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
 from ipl.metrics import (
@@ -36,6 +47,9 @@ from ipl.training.baselines import BaselineComparison, compare_predictions
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
 from ipl.training.same_shots import how_shots_differ
+
+if TYPE_CHECKING:
+    import pandas
 
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -108,6 +122,11 @@ class Evaluation:
         values = [getattr(each, name) for each in self.classes if each.images]
         return float(sum(values) / len(values))
 
+    def to_frame(self) -> pandas.DataFrame:
+        """Returns every image with its label and its prediction as a frame of pandas."""
+        rows = [astuple(each) for each in self.predictions]
+        return make_frame(rows, [entry.name for entry in fields(ImageResult)])
+
     def as_dict(self) -> dict[str, Any]:
         """Returns all numbers as plain values for JSON; single images are left out."""
         low, high = self.interval
@@ -135,7 +154,7 @@ class Evaluation:
 
 def evaluate(
     classifier: PromptClassifier,
-    dataset: Dataset,
+    dataset: Any,
     everything: bool = False,
     store: FeatureStore | None = None,
     reporter: Reporter = SILENT,
@@ -146,10 +165,11 @@ def evaluate(
     ----------
     classifier : PromptClassifier
         A fitted classifier.
-    dataset : Dataset
+    dataset : Dataset, or what `read_dataset` takes
         The images; their classes must be classes of the classifier. Its test part is used. If it
         has none, all its images are, less those that the classifier was trained on where the
-        dataset is the one it was trained on.
+        dataset is the one it was trained on. Of a streaming dataset of Hugging Face all images are
+        used, and only a batch of them is held at a time.
     everything : bool
         Whether all images are used, those of the training included.
     store : FeatureStore, optional
@@ -168,15 +188,23 @@ def evaluate(
         If the data has an unknown class, or no image that can be used.
     """
     learner, names = classifier.learner_, tuple(map(str, classifier.classes_))
-    columns = _columns(dataset, names)
-    store = store or FeatureStore(learner.backbone)
-    strict = classifier.config.strict
-    items, images_from = _choose_items(classifier, dataset, everything, store, reporter)
-    images = encode_items(items, "test", store, strict, reporter)
+    strict, held_out = classifier.config.strict, classifier.config.held_out
+    stream = None if isinstance(dataset, Dataset) else read_stream(dataset, held_out)
+    data = stream or read_dataset(dataset, strict, held_out)
+    columns = _columns(data, names)
+    notes: tuple[str, ...] = ()
+    if isinstance(data, LabelledStream):
+        images, features = _encode_stream(learner, data, strict, reporter)
+        images_from = "all images of a stream"
+    else:
+        store = store or FeatureStore(learner.backbone)
+        items, images_from = _choose_items(classifier, data, everything, store, reporter)
+        images = encode_items(items, "test", store, strict, reporter)
+        features, notes = features_for(learner, images), data.notes
     if not images.items:
-        raise DataError(f"{dataset.name} has no readable image to evaluate on.")
+        raise DataError(f"{data.name} has no readable image to evaluate on.")
     labels = torch.tensor([columns[item.label] for item in images.items])
-    predictions = learner.log_probabilities(features_for(learner, images))
+    predictions = learner.log_probabilities(features)
     template = classifier.config.class_template
     zero_shot = zero_shot_logits(learner.backbone, names, images.features, template)
     comparison = compare_predictions(
@@ -200,11 +228,36 @@ def evaluate(
         curve=tuple(map(curve.at, THRESHOLDS)),
         suggested=curve.suggest(),
         predictions=_image_results(images.items, labels, predictions, names),
-        notes=(*dataset.notes, *images.notes, *comparison.notes),
+        notes=(*notes, *images.notes, *comparison.notes),
     )
 
 
-def _columns(dataset: Dataset, names: tuple[str, ...]) -> list[int]:
+def _encode_stream(
+    learner: Learner, stream: LabelledStream, strict: bool, reporter: Reporter
+) -> tuple[LabelledFeatures, Tensor]:
+    """Returns frozen features of a stream's images, and the learner's own, batch by batch."""
+    backbone, remaining = learner.backbone, iter(stream)
+    items, unreadable = list[Item](), list[str]()
+    frozen, own = [backbone.no_features()], [backbone.no_features()]
+    with reporter.task("Encoding images", None) as advance:
+        while batch := list(islice(remaining, BATCH)):
+            sources = [item.path for item in batch]
+            images = encode_files(backbone, sources)
+            frozen.append(images.features)
+            own.append(
+                learner.encode_images(sources).features
+                if learner.prompts_images
+                else images.features
+            )
+            unreadable += images.unreadable
+            for index in images.indices:  # by its name alone: the image itself is let go
+                items.append(Item(Path(str(batch[index].path)), batch[index].label))
+            advance(len(batch))
+    notes = note_unreadable(unreadable, "test", strict)
+    return LabelledFeatures(tuple(items), torch.cat(frozen), notes), torch.cat(own)
+
+
+def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[int]:
     """Returns the classifier's index of each class of the data."""
     if dataset.class_names == names:  # a published list may have a name twice
         return list(range(len(names)))

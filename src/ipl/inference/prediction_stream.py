@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 
 from ipl.classifier import PromptClassifier
+from ipl.datasets.hugging_face import is_hugging_face, stream_images
 from ipl.datasets.images import MAX_PIXELS, ImageSource, UnreadableImageError, open_image
 from ipl.inference.engines import ImageEncoder
 from ipl.support.errors import ConfigError
@@ -126,7 +127,7 @@ class PredictionSpeed:
 
 def predict_stream(
     classifier: PromptClassifier,
-    sources: Iterable[Path | Image.Image],
+    sources: Iterable[Path | Image.Image] | Any,
     ranking: Ranking | None = None,
     advance: Callable[..., None] | None = None,
     max_pixels: int = MAX_PIXELS,
@@ -138,8 +139,9 @@ def predict_stream(
     ----------
     classifier : PromptClassifier
         A fitted classifier.
-    sources : iterable of Path or PIL.Image.Image
-        The images. It may be endless: only one batch is taken from it and held at a time.
+    sources : iterable of Path or PIL.Image.Image, or a dataset of Hugging Face
+        The images. It may be endless: only one batch is taken from it and held at a time. A dataset
+        of Hugging Face, streamed or not, needs one Image column and no labels.
     ranking : Ranking, optional
         Which classes of each image are returned. The default is the five most probable ones.
     advance : callable, optional
@@ -165,7 +167,7 @@ def predict_stream(
     with torch.no_grad():
         logits = classifier.learner_.head()
     encoder = ImageEncoder(classifier)
-    remaining = iter(sources)
+    remaining = stream_images(sources) if is_hugging_face(sources) else iter(sources)
     try:
         with ThreadPoolExecutor(encoder.workers if encoder.on_cpu else DECODERS) as threads:
             while batch := list(islice(remaining, BATCH)):

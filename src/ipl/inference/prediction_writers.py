@@ -5,18 +5,22 @@ from __future__ import annotations
 import csv
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ipl.display.frame import make_frame
 from ipl.display.table import without_formula
 from ipl.inference.prediction_stream import Prediction, printable
 from ipl.support.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas
 
 COLUMNS = ("image", "rank", "class", "probability", "error")
 ROW_GROUP = 8192  # rows
@@ -134,6 +138,29 @@ class ParquetWriter(PredictionWriter):
             columns = dict(zip(COLUMNS, zip(*self._rows, strict=True), strict=True))
             self._file.write_table(self._arrow.table(columns, schema=self._schema))
             self._rows = []
+
+
+def predictions_to_frame(batches: Iterable[Sequence[Prediction]]) -> pandas.DataFrame:
+    """Returns predictions as a frame of pandas, with the rows of a CSV file.
+
+    Parameters
+    ----------
+    batches : iterable of sequences of Prediction
+        What `predict_stream` yields; all of it must fit into memory.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns image, rank, class, probability and error; a row for each class of an image,
+        and one for an image that cannot be read.
+
+    Raises
+    ------
+    ConfigError
+        If pandas is not installed.
+    """
+    frame = make_frame([row for batch in batches for row in _rows(batch)], COLUMNS)
+    return frame.astype({"rank": "Int64", "probability": "float64"})
 
 
 def _rows(predictions: Sequence[Prediction]) -> list[tuple[Any, ...]]:

@@ -57,7 +57,8 @@ class Reporter:
         Parameters
         ----------
         event : object
-            A `Selection` with the words so far, or an `EpochRecord`.
+            A `Selection` with the words so far, a `TrainingStarted`, an `EpochRecord`, or the
+            `FitResult` at the end. Others may be added: ignore those that you do not know.
         """
         del event
 

@@ -36,7 +36,7 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import WITHOUT_WORDS
 from ipl.training.baselines import compare_with_baselines
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
-from ipl.training.history import TrainingHistory
+from ipl.training.history import TrainingHistory, TrainingStarted
 from ipl.training.joint_selection import JointSteps
 from ipl.training.loop import train
 from ipl.training.result import FitResult, Trial, identity_of
@@ -133,7 +133,7 @@ def fit(
         selection = None
 
     def train_with(
-        counts: Sequence[int], words: Sequence[str]
+        counts: Sequence[int], words: Sequence[str], name: str = "train"
     ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
         return train_best(
             lambda k: new_learner(trained_config, backbone, names, k),
@@ -146,6 +146,7 @@ def fit(
             config.seed,
             reporter,
             cache,
+            name,
         )
 
     learner, history, trials, keys = train_with(counts, words)
@@ -157,7 +158,7 @@ def fit(
     if held_out.items:
         others = []
         if compare and learner.words:
-            empty, _, _, more = train_with((learner.layout.slots,), ())
+            empty, _, _, more = train_with((learner.layout.slots,), (), "train-without-words")
             keys += more
             predictions = empty.log_probabilities(features_for(empty, held_out))
             others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
@@ -169,7 +170,7 @@ def fit(
             config,
             others,
         )
-    return FitResult(
+    result = FitResult(
         config=config,
         hyperparameters=trained_config.hyperparameters,
         prompt=learner.layout.readable(learner.words),
@@ -193,6 +194,8 @@ def fit(
         learner=learner,
         checkpoints=(*checkpoints, *keys),
     )
+    reporter.record_event(result)
+    return result
 
 
 def _find_words(
@@ -348,6 +351,7 @@ def train_best(
     seed: int = 1,
     reporter: Reporter = SILENT,
     cache: Cache | None = None,
+    name: str = "train",
 ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
     """Trains a learner with each number of words; returns the best, its history and all trials.
 
@@ -361,6 +365,7 @@ def train_best(
         learner = make(k)
         checkpoint = Checkpoint.of(cache, learner, words[:k], shots, views, hyperparameters, seed)
         checkpoints.append(checkpoint)
+        reporter.record_event(TrainingStarted(f"{name}-{k}-words" if len(counts) > 1 else name))
         history = train(
             learner, view, len(shots.items), words[:k], hyperparameters, seed, reporter, checkpoint
         )

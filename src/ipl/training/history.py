@@ -8,6 +8,16 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class TrainingStarted:
+    """A training begins; the epochs that a reporter hears of next are its own.
+
+    A fit has several if it tries several numbers of words, or compares with a prompt without words.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
 class EpochRecord:
     """One epoch of training; `word` is the word that entered before it.
 

@@ -1,0 +1,25 @@
+# `ipl serve` on a CPU, with the prompt in /model; docs/serving.md says how to run it.
+FROM python:3.12-slim
+
+# torch's own index has a build without CUDA, which is some gigabytes smaller.
+ARG TORCH=2.13.0
+RUN pip install --no-cache-dir torch==${TORCH} --index-url https://download.pytorch.org/whl/cpu
+
+# What is locked comes before the sources, so that a change of these installs nothing anew.
+WORKDIR /source
+COPY requirements.txt ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.txt
+COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY src ./src
+RUN pip install --no-cache-dir --no-build-isolation '.[serve]'
+
+RUN useradd --create-home --uid 10001 ipl
+USER ipl
+WORKDIR /home/ipl
+ENV PYTHONUNBUFFERED=1
+
+EXPOSE 8000
+# /healthz needs no token; any status but 200 raises an error.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+ENTRYPOINT ["ipl", "serve", "/model", "--host", "0.0.0.0", "--port", "8000", "--device", "cpu"]

@@ -1,0 +1,22 @@
+"""Tables of values as frames of pandas, which is imported only when one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ipl.support.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def make_frame(rows: Any, columns: Sequence[str], index: Any = None) -> pandas.DataFrame:
+    """Returns rows as a frame; raises ConfigError, with how to install it, without pandas."""
+    try:
+        import pandas
+    except ImportError:
+        raise ConfigError(
+            "A frame needs the package pandas; install it with: pip install 'ipl[pandas]'."
+        ) from None
+    return pandas.DataFrame(rows, index, list(columns))

@@ -1,0 +1,1 @@
+"""Loggers: where the numbers, words and files of a run are written while it is done."""
