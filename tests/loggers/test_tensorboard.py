@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -71,12 +72,12 @@ def test_a_folder_that_cannot_be_is_a_warning(tmp_path: Path) -> None:
     assert all("TensorBoardLogger" in warning for warning in reporter.warnings)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_full_disk_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: RecordWriter, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(RecordWriter, "write", full)
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)  # of its own thread
     reporter = Reporter(quiet=True)
     with log_run(f"tensorboard:{tmp_path}", "run", {}, reporter) as log:
         log.log_numbers({"accuracy/test": 1.0})
