@@ -73,6 +73,9 @@ class RunEnvironment:
     paths: Mapping[str, str] = field(default_factory=dict)
     log_to: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "log_to", tuple(self.log_to))  # JSON knows only lists
+
     def as_dict(self) -> dict[str, Any]:
         """Returns everything as plain values for JSON."""
         return asdict(self)

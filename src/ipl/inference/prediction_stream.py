@@ -226,10 +226,10 @@ def _encode(
 
 
 def _pixels(
-    encoder: ImageEncoder, source: Path | Image.Image, max_pixels: int
+    encoder: ImageEncoder, source: Path | ImageSource | Image.Image, max_pixels: int
 ) -> Array | UnreadableImageError:
     """Returns bytes (height, width, 3) of an image, or why it cannot be read."""
-    file = source if isinstance(source, Path) else ImageSource("image", lambda: source)
+    file = ImageSource("image", lambda: source) if isinstance(source, Image.Image) else source
     try:
         return encoder.preprocessing.evaluate(open_image(file, max_pixels))
     except UnreadableImageError as error:
