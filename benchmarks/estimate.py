@@ -6,7 +6,8 @@
 The first command estimates three small plans on drawn scenes, runs each of them in the same
 process, and prints the ratios. The second estimates base-to-novel on the eleven datasets of the
 paper with five learners, plain and with words, and three seeds: ViT-B/16 with random weights, the
-numbers of classes and test images of the published splits, and generated images of typical sizes.
+numbers of classes and test images of the published splits, class names as long as ImageNet's, and
+generated images of typical sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import build, class_names
+from common import build, long_class_names
 from PIL import Image
 
 from ipl.bench.calibration import SAMPLE, PlanData, estimate_runs
@@ -142,7 +143,7 @@ def paper_datasets(chosen: Sequence[str]) -> dict[str, Dataset]:
     for name, known in BENCHMARKS.items():
         if known.is_variant or (chosen and name not in chosen):
             continue
-        names = tuple(class_names(words, known.classes))
+        names = tuple(long_class_names(words, known.classes))
         train = [
             Item(Path(f"{name}/train/{label}/{index}"), label)
             for label in range(known.classes)

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from common import build, class_names
+from common import build, long_class_names
 from PIL import Image
 
 import ipl.bench.runner
@@ -55,7 +55,7 @@ class InThreads(LocalEngine):
 
 def draw_dataset(folder: Path, classes: int, edge: int) -> None:
     """Writes a dataset in class folders: SHOTS images to train on and TESTED to test on."""
-    names = class_names(Pool.bundled().words, classes)
+    names = long_class_names(Pool.bundled().words, classes)
 
     def draw(task: tuple[int, str, str, int]) -> None:
         number, part, name, index = task
