@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,11 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
+from ipl.support.machine import cores
 
 Source = Path | ImageSource | Image.Image
 BATCH = 64
-THREADS = 4
+FEWEST_THREADS, MOST_THREADS = 4, 16  # that decode images
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def encode_files(
             return error
 
     features, indices, unreadable = [], [], []
-    with quiet_threads() as threads:
+    with image_warnings_off(), decoding_threads() as threads:
         for batch in _batches(enumerate(sources)):
             pixels = []
             for (index, _), result in zip(batch, threads.map(load, batch), strict=True):
@@ -124,12 +126,22 @@ def to_device(backbone: Backbone, pixels: Tensor) -> Tensor:
     return backbone.preprocessing.normalise(pixels.to(backbone.device))
 
 
+def decoding_threads() -> ThreadPoolExecutor:
+    """Returns threads that decode images, one for each core of this process, within limits.
+
+    `OMP_NUM_THREADS` says how many cores a process has of those that it shares with others.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    count = int(given) if given.isdecimal() else cores()
+    return ThreadPoolExecutor(min(max(count, FEWEST_THREADS), MOST_THREADS))
+
+
 @contextmanager
-def quiet_threads() -> Iterator[ThreadPoolExecutor]:
-    """Yields threads that open images without Pillow's warnings about odd metadata."""
-    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
+def image_warnings_off() -> Iterator[None]:
+    """Silences Pillow's warnings about odd metadata."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield threads
+        yield
 
 
 def _batches(indexed: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:

@@ -7,7 +7,6 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import BATCH, THREADS, ImageFeatures, encode_files
+from ipl.backbone.encode_images import BATCH, ImageFeatures, decoding_threads, encode_files
 from ipl.datasets.images import ImageSource, open_image
 from ipl.support.cache import Cache, key_of
 from ipl.support.progress import SILENT, Reporter
@@ -147,7 +146,7 @@ class FeatureStore:
             return torch.from_numpy(feature).to(backbone.device)
 
         hashed = {}
-        with ThreadPoolExecutor(THREADS) as threads:
+        with decoding_threads() as threads:
             for path, result in zip(paths, threads.map(look_up, paths), strict=True):
                 if isinstance(result, Tensor):
                     self._images[path] = result

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ipl.backbone import bicubic
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import Source, open_source, quiet_threads
+from ipl.backbone.encode_images import Source, decoding_threads, image_warnings_off, open_source
 from ipl.backbone.preprocessing import draw_crop
 from ipl.datasets.images import UnreadableImageError
 from ipl.support.errors import TrainingError
@@ -38,6 +38,7 @@ class DecodedImages:
     def __init__(self, backbone: Backbone, sources: Sequence[Source]) -> None:
         self.backbone, self.sources, self.room = backbone, sources, KEPT_BYTES
         self._kept: dict[int, Any] = {}
+        self._threads = decoding_threads()
 
     def crops(self, chosen: Sequence[int], streams: Sequence[random.Random | None]) -> Tensor:
         """Returns the bytes (crops, height, width, 3) of chosen images.
@@ -59,9 +60,9 @@ class DecodedImages:
         return images
 
     def _read_all(self, indices: Sequence[int]) -> dict[int, Any]:
-        with quiet_threads() as threads:
+        with image_warnings_off():
             try:
-                return dict(zip(indices, threads.map(self._read, indices), strict=True))
+                return dict(zip(indices, self._threads.map(self._read, indices), strict=True))
             except UnreadableImageError as error:
                 message = f"An image became unreadable during training: {error}"
                 raise TrainingError(message) from None
@@ -74,8 +75,7 @@ class DecodedImages:
         return width, height
 
     def _cut(self, images: Sequence[Any], streams: Sequence[random.Random | None]) -> Tensor:
-        with quiet_threads() as threads:
-            crops = list(threads.map(self.backbone.preprocessing.crop_of, images, streams))
+        crops = list(self._threads.map(self.backbone.preprocessing.crop_of, images, streams))
         return torch.from_numpy(np.stack(crops))
 
 

@@ -17,6 +17,7 @@ from ipl.bench.engines.engine import ReportProgress
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
 from ipl.support.errors import IplError
+from ipl.support.machine import cores
 
 COMMAND = "from ipl.bench.engines.worker_main import main; main()"
 
@@ -111,13 +112,6 @@ def visible_gpus(device: str) -> list[str]:
     if named:
         return [gpu.strip() for gpu in named.split(",") if gpu.strip()]
     return [str(number) for number in range(torch.cuda.device_count())]
-
-
-def cores() -> int:
-    """Returns how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _environment(jobs: int, gpu: str | None) -> dict[str, str]:
