@@ -18,6 +18,7 @@ from ipl.backbone.encode_images import BATCH, ImageFeatures, decoding_threads, e
 from ipl.datasets.images import ImageSource, open_image
 from ipl.support.cache import Cache, key_of
 from ipl.support.progress import SILENT, Reporter
+from ipl.support.recent_values import RecentValues
 
 TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dropped first
 STEP = 16 * BATCH  # images between two writes to the cache, in case the rest is interrupted
@@ -37,6 +38,8 @@ class _HashedFile:
 class FeatureStore:
     """Image and text features of one backbone, each computed once.
 
+    `kept` is for what else fits that share a store need not make again.
+
     Parameters
     ----------
     backbone : Backbone
@@ -53,6 +56,7 @@ class FeatureStore:
         self.backbone = backbone
         self.cache = cache
         self.text_bytes = text_bytes
+        self.kept = RecentValues()
         self._images: dict[StoredImage, Tensor | str] = {}  # a feature, or why there is none
         self._by_key: dict[str, Tensor] = {}  # features computed and written by this store
         self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ class DecodedImages:
         self.backbone, self.sources, self.room = backbone, sources, KEPT_BYTES
         self._kept: dict[int, Any] = {}
         self._threads = decoding_threads()
+        self._lock = threading.Lock()
 
     def crops(self, chosen: Sequence[int], streams: Sequence[random.Random | None]) -> Tensor:
         """Returns the bytes (crops, height, width, 3) of chosen images.
@@ -52,11 +54,12 @@ class DecodedImages:
         missing = list(dict.fromkeys(index for index in chosen if index not in self._kept))
         read = self._read_all(missing) if missing else {}
         images = [read[index] if index in read else self._kept[index] for index in chosen]
-        for index, image in read.items():
-            width, height = self._size(image)
-            if 3 * width * height <= self.room:
-                self._kept[index] = image
-                self.room -= 3 * width * height
+        with self._lock:  # several trainings may share the images
+            for index, image in read.items():
+                width, height = self._size(image)
+                if index not in self._kept and 3 * width * height <= self.room:
+                    self._kept[index] = image
+                    self.room -= 3 * width * height
         return images
 
     def _read_all(self, indices: Sequence[int]) -> dict[int, Any]:

@@ -77,7 +77,8 @@ def fit(
     pool : Pool, optional
         The words to choose from. Default: those that the config names.
     features : FeatureStore, optional
-        Keeps the features of images and texts, so that several fits can share them.
+        Keeps the features of images and texts and the crops of the shots, so that several fits can
+        share them.
     compare : bool, default False
         Whether the same prompt is trained without words as well, to compare with; zero-shot and a
         linear probe are always compared with.
@@ -119,7 +120,7 @@ def fit(
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
     notes += _note_interval(config)
     kind = learner_class(config.learner)
-    views = make_views(config.views, kind, backbone, shots, config.seed, reporter)
+    views = make_views(config.views, kind, backbone, shots, config.seed, reporter, features)
     words, selection, checkpoints = _find_words(
         config, choice, backbone, names, shots, views, counts[-1], cache, features, reporter
     )
