@@ -14,7 +14,13 @@ import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import BATCH, ImageFeatures, decoding_threads, encode_files
+from ipl.backbone.encode_images import (
+    BATCH,
+    CentreCrops,
+    ImageFeatures,
+    decoding_threads,
+    encode_files,
+)
 from ipl.datasets.images import ImageSource, open_image
 from ipl.support.cache import Cache, key_of
 from ipl.support.progress import SILENT, Reporter
@@ -48,14 +54,22 @@ class FeatureStore:
         Keeps image features on disk too, under hashes of the files' content.
     text_bytes : int, default=2**30
         Memory for text features; the least recently used are dropped first.
+    crop_bytes : int, default=0
+        Memory for centre crops, for learners that prompt images: they encode an image again after
+        every training.
     """
 
     def __init__(
-        self, backbone: Backbone, cache: Cache | None = None, text_bytes: int = TEXT_BYTES
+        self,
+        backbone: Backbone,
+        cache: Cache | None = None,
+        text_bytes: int = TEXT_BYTES,
+        crop_bytes: int = 0,
     ) -> None:
         self.backbone = backbone
         self.cache = cache
         self.text_bytes = text_bytes
+        self.crops = CentreCrops(backbone, crop_bytes)
         self.kept = RecentValues()
         self._images: dict[StoredImage, Tensor | str] = {}  # a feature, or why there is none
         self._by_key: dict[str, Tensor] = {}  # features computed and written by this store

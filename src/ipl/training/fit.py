@@ -148,6 +148,7 @@ def fit(
             reporter,
             cache,
             name,
+            store,
         )
 
     learner, history, trials, keys = train_with(counts, words)
@@ -161,11 +162,11 @@ def fit(
         if compare and learner.words:
             empty, _, _, more = train_with((learner.layout.slots,), (), "train-without-words")
             keys += more
-            predictions = empty.log_probabilities(features_for(empty, held_out))
+            predictions = empty.log_probabilities(features_for(empty, held_out, store))
             others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
         comparison = compare_with_baselines(
             learner,
-            learner.log_probabilities(features_for(learner, held_out)),
+            learner.log_probabilities(features_for(learner, held_out, store)),
             shots,
             held_out,
             config,
@@ -353,6 +354,7 @@ def train_best(
     reporter: Reporter = SILENT,
     cache: Cache | None = None,
     name: str = "train",
+    store: FeatureStore | None = None,
 ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
     """Trains a learner with each number of words; returns the best, its history and all trials.
 
@@ -371,7 +373,7 @@ def train_best(
             learner, view, len(shots.items), words[:k], hyperparameters, seed, reporter, checkpoint
         )
         with torch.no_grad():
-            logits = learner.logits(features_for(learner, shots)).cpu().double()
+            logits = learner.logits(features_for(learner, shots, store)).cpu().double()
         train_accuracy = float((logits.argmax(1) == shots.labels).double().mean())
         trial = Trial(k, train_accuracy, float(cross_entropy(logits, shots.labels)))
         trials.append(trial)
@@ -386,18 +388,29 @@ def train_best(
     return best[1], best[2], tuple(trials), keys
 
 
-def features_for(learner: Learner, images: LabelledFeatures) -> Tensor:
-    """Returns the features (items, dim) of images as the learner encodes them."""
+def features_for(
+    learner: Learner, images: LabelledFeatures, store: FeatureStore | None = None
+) -> Tensor:
+    """Returns the features (items, dim) of images as the learner encodes them.
+
+    Images whose centre crops the store has kept are not opened again.
+    """
     if not learner.prompts_images:
         return images.features
-    return learner.encode_images([item.path for item in images.items]).features
+    crops = None if store is None else store.crops
+    return learner.encode_images([item.path for item in images.items], crops=crops).features
 
 
 @torch.no_grad()
-def accuracy(learner: Learner, images: LabelledFeatures, labels: Tensor | None = None) -> float:
+def accuracy(
+    learner: Learner,
+    images: LabelledFeatures,
+    labels: Tensor | None = None,
+    store: FeatureStore | None = None,
+) -> float:
     """Returns the share of images that a learner classifies as their labels say."""
     labels = images.labels if labels is None else labels
-    features = features_for(learner, images).to(learner.backbone.device)
+    features = features_for(learner, images, store).to(learner.backbone.device)
     return float((learner.logits(features).argmax(1).cpu() == labels).double().mean())
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class WorkerProcess:
             start_new_session=True,  # Ctrl-C is for the parent process
         )
         self._ready = False
-        self._send(environment.as_dict())
+        self._send(replace(environment, jobs=jobs).as_dict())
 
     def record(self, run: Run, report: ReportProgress) -> dict[str, Any]:
         """Returns the record of a run.
