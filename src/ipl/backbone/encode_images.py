@@ -118,7 +118,6 @@ def encode_files(
     ImageFeatures
         Normalised features of the readable images, in the order given.
     """
-
     crops = crops or CentreCrops(backbone)
 
     def load(source: Source) -> Crop | UnreadableImageError:
