@@ -101,6 +101,9 @@ class ImagesOnGpu(DecodedImages):
             for image, stream in zip(images, streams, strict=True)
             if stream is not None
         ]
+        stream = torch.cuda.current_stream(self.backbone.device)
+        for image in images:  # one that is not kept must outlive the work on a training's stream
+            image.record_stream(stream)
         boxes, flips = zip(*drawn, strict=True)
         return bicubic.cut(images, boxes, flips, self.backbone.preprocessing.crop)
 
