@@ -17,7 +17,7 @@ from ipl.backbone.backbone import Backbone, Enter, run_layers
 from ipl.backbone.folded_layers import TowerLayer
 from ipl.backbone.image_tower import ImageTower
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared_prefix import run_shared
+from ipl.backbone.shared_prefix import OwnRows, run_shared
 from ipl.backbone.text_tower import CausalText, TextTower
 
 
@@ -62,22 +62,28 @@ class ClipBackbone(Backbone):
         return self._towers[dtype]
 
     def _encode_prompts(
-        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+        self,
+        embeddings: Tensor,
+        eos: Tensor,
+        enter: Enter | None,
+        shared: int,
+        groups: int,
+        own_rows: OwnRows | None,
     ) -> Tensor:
         """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
         hidden = self._with_positions(embeddings)
         if shared:
-            hidden = run_shared(self.text_tower(self.dtype), hidden, shared, enter, groups)
-            eos = eos - shared
+            tower = self.text_tower(self.dtype)
+            last = run_shared(tower, hidden, eos, shared, enter, groups, own_rows)
         else:
             mask = None
             if not self.causal:  # then padding has to be masked: (prompts, 1, 1, tokens)
                 tokens = torch.arange(hidden.shape[1], device=self.device)
                 mask = (tokens <= eos[:, None])[:, None, None]
             hidden = run_layers(self.text_layers, hidden, enter, mask, self.causal)
-        hidden = hidden[torch.arange(len(hidden), device=self.device), eos]
+            last = hidden[torch.arange(len(hidden), device=self.device), eos]
         norm = self.model.text_model.final_layer_norm
-        features: Tensor = self.model.text_projection(norm(hidden))
+        features: Tensor = self.model.text_projection(norm(last))
         return features.float()
 
     def encode_image(

@@ -278,8 +278,9 @@ class Learner(nn.Module, LearnerSpec):
         """Returns the normalised feature of each prompt (classes, dim) with these soft vectors."""
         deep = self.deep_text
         enter = None if deep is None else replace_rows(self.group_row, deep)
+        prompts = self.prompts
         features = self.backbone.encode_text(
-            self.prompts.assemble(soft), self.prompts.eos, enter, self.prompts.shared
+            prompts.assemble(soft), prompts.eos, enter, prompts.shared, 1, prompts.own_rows
         )
         return normalize(features, dim=-1)
 
