@@ -8,9 +8,11 @@ interpolated.
 from __future__ import annotations
 
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -20,7 +22,7 @@ import torch
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import encode_pixels
+from ipl.backbone.encode_images import BATCH, CentreCrops, decoding_threads, encode_pixels
 from ipl.backbone.feature_store import TEXT_BYTES, FeatureStore, StoredImage
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
@@ -34,6 +36,7 @@ from ipl.bench.estimate import (
     EMBED,
     ENCODE,
     HAND_MADE,
+    OPEN,
     PREPARE,
     PROBE,
     READ,
@@ -43,6 +46,7 @@ from ipl.bench.estimate import (
     TEXTS,
     TOWER,
     Cost,
+    CropMemory,
     Estimate,
     WorkPiece,
     count_work,
@@ -50,8 +54,10 @@ from ipl.bench.estimate import (
 from ipl.bench.profile import UsageMonitor
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.run import Run
+from ipl.bench.runner import memory_for_crops
 from ipl.config import SENTENCE, FitConfig
 from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.images import UnreadableImageError
 from ipl.learners.learner import Batch, Learner
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
@@ -309,12 +315,25 @@ class CostMeter:
 
         return self._timed(texts)
 
+    def _open(self, piece: WorkPiece) -> Cost:
+        """One test image that is opened and cropped, in a batch."""
+        images = _repeated(self.data.images[piece.dataset], BATCH)
+        crops = CentreCrops(self.backbone)
+
+        def cut(image: StoredImage) -> None:
+            with suppress(UnreadableImageError):
+                crops.cut(image)
+
+        with decoding_threads() as threads:
+            return self._timed(lambda: list(threads.map(cut, images))) * (1 / BATCH)
+
     def _classify(self, piece: WorkPiece) -> Cost:
-        """One test image, from its file where the learner prompts images, else its feature."""
+        """One test image: from its crop where the learner prompts images, else its feature."""
         learner = self._learner(piece)
         if learner.prompts_images:
-            images = list(self.data.images[piece.dataset])
-            return self._timed(lambda: learner.encode_images(images)) * (1 / len(images))
+            images = _repeated(next(iter(self.data.images.values())), BATCH)
+            crops = CentreCrops(self.backbone, sys.maxsize)
+            return self._timed(lambda: learner.encode_images(images, crops=crops)) * (1 / BATCH)
         features = self._features(SAMPLE)
         if learner.fixed_texts:
             texts = self._features(piece.classes)
@@ -408,6 +427,7 @@ MEASURES: Mapping[str, Callable[[CostMeter, WorkPiece], Cost]] = {
     PREPARE: CostMeter._prepare,
     STEP: CostMeter._step,
     TEXTS: CostMeter._texts,
+    OPEN: CostMeter._open,
     CLASSIFY: CostMeter._classify,
     HAND_MADE: CostMeter._hand_made,
     PROBE: CostMeter._probe,
@@ -477,6 +497,17 @@ def plan_data(runs: Sequence[Run], task_of: Callable[[Run], Task]) -> PlanData:
     return PlanData(names, images)
 
 
+def crop_memory(backbone: Backbone, processes: int) -> CropMemory:
+    """Returns how many crops each of so many processes on this machine keeps."""
+    crop_bytes = 3 * backbone.preprocessing.crop**2
+    return CropMemory(
+        crop_bytes,
+        4 * backbone.feature_dim,
+        decoded_images(backbone, (), random_crops=True).room,
+        memory_for_crops(processes) // crop_bytes,
+    )
+
+
 def estimate_runs(
     runs: Sequence[Run],
     task_of: Callable[[Run], Task],
@@ -530,8 +561,8 @@ def estimate_runs(
     one_gpu = backbone.device.type == "cuda" and on_one_gpu(device)
     at_once = jobs if one_gpu else 1
     calibration = CostMeter(backbone, data, memory, cache, reporter, at_once)
-    crop_bytes = 3 * backbone.preprocessing.crop**2
-    works = count_work(runs, task_of, cache, calibration.stores_words, crop_bytes)
+    kept = crop_memory(backbone, 1 if one_gpu else jobs)
+    works = count_work(runs, task_of, cache, calibration.stores_words, kept)
     pieces = list(dict.fromkeys(piece for work in works for piece in work.counts))
     costs = {}
     with reporter.task("Measuring", len(pieces)) as advance:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone, Enter
-from ipl.backbone.encode_images import ImageFeatures, Source, encode_files
+from ipl.backbone.encode_images import CentreCrops, ImageFeatures, Source, encode_files
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.spec import CLASS_TEMPLATE, LearnerSpec, check_class_template
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
@@ -289,11 +289,14 @@ class Learner(nn.Module, LearnerSpec):
         return normalize(self.backbone.encode_image(pixels), dim=-1)
 
     def encode_images(
-        self, sources: Sequence[Source], advance: Callable[..., None] | None = None
+        self,
+        sources: Sequence[Source],
+        advance: Callable[..., None] | None = None,
+        crops: CentreCrops | None = None,
     ) -> ImageFeatures:
         """Returns the features of image files, with the learner's image prompts if it has any."""
         encode = self.image_features if self.prompts_images else None
-        return encode_files(self.backbone, sources, advance, encode=encode)
+        return encode_files(self.backbone, sources, advance, encode=encode, crops=crops)
 
     def logits(self, image_features: Tensor) -> Tensor:
         """Returns logits (images, classes) of image features (images, dim)."""
