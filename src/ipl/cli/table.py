@@ -45,11 +45,13 @@ def table(
         help="In place of the results, show the chosen words, how often each came back, and their "
         "overlap.",
     ),
-    no_figures: bool = typer.Option(False, "--no-figures", help="Draw no figures."),
+    figures: bool = typer.Option(
+        False, "--figures", help="Draw figures as well, as files and on the page."
+    ),
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Show the results of a bench; write a page, figures and tables as files to DIR/tables.
+    """Show the results of a bench; write them as files and a page to DIR/tables.
 
     A damaged record is named and left out; the exit code is then 2.
     """
@@ -60,10 +62,12 @@ def table(
         raise ConfigError("--words and --cost contradict each other; use one of them.")
     reporter = Reporter(quiet=quiet)
     style = _style("json" if as_json else style, save_to)
+    if figures:
+        _check_figures(alone=style is None and not words)
     runs, warnings = read_records(folders)
     for warning in warnings:
         reporter.warn(warning)
-    _show(runs, warnings, folders, style, save_to, cost, words, no_figures, reporter)
+    _show(runs, warnings, folders, style, save_to, cost, words, figures, reporter)
     if damaged := count_damaged(warnings):
         which = (
             "1 record is damaged and" if damaged == 1 else f"{damaged:,} records are damaged and"
@@ -79,15 +83,13 @@ def _show(
     save_to: Path | None,
     cost: bool,
     words: bool,
-    no_figures: bool,
+    figures: bool,
     reporter: Reporter,
 ) -> None:
-    """Prints the tables, or writes them with a page and figures."""
+    """Prints the tables, or writes them with a page."""
     from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
     from ipl.bench.tables.result_table import build_tables, gains_to_csv, table_verdicts
-    from ipl.bench.tables.results_page import results_document
     from ipl.bench.tables.words_table import find_word_searches, words_tables
-    from ipl.display.page import as_html
     from ipl.display.table import tables_to_terminal
     from ipl.support.files import write_bytes, write_text
 
@@ -122,17 +124,25 @@ def _show(
     write_text(target / "gains.csv", gains_to_csv(results))
     if costs:
         write_text(target / "cost.csv", cost_to_csv(costs))
-    drawings = [] if no_figures else _figures(results, costs, reporter)
+    drawings: list[Drawing] = []
+    if figures:
+        from ipl.bench.tables.figures import draw_figures
+
+        drawings = draw_figures(results, costs)
     for drawing in drawings:
         for kind, image in drawing.files.items():
             write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
     if searches:
         sections["Words"] = words_tables(searches)
+    from ipl.bench.tables.results_page import results_document
+    from ipl.display.page import as_html
+
     name = ", ".join(folder.resolve().name for folder in folders)
     verdicts = table_verdicts(results)
     page = as_html(results_document(name, runs, sections, drawings, warnings, verdicts))
     write_text(target / "index.html", page)
-    reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
+    hint = "" if figures else "  (--figures adds figures)"
+    reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}{hint}")
 
 
 @dataclass(frozen=True)
@@ -212,12 +222,15 @@ def _sections(results: list[ResultTable], costs: list[CostRow]) -> dict[str, lis
     return sections | ({COST: [cost_table(costs)]} if costs else {})
 
 
-def _figures(results: list[ResultTable], costs: list[CostRow], reporter: Reporter) -> list[Drawing]:
-    """Returns the figures; without matplotlib none, and a line that says so."""
-    from ipl.bench.tables.figures import draw_figures
+def _check_figures(alone: bool) -> None:
+    """Raises ConfigError unless figures can be drawn and there will be a page for them."""
     from ipl.display.plots import has_matplotlib
 
+    if not alone:
+        raise ConfigError(
+            "--figures belongs to the page; leave out --format, --out, --json and --words."
+        )
     if not has_matplotlib():
-        reporter.say("Figures need matplotlib, which is not installed: pip install 'ipl[plots]'.")
-        return []
-    return draw_figures(results, costs)
+        raise ConfigError(
+            "--figures needs matplotlib, which is not installed: pip install 'ipl[plots]'."
+        )

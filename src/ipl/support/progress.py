@@ -33,7 +33,7 @@ class Reporter:
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         self.quiet = quiet
         self.warnings: list[str] = []
-        self.console = console or Console(stderr=True, highlight=False)
+        self.console = console or Console(stderr=True, highlight=False, emoji=False)
 
     def __reduce__(self) -> tuple[type[Reporter], tuple[bool]]:
         return Reporter, (self.quiet,)  # another process has a terminal of its own
