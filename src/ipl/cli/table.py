@@ -45,13 +45,13 @@ def table(
         help="In place of the results, show the chosen words, how often each came back, and their "
         "overlap.",
     ),
-    figures: bool = typer.Option(
-        False, "--figures", help="Draw figures as well, as files and on the page."
+    page: bool = typer.Option(
+        False, "--page", help="Write a page with all tables and figures as well."
     ),
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Show the results of a bench; write them as files and a page to DIR/tables.
+    """Show the results of a bench; write them as files to DIR/tables.
 
     A damaged record is named and left out; the exit code is then 2.
     """
@@ -62,12 +62,14 @@ def table(
         raise ConfigError("--words and --cost contradict each other; use one of them.")
     reporter = Reporter(quiet=quiet)
     style = _style("json" if as_json else style, save_to)
-    if figures:
-        _check_figures(alone=style is None and not words)
+    if page and (style or words):
+        raise ConfigError(
+            "--page adds a page to DIR/tables; leave out --format, --out, --json and --words."
+        )
     runs, warnings = read_records(folders)
     for warning in warnings:
         reporter.warn(warning)
-    _show(runs, warnings, folders, style, save_to, cost, words, figures, reporter)
+    _show(runs, warnings, folders, style, save_to, cost, words, page, reporter)
     if damaged := count_damaged(warnings):
         which = (
             "1 record is damaged and" if damaged == 1 else f"{damaged:,} records are damaged and"
@@ -83,15 +85,15 @@ def _show(
     save_to: Path | None,
     cost: bool,
     words: bool,
-    figures: bool,
+    page: bool,
     reporter: Reporter,
 ) -> None:
-    """Prints the tables, or writes them with a page."""
+    """Prints the tables, and writes them as files unless one format was asked for."""
     from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
-    from ipl.bench.tables.result_table import build_tables, gains_to_csv, table_verdicts
+    from ipl.bench.tables.result_table import build_tables, gains_to_csv
     from ipl.bench.tables.words_table import find_word_searches, words_tables
     from ipl.display.table import tables_to_terminal
-    from ipl.support.files import write_bytes, write_text
+    from ipl.support.files import write_text
 
     results = build_tables(runs)
     costs = cost_rows(results)
@@ -124,25 +126,38 @@ def _show(
     write_text(target / "gains.csv", gains_to_csv(results))
     if costs:
         write_text(target / "cost.csv", cost_to_csv(costs))
-    drawings: list[Drawing] = []
-    if figures:
-        from ipl.bench.tables.figures import draw_figures
+    if not page:
+        reporter.say(f"Saved:  {target}  (--page adds a page with figures)")
+        return
+    if searches:
+        sections["Words"] = words_tables(searches)
+    name = ", ".join(folder.resolve().name for folder in folders)
+    drawings = _figures(results, costs, reporter)
+    _write_page(target, name, runs, warnings, results, sections, drawings)
+    reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
 
-        drawings = draw_figures(results, costs)
+
+def _write_page(
+    target: Path,
+    name: str,
+    runs: list[RunRecord],
+    warnings: list[str],
+    results: list[ResultTable],
+    sections: dict[str, list[Table]],
+    drawings: list[Drawing],
+) -> None:
+    """Writes the page, and each of its figures as files."""
+    from ipl.bench.tables.result_table import table_verdicts
+    from ipl.bench.tables.results_page import results_document
+    from ipl.display.page import as_html
+    from ipl.support.files import write_bytes, write_text
+
     for drawing in drawings:
         for kind, image in drawing.files.items():
             write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
-    if searches:
-        sections["Words"] = words_tables(searches)
-    from ipl.bench.tables.results_page import results_document
-    from ipl.display.page import as_html
-
-    name = ", ".join(folder.resolve().name for folder in folders)
     verdicts = table_verdicts(results)
-    page = as_html(results_document(name, runs, sections, drawings, warnings, verdicts))
-    write_text(target / "index.html", page)
-    hint = "" if figures else "  (--figures adds figures)"
-    reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}{hint}")
+    document = results_document(name, runs, sections, drawings, warnings, verdicts)
+    write_text(target / "index.html", as_html(document))
 
 
 @dataclass(frozen=True)
@@ -222,15 +237,12 @@ def _sections(results: list[ResultTable], costs: list[CostRow]) -> dict[str, lis
     return sections | ({COST: [cost_table(costs)]} if costs else {})
 
 
-def _check_figures(alone: bool) -> None:
-    """Raises ConfigError unless figures can be drawn and there will be a page for them."""
+def _figures(results: list[ResultTable], costs: list[CostRow], reporter: Reporter) -> list[Drawing]:
+    """Returns the figures; without matplotlib none, and a line that says so."""
+    from ipl.bench.tables.figures import draw_figures
     from ipl.display.plots import has_matplotlib
 
-    if not alone:
-        raise ConfigError(
-            "--figures belongs to the page; leave out --format, --out, --json and --words."
-        )
     if not has_matplotlib():
-        raise ConfigError(
-            "--figures needs matplotlib, which is not installed: pip install 'ipl[plots]'."
-        )
+        reporter.say("Figures need matplotlib, which is not installed: pip install 'ipl[plots]'.")
+        return []
+    return draw_figures(results, costs)
