@@ -183,7 +183,7 @@ class TableContent:
             return tables_to_latex(self.tables)
         if style == "md":
             return tables_to_markdown(self.tables)
-        console = Console(width=240, color_system=None, highlight=False)
+        console = Console(width=240, color_system=None, highlight=False, emoji=False)
         with console.capture() as captured:
             console.print(tables_to_terminal(self.tables))
         return captured.get()
