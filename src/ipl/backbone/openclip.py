@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from ipl.backbone.backbone import Backbone, Enter
 from ipl.backbone.families import OPEN_CLIP
+from ipl.backbone.folded_layers import TowerLayer, WeightAndBias
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.shared_prefix import run_shared
-from ipl.backbone.text_tower import CausalText, TextLayer, TextTower, WeightAndBias
+from ipl.backbone.text_tower import CausalText, TextTower
 from ipl.support.errors import BackboneError
 
 
@@ -273,7 +274,7 @@ def _causal_text(text: Any) -> CausalText:
         query, key, value = map(WeightAndBias, weights, biases)
         mlp = block.mlp
         layers.append(
-            TextLayer(
+            TowerLayer(
                 block.ln_1, query, key, value, block.attn.out_proj, block.ln_2, mlp.c_fc, mlp.c_proj
             )
         )

@@ -161,6 +161,7 @@ class Runner:
         """Returns the results of a run by the record's names, and the classifier."""
         store = self._features(run)
         task = self.task(run)
+        datasets = [self._data[name] for name in (run.dataset, *run.targets)]
         started = time.perf_counter()
         tests = {name: _TestSet(test, store) for name, test in task.tests.items()}
         encoding = time.perf_counter() - started
@@ -174,7 +175,6 @@ class Runner:
         else:
             result, classifier = self._fitted(run, task, tests, store, log)
         result["seconds"]["test"] += encoding
-        datasets = [self._data[name] for name in (run.dataset, *run.targets)]
         notes = [note for data in datasets for note in data.notes]
         notes += [note for test in tests.values() for note in test.notes]
         result["data"] = {

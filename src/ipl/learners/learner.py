@@ -343,7 +343,9 @@ def replace_rows(start: int, deep: Tensor) -> Enter:
             return hidden
         first = range(hidden.shape[1])[start]
         rows = deep[number - 1].to(hidden.dtype).expand(hidden.shape[0], -1, -1)
-        after = hidden[:, first + rows.shape[1] :]
-        return torch.cat([hidden[:, :first], rows, after], dim=1)
+        count = rows.shape[1]
+        # Split instead of indexed: the gradients are then joined in one pass instead of added up.
+        before, _, after = hidden.split([first, count, hidden.shape[1] - first - count], dim=1)
+        return torch.cat([before, rows, after], dim=1)
 
     return enter

@@ -113,6 +113,11 @@ def visible_gpus(device: str) -> list[str]:
     return [str(number) for number in range(torch.cuda.device_count())]
 
 
+def on_one_gpu(device: str) -> bool:
+    """Returns whether all runs would be on the same NVIDIA GPU."""
+    return device.startswith("cuda:") or len(visible_gpus(device)) == 1
+
+
 def cores() -> int:
     """Returns how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
