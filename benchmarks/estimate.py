@@ -175,7 +175,13 @@ def draw_images(folder: Path, names: Sequence[str]) -> Mapping[str, Sequence[Pat
 
 
 def estimate_paper(
-    device: str, precision: str, views: str, words: int, model: str, chosen: Sequence[str]
+    device: str,
+    precision: str,
+    views: str,
+    words: int,
+    model: str,
+    chosen: Sequence[str],
+    jobs: int,
 ) -> None:
     """Prints what the paper's base-to-novel table would take."""
     datasets = paper_datasets(chosen)
@@ -212,6 +218,7 @@ def estimate_paper(
             runs,
             task_of,
             device,
+            jobs=jobs,
             reporter=Reporter(),
             backbone=backbone,
             data=PlanData(names, images),
@@ -239,12 +246,19 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=3)
     parser.add_argument("--datasets", default="", help="some of the eleven, with commas")
     parser.add_argument("--model", default="vit-b16", help="vit-b16, or pocket to try it out")
+    parser.add_argument("--jobs", type=int, default=6, help="runs at a time on the GPU")
     parser.add_argument("--per-class", type=int, default=16, help="drawn images to test on")
     options = parser.parse_args()
     if options.paper:
         chosen = [name for name in options.datasets.split(",") if name]
         estimate_paper(
-            options.device, options.precision, options.views, options.words, options.model, chosen
+            options.device,
+            options.precision,
+            options.views,
+            options.words,
+            options.model,
+            chosen,
+            options.jobs,
         )
     else:
         run_small(options.device, options.per_class)

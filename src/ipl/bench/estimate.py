@@ -320,6 +320,8 @@ class Estimate:
         Where the pieces were measured: the name of a GPU, or cpu.
     jobs : int
         The runs at the same time.
+    one_gpu : bool
+        Whether they share one GPU; the costs of steps are then those beside the other jobs' steps.
     peak_memory : int
         The largest peak of the pieces that were measured, in bytes: of the GPU, if it is one.
     feature_dim : int
@@ -333,22 +335,28 @@ class Estimate:
     start: Cost = field(default_factory=Cost)
     device: str = "cpu"
     jobs: int = 1
+    one_gpu: bool = False
     peak_memory: int = 0
     feature_dim: int = 0
     cache: bool = True
 
     @property
     def total(self) -> Cost:
-        """Returns the cost of all runs one after the other, with the start of every job."""
-        total = self.start * min(self.jobs, max(1, len(self.works)))
+        """Returns the cost of all runs, with the start of every process."""
+        total = self.start * self.processes
         for work in self.works:
             total = total + self.cost_of(work)
         return total
 
     @property
     def wall(self) -> float:
-        """Returns the seconds until all runs are done, if the jobs do not hold each other up."""
-        return self.total.wall / self.jobs
+        """Returns the seconds until all runs are done, if processes do not hold each other up."""
+        return self.total.wall / (1 if self.one_gpu else self.jobs)
+
+    @property
+    def processes(self) -> int:
+        """Returns how many processes do the runs."""
+        return 1 if self.one_gpu else min(self.jobs, max(1, len(self.works)))
 
     @property
     def disk(self) -> int:
@@ -376,7 +384,7 @@ class Estimate:
 
     def parts(self) -> dict[str, Cost]:
         """Returns the cost of each kind of work, by its title, the largest first."""
-        parts: dict[str, Cost] = {TITLES[START]: self.start * self.jobs}
+        parts: dict[str, Cost] = {TITLES[START]: self.start * self.processes}
         for work in self.works:
             for piece, count in work.counts.items():
                 title = TITLES[piece.kind]
@@ -439,7 +447,9 @@ class Estimate:
             f"{several(len(self.works), 'run')} on {self.device}: {duration(total.wall)} "
             f"({total.wall / 3600:.2f} {hours} hours, {total.cpu / 3600:.2f} CPU hours)"
         ]
-        if self.jobs > 1:
+        if self.jobs > 1 and self.one_gpu:
+            lines[0] += f", {self.jobs} at a time"
+        elif self.jobs > 1:
             lines[0] += (
                 f"; with {self.jobs} jobs at least {duration(self.wall)}, if they do not hold each "
                 "other up"
@@ -449,7 +459,8 @@ class Estimate:
         share = 100 * cost.wall / total.wall if total.wall else 0.0
         lines.append(f"Most of it is {title}: {share:.0f} %.")
         memory = f"{self.peak_memory / 2**30:.1f} GiB of {'GPU ' if gpu else ''}memory"
-        lines.append(f"At least {memory} per job, and {self.disk / 1e6:,.0f} MB on disk.")
+        each = "" if self.one_gpu else " per job"
+        lines.append(f"At least {memory}{each}, and {self.disk / 1e6:,.0f} MB on disk.")
         return "\n".join(lines)
 
 
