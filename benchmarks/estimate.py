@@ -183,6 +183,7 @@ def estimate_paper(
     model: str,
     chosen: Sequence[str],
     jobs: int,
+    seconds: float,
 ) -> None:
     """Prints what the paper's base-to-novel table would take."""
     datasets = paper_datasets(chosen)
@@ -220,6 +221,7 @@ def estimate_paper(
             task_of,
             device,
             jobs=jobs,
+            seconds=seconds,
             reporter=Reporter(),
             backbone=backbone,
             data=PlanData(names, images),
@@ -248,6 +250,7 @@ def main() -> None:
     parser.add_argument("--datasets", default="", help="some of the eleven, with commas")
     parser.add_argument("--model", default="vit-b16", help="vit-b16, or pocket to try it out")
     parser.add_argument("--jobs", type=int, default=6, help="runs at a time on the GPU")
+    parser.add_argument("--seconds", type=float, default=0.4, help="for each piece of work")
     parser.add_argument("--per-class", type=int, default=16, help="drawn images to test on")
     options = parser.parse_args()
     if options.paper:
@@ -260,6 +263,7 @@ def main() -> None:
             options.model,
             chosen,
             options.jobs,
+            options.seconds,
         )
     else:
         run_small(options.device, options.per_class)

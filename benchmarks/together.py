@@ -120,7 +120,6 @@ def measure(
     }
     runs = {s: expand(Plan.from_values({**values, "seeds": s})) for s in ("9", "1", "1,2,3")}
     time_runs(runs["9"], folder / f"warm-{learner}", environment, 1)
-    time_runs(runs["1,2,3"], folder / f"cached-{learner}", environment, 1)
     one = time_runs(runs["1"], folder / f"one-{learner}", environment, 1)
     first = folder / f"in-turn-{learner}"
     in_turn = time_runs(runs["1,2,3"], first, environment, 1)

@@ -58,7 +58,7 @@ from ipl.bench.runner import memory_for_crops
 from ipl.config import SENTENCE, FitConfig
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import UnreadableImageError
-from ipl.learners.learner import Batch, Learner
+from ipl.learners.learner import Learner
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
@@ -66,7 +66,7 @@ from ipl.training.decoded_images import decoded_images
 from ipl.training.fit import new_learner, read_pool, word_choice
 from ipl.training.loop import new_optimiser, training_threads
 from ipl.training.step import TrainingStep, make_step
-from ipl.training.views import AT_ONCE
+from ipl.training.views import AT_ONCE, BankedViews, Pixels, View, from_bank
 from ipl.words.choice import WordChoice
 from ipl.words.frequency import RandomWords
 from ipl.words.pool import Pool
@@ -104,6 +104,8 @@ class CostMeter:
         Hears how far the calibration has come.
     at_once : int
         Trainings that take turns on one GPU; a step is measured beside those of the others.
+    seconds : float
+        How long each piece is repeated.
     """
 
     def __init__(
@@ -114,9 +116,10 @@ class CostMeter:
         cache: bool = True,
         reporter: Reporter = SILENT,
         at_once: int = 1,
+        seconds: float = SECONDS,
     ) -> None:
         self.backbone, self.data, self.memory, self.cache = backbone, data, memory, cache
-        self.reporter, self.at_once = reporter, at_once
+        self.reporter, self.at_once, self.seconds = reporter, at_once, seconds
         self.peak_memory = 0
         self.nodes = choose_nodes(data.names)
         self._costs: dict[WorkPiece, Cost] = {}
@@ -255,28 +258,30 @@ class CostMeter:
         started = _Clock(self.backbone)
         new_learner(config, self.backbone, names, int(config.words))  # a fit checks it first
         learner = new_learner(config, self.backbone, names, int(config.words))
-        batch, optimiser = self._batch(learner, piece.images), new_optimiser(learner, 1e-6)
+        views, optimiser = self._views(learner, piece.images), new_optimiser(learner, 1e-6)
+        batch = views.batch(0, torch.arange(piece.images))
         with training_threads(learner):
             steps = [make_step(learner, optimiser, batch, SILENT)]
             steps[0](batch)
             prepared = started.read()
             # Steps of other trainings take as long; these may work on the same learner.
             steps += [make_step(learner, optimiser, batch, SILENT) for _ in range(1, self.at_once)]
-            cost = self._time_steps(learner, steps, piece.images)
+            cost = self._time_steps(steps, views, piece.images)
         self._costs[replace(piece, kind=STEP)] = cost
         self._learners[config, piece.classes] = learner
         return Cost(max(0.0, prepared.wall - cost.wall), max(0.0, prepared.cpu - cost.cpu))
 
-    def _time_steps(self, learner: Learner, steps: Sequence[TrainingStep], images: int) -> Cost:
+    def _time_steps(self, steps: Sequence[TrainingStep], views: View, images: int) -> Cost:
         """Returns the cost of one step, when several trainings take turns."""
         streams = [torch.cuda.Stream() if len(steps) > 1 else None for _ in steps]
         rounds = ROUNDS_ON_GPU if self._on_gpu else 1
+        indices = torch.arange(images)
 
         def take_turns() -> None:
             for _ in range(rounds):
                 for step, stream in zip(steps, streams, strict=True):
                     with torch.cuda.stream(stream):
-                        step(self._batch(learner, images))
+                        step(views.batch(0, indices))
 
         return self._timed(take_turns) * (1 / (rounds * len(steps)))
 
@@ -286,19 +291,14 @@ class CostMeter:
         self._costs[prepare] = self._prepare(prepare)
         return self._costs[piece]
 
-    def _batch(self, learner: Learner, images: int) -> Batch:
-        """Returns a batch as training gets it: crops come as bytes, features from memory."""
-        labels = torch.arange(images, device=self.backbone.device) % len(
-            learner.prompts.class_names
-        )
-        features = pixels = None
-        if learner.wants_features:
-            features = self._features(images)
+    def _views(self, learner: Learner, images: int) -> BankedViews:
+        """Returns a bank of one crop of each image, where training has it."""
+        labels = torch.arange(images) % len(learner.prompts.class_names)
+        features = self._features(images)[None] if learner.wants_features else None
+        pixels: Pixels | None = None
         if learner.prompts_images:
-            pixels = self.backbone.preprocessing.normalise(
-                self._bytes(images).to(self.backbone.device)
-            )
-        return Batch(labels, features, pixels)
+            pixels = from_bank(self._bytes(images)[None].to(self.backbone.device))
+        return BankedViews(self.backbone, labels, 1, features, pixels)
 
     # -- tests ----------------------------------------------------------------------------------
 
@@ -406,10 +406,10 @@ class CostMeter:
         work()
         costs: list[Cost] = []
         spent = 0.0
-        while len(costs) < 3 or (spent < SECONDS and len(costs) < MOST_REPEATS):
+        while len(costs) < 3 or (spent < self.seconds and len(costs) < MOST_REPEATS):
             costs.append(self._once(work))
             spent += costs[-1].wall
-            if spent > 10 * SECONDS:
+            if spent > 10 * self.seconds:
                 break
         return Cost(median(c.wall for c in costs), sum(c.cpu for c in costs) / len(costs))
 
@@ -518,6 +518,7 @@ def estimate_runs(
     reporter: Reporter = SILENT,
     backbone: Backbone | None = None,
     data: PlanData | None = None,
+    seconds: float = SECONDS,
 ) -> Estimate:
     """Returns what runs cost, from a short calibration on this machine.
 
@@ -541,6 +542,8 @@ def estimate_runs(
         The backbone; by default the one that the runs name is loaded.
     data : PlanData, optional
         Class names and images to measure with; by default those of the runs.
+    seconds : float
+        How long each piece of work is measured.
 
     Raises
     ------
@@ -560,7 +563,7 @@ def estimate_runs(
     data = data or plan_data(runs, task_of)
     one_gpu = backbone.device.type == "cuda" and on_one_gpu(device)
     at_once = jobs if one_gpu else 1
-    calibration = CostMeter(backbone, data, memory, cache, reporter, at_once)
+    calibration = CostMeter(backbone, data, memory, cache, reporter, at_once, seconds)
     kept = crop_memory(backbone, 1 if one_gpu else jobs)
     works = count_work(runs, task_of, cache, calibration.stores_words, kept)
     pieces = list(dict.fromkeys(piece for work in works for piece in work.counts))

@@ -55,10 +55,10 @@ class BankedViews:
     def batch(self, epoch: int, indices: Tensor) -> Batch:
         """Returns one view of each image."""
         views = self._views_of(epoch)[indices]
-        on_device = indices.to(self.labels.device)
+        on_device = _move(indices, self.labels.device)
         features = pixels = None
         if self.features is not None:
-            features = self.features[views.to(on_device.device), on_device]
+            features = self.features[_move(views, on_device.device), on_device]
         if self.pixels is not None:
             pixels = to_device(self.backbone, self.pixels(views, indices))
         return Batch(self.labels[on_device], features, pixels)
@@ -97,7 +97,7 @@ class FreshViews:
         if self.kind.wants_features:
             with torch.no_grad():
                 features = normalize(self.backbone.encode_image(pixels), dim=-1)
-        labels = self.labels[indices.to(self.labels.device)]
+        labels = self.labels[_move(indices, self.labels.device)]
         return Batch(labels, features, pixels if self.kind.prompts_images else None)
 
 
@@ -109,7 +109,7 @@ class PartOfViews:
 
     def batch(self, epoch: int, indices: Tensor) -> Batch:
         """Returns the images at these indices of the part."""
-        labels = self.labels[indices.to(self.labels.device)]
+        labels = self.labels[_move(indices, self.labels.device)]
         return replace(self.views.batch(epoch, self.images[indices]), labels=labels)
 
 
@@ -157,11 +157,11 @@ def make_views(
     if bank is None and kind.prompts_images and size <= room:
         bank = kept.keep(
             ("crops", *key),
-            lambda: for_each("Cutting crops", lambda crops: crops, from_files),
+            lambda: for_each("Cutting crops", lambda crops: crops.to(backbone.device), from_files),
             size,
             room,
         )
-    pixels = from_files if bank is None else _from_bank(bank)
+    pixels = from_files if bank is None else from_bank(bank)
     features = shots.features[None] if kind.wants_features else None
     if kind.wants_features and views > 0:
         features = kept.keep(
@@ -175,8 +175,14 @@ def make_views(
     )
 
 
-def _from_bank(bank: Tensor) -> Pixels:
-    return lambda views, images: bank[views, images]
+def from_bank(bank: Tensor) -> Pixels:
+    """Returns a function that takes crops from a bank (views, images, height, width, 3)."""
+    return lambda views, images: bank[_move(views, bank.device), _move(images, bank.device)]
+
+
+def _move(indices: Tensor, device: torch.device) -> Tensor:
+    """Returns indices on a device, without waiting for the steps that it still has to do."""
+    return indices.to(device, non_blocking=True)
 
 
 def _stream(seed: int, view: int, image: int) -> random.Random:
