@@ -222,6 +222,7 @@ def estimate_paper(
             device,
             jobs=jobs,
             seconds=seconds,
+            engine="threads" if device.startswith("cuda") else "local",
             reporter=Reporter(),
             backbone=backbone,
             data=PlanData(names, images),

@@ -1,13 +1,14 @@
-"""Runs at the same time on one GPU: three seeds with `--jobs 3`, one after the other, and one seed.
+"""Runs at the same time on one GPU: three seeds at once, in turn, and one seed.
 
     python benchmarks/together.py --device cuda
     python benchmarks/together.py --device cuda --classes 50,500 --learners coop,maple --jobs 3,6
 
 For each learner, the runs of a base-to-novel row (train on half of the classes, test on all) are
 done in this process: those of one seed, those of three seeds one after the other, and those of
-three seeds at the same time. Images are generated, features of the frozen tower are in the cache
-beforehand, and epochs are few (`--epochs`), because every epoch takes the same time. The last
-column says whether the losses of both ways are the same to the last bit, or how far apart.
+three seeds at the same time (`--engine threads --jobs 3`). Images are generated, features of the
+frozen tower are in the cache beforehand, and epochs are few (`--epochs`), because every epoch takes
+the same time. The last column says whether the losses of both ways are the same to the last bit, or
+how far apart.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ from PIL import Image
 
 import ipl.bench.runner
 from ipl.backbone.backbone import Backbone
-from ipl.bench.engines.local import LocalEngine
-from ipl.bench.engines.run_threads import RunThreads
+from ipl.bench.engines.thread_engine import ThreadEngine
 from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
 from ipl.bench.records import record_path
@@ -41,16 +41,6 @@ from ipl.words.pool import Pool
 LEARNERS = "coop,cocoop,kgcoop,maple,promptsrc"
 TESTED = 8  # images of each class
 SHOTS = 16
-
-
-class InThreads(LocalEngine):
-    """Runs in threads on any device, to try this script on a CPU."""
-
-    def work(self, queue: Any, report: Any) -> Any:
-        """Yields each run that it took."""
-        if self.jobs == 1:
-            return super().work(queue, report)
-        return RunThreads(self.environment, self.jobs, queue, report).work()
 
 
 def draw_dataset(folder: Path, classes: int, edge: int) -> None:
@@ -80,7 +70,7 @@ def draw_dataset(folder: Path, classes: int, edge: int) -> None:
 def time_runs(runs: Sequence[Run], out: Path, environment: RunEnvironment, jobs: int) -> float:
     """Returns the seconds that runs take."""
     started = time.perf_counter()
-    result = run_grid(runs, out, InThreads(environment, jobs))
+    result = run_grid(runs, out, ThreadEngine(environment, jobs))
     if result.failed:
         raise SystemExit(next(iter(result.failed.values())))
     return time.perf_counter() - started

@@ -27,7 +27,7 @@ from ipl.backbone.feature_store import TEXT_BYTES, FeatureStore, StoredImage
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.loading import load_backbone
-from ipl.bench.engines.worker_process import on_one_gpu
+from ipl.bench.engines import THREADS, check_engine
 from ipl.bench.estimate import (
     CANDIDATES,
     CLASSIFY,
@@ -519,6 +519,7 @@ def estimate_runs(
     backbone: Backbone | None = None,
     data: PlanData | None = None,
     seconds: float = SECONDS,
+    engine: str = "local",
 ) -> Estimate:
     """Returns what runs cost, from a short calibration on this machine.
 
@@ -544,6 +545,8 @@ def estimate_runs(
         Class names and images to measure with; by default those of the runs.
     seconds : float
         How long each piece of work is measured.
+    engine : str
+        What does the runs; in `threads`, steps are measured beside those of the other jobs.
 
     Raises
     ------
@@ -556,12 +559,13 @@ def estimate_runs(
         raise ConfigError("The runs have several backbones; estimate those of one at a time.")
     if any(run.searches and run.config.select_in != SENTENCE for run in runs):
         raise ConfigError(f"select_in must be {SENTENCE!r} for an estimate.")
+    check_engine(engine, device)
     started = time.perf_counter(), time.process_time()
     run = runs[0]
     backbone = backbone or load_backbone(run.backbone, device, run.precision)
     start = Cost(time.perf_counter() - started[0], time.process_time() - started[1])
     data = data or plan_data(runs, task_of)
-    one_gpu = backbone.device.type == "cuda" and on_one_gpu(device)
+    one_gpu = engine == THREADS
     at_once = jobs if one_gpu else 1
     calibration = CostMeter(backbone, data, memory, cache, reporter, at_once, seconds)
     kept = crop_memory(backbone, 1 if one_gpu else jobs)

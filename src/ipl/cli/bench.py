@@ -87,7 +87,7 @@ def bench(
     )
     if estimate:
         with on_interrupt(lambda: "nothing was estimated."):
-            _estimate(planned.runs, save_to, environment, jobs, reporter, as_json)
+            _estimate(planned.runs, save_to, environment, engine, jobs, reporter, as_json)
         return
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
@@ -101,6 +101,7 @@ def _estimate(
     runs: tuple[Run, ...],
     save_to: Path,
     environment: RunEnvironment,
+    engine: str,
     jobs: int,
     reporter: Reporter,
     as_json: bool,
@@ -123,6 +124,7 @@ def _estimate(
         environment.cache,
         jobs,
         reporter,
+        engine=engine,
     )
     if as_json:
         print_json(result.as_dict())

@@ -68,7 +68,9 @@ GIVEN = typer.Option(
     help="The words of the arm given: a file with a line `dataset: word, word` for each dataset.",
 )
 JOBS = typer.Option(1, "--jobs", help="Runs at the same time; with ray, on each GPU or node.")
-ENGINE = typer.Option("local", help="local (this machine) or ray (a cluster).")
+ENGINE = typer.Option(
+    "local", help="local (this machine), threads (runs share one GPU) or ray (a cluster)."
+)
 ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is started here).")
 RETRY_FAILED = typer.Option(False, "--retry-failed", help="Repeat runs that failed earlier.")
 DRY_RUN = typer.Option(False, "--dry-run", help="List the runs without doing them.")

@@ -1,11 +1,13 @@
-"""Engines: what computes runs, in this process, in worker processes or on a Ray cluster."""
+"""Engines: what computes runs, in this process, in workers or threads, or on a Ray cluster."""
 
 from ipl.bench.engines.engine import Engine, FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
+from ipl.bench.engines.thread_engine import ThreadEngine
 from ipl.bench.runner import RunEnvironment
 from ipl.support.errors import ConfigError
 
-ENGINES = ("local", "ray")
+THREADS = "threads"
+ENGINES = ("local", THREADS, "ray")
 
 
 def make_engine(
@@ -16,7 +18,7 @@ def make_engine(
     Parameters
     ----------
     name : str
-        `local` or `ray`.
+        `local`, `threads` or `ray`.
     environment : RunEnvironment
         Where the data is, and how to compute.
     jobs : int
@@ -27,25 +29,44 @@ def make_engine(
     Raises
     ------
     ConfigError
-        If a value is not allowed, or Ray is not installed.
+        If a value is not allowed, there is no GPU for `threads`, or Ray is not installed.
     """
-    if name not in ENGINES:
-        raise ConfigError(f"engine is {name!r}; it must be one of {', '.join(ENGINES)}.")
+    check_engine(name, environment.device)
     if name == "ray":
         from ipl.bench.engines.ray_engine import RayEngine
 
         return RayEngine(environment, jobs, address)
     if address is not None:
         raise ConfigError(f"address is {address!r}; it is for the engine ray, not for {name!r}.")
+    if name == THREADS:
+        return ThreadEngine(environment, jobs)
     return LocalEngine(environment, jobs)
+
+
+def check_engine(name: str, device: str) -> None:
+    """Raises ConfigError if there is no such engine, or it is not for the device."""
+    import torch
+
+    if name not in ENGINES:
+        raise ConfigError(f"engine is {name!r}; it must be one of {', '.join(ENGINES)}.")
+    is_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
+    if name == THREADS and not is_gpu:
+        missing = ", and there is no GPU" if device == "auto" else ""
+        raise ConfigError(
+            f"engine is {name!r}, which lets runs share one NVIDIA GPU, but the device is "
+            f"{device!r}{missing}; use the engine 'local'."
+        )
 
 
 __all__ = [
     "ENGINES",
+    "THREADS",
     "Engine",
     "FinishedRun",
     "LocalEngine",
     "Queue",
     "ReportProgress",
+    "ThreadEngine",
+    "check_engine",
     "make_engine",
 ]

@@ -115,11 +115,6 @@ def visible_gpus(device: str) -> list[str]:
     return [str(number) for number in range(torch.cuda.device_count())]
 
 
-def on_one_gpu(device: str) -> bool:
-    """Returns whether all runs would be on the same NVIDIA GPU."""
-    return device.startswith("cuda:") or len(visible_gpus(device)) == 1
-
-
 def _environment(jobs: int, gpu: str | None) -> dict[str, str]:
     package = str(Path(ipl.__file__).parents[1])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))

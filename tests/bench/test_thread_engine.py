@@ -5,29 +5,22 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from ipl.bench.engines import worker_process as process
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
-from ipl.bench.engines.run_threads import RunThreads
+from ipl.bench.engines import make_engine
+from ipl.bench.engines.engine import FinishedRun
+from ipl.bench.engines.thread_engine import ThreadEngine
 from ipl.bench.grid import run_grid
 from ipl.bench.records import record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
+from ipl.support.errors import ConfigError
 
 Runs = Callable[..., tuple[Run, ...]]
-
-
-class InThreads:
-    """An engine that does runs in three threads, whatever the device."""
-
-    def __init__(self, environment: RunEnvironment) -> None:
-        self.environment = environment
-
-    def work(self, queue: Queue, report: ReportProgress):  # type: ignore[no-untyped-def]
-        return RunThreads(self.environment, 3, queue, report).work()
 
 
 def test_records_are_those_of_one_run_after_the_other(
@@ -47,7 +40,7 @@ def test_records_are_those_of_one_run_after_the_other(
             busy.remove(run.dataset)
 
     monkeypatch.setattr(Runner, "record", watched)
-    result = run_grid(grid, tmp_path, InThreads(environment))
+    result = run_grid(grid, tmp_path, ThreadEngine(environment, 3))
     assert sorted(result.done) == sorted(run.id for run in grid)
     assert {len(names) for names in at_once} == {1, 2, 3}
     assert all(len(set(names)) == 1 for names in at_once)  # one dataset in memory
@@ -73,7 +66,7 @@ def test_a_run_that_fails_costs_no_other(
         return fitted(self, run, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Runner, "_fitted", fails)
-    result = run_grid(grid, tmp_path, InThreads(environment))
+    result = run_grid(grid, tmp_path, ThreadEngine(environment, 3))
     assert list(result.failed.values()) == ["RuntimeError: a bug"]
     assert len(result.done) == 2
 
@@ -92,7 +85,7 @@ def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment) ->
     short = waiting.pop(0)
     waiting.insert(0, runs(seeds="5", words=0, epochs=1)[0])
     waiting.append(short)
-    work = RunThreads(environment, 2, Waiting(), lambda run, text: None).work()
+    work = ThreadEngine(environment, 2).work(Waiting(), lambda run, text: None)
     first = next(work)
     assert isinstance(first, FinishedRun)
     assert first.run.seed == 5
@@ -100,13 +93,9 @@ def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment) ->
     assert threading.active_count() == before
 
 
-def test_one_gpu_is_for_threads_and_everything_else_for_processes(
-    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "visible_gpus", lambda device: ["0"])
-    assert process.on_one_gpu("auto")
-    assert process.on_one_gpu("cuda:1")
-    monkeypatch.setattr(process, "visible_gpus", lambda device: ["0", "1"])
-    assert not process.on_one_gpu("cuda")
-    monkeypatch.setattr(process, "visible_gpus", lambda device: [])
-    assert not process.on_one_gpu("cpu")
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_it_needs_a_gpu(environment: RunEnvironment, device: str) -> None:
+    if torch.cuda.is_available() and device == "auto":
+        pytest.skip("there is one")
+    with pytest.raises(ConfigError, match="share one NVIDIA GPU, but the device is"):
+        make_engine("threads", replace(environment, device=device), 2)

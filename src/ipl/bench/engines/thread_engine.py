@@ -10,15 +10,29 @@ from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
+from ipl.support.errors import ConfigError
 from ipl.support.turns import StoppedError, Turns
 
 
-class RunThreads:
-    """Threads that share the backbone and the features of one dataset at a time.
+class ThreadEngine:
+    """Does runs in threads that share the backbone and the features of one dataset at a time.
 
     Each gives the GPU a step of its training and passes on. Small steps leave most of a GPU idle,
     which the steps of other runs fill; processes would have it one after the other.
     """
+
+    def __init__(self, environment: RunEnvironment, jobs: int = 1) -> None:
+        if jobs < 1:
+            raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
+        self.environment, self.jobs = environment, jobs
+
+    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+        """Yields each run that it took, until none is left; closing it stops everything."""
+        return _RunThreads(self.environment, self.jobs, queue, report).work()
+
+
+class _RunThreads:
+    """The threads of one grid."""
 
     def __init__(
         self, environment: RunEnvironment, jobs: int, queue: Queue, report: ReportProgress
