@@ -83,7 +83,7 @@ def test_without_padding(kernels: ModuleType, shape: SharedShape, head: int) -> 
     expected = attend_with_torch(exact, shape)[kept]
     (expected * weight).sum().backward()
     ours = qkv.cuda()[kept].requires_grad_()
-    found = kernels.attend(ours, shape, own.starts)
+    found = kernels.attend(ours, shape, own)
     (found * weight.float()).sum().backward()
     assert exact.grad is not None
     assert ours.grad is not None

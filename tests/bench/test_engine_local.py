@@ -131,7 +131,9 @@ def test_gpus_to_spread_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_engines_are_checked(environment: RunEnvironment) -> None:
-    with pytest.raises(ConfigError, match="engine is 'cloud'; it must be one of local, threads, ray"):
+    with pytest.raises(
+        ConfigError, match="engine is 'cloud'; it must be one of local, threads, ray"
+    ):
         make_engine("cloud", environment)
     with pytest.raises(ConfigError, match="jobs is 0"):
         make_engine("local", environment, jobs=0)

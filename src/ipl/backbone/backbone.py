@@ -290,7 +290,7 @@ class Backbone(ABC):
             How many groups of equal size the prompts form, one after the other.
         own_rows : OwnRows, optional
             The rows after the shared ones, up to EOS, of the prompts of one group. With them, a
-            causal tower on a GPU leaves out the padding.
+            causal tower leaves out the padding.
 
         Returns
         -------

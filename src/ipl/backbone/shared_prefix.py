@@ -58,8 +58,9 @@ class OwnRows(NamedTuple):
         )
 
 
-# Queries, keys and values (rows, 3 * width), their order, and `OwnRows.starts` without padding.
-Attention = Callable[[Tensor, SharedShape, Tensor | None], Tensor]
+# Queries, keys and values (rows, 3 * width), their order, and where they are without padding.
+Attention = Callable[[Tensor, SharedShape, OwnRows | None], Tensor]
+MOST_PADDING = 0.25  # of all own rows, that torch's attention computes rather than leaves out
 
 
 def run_shared(
@@ -76,17 +77,19 @@ def run_shared(
     `hidden` is (prompts, tokens, width), positions added; its first `shared` rows are the same in
     every prompt, or in every prompt of each of `groups` equal parts. `enter` may rewrite these rows
     (groups, shared, width), and no others, before each layer. Given `own_rows`, those of one group,
-    a GPU does not compute padding.
+    padding is not computed.
     """
     prompts, tokens, width = hidden.shape
     shape = SharedShape(groups, shared, prompts // groups, tokens - shared, tower.heads)
     attend = _attention(hidden.device, width // tower.heads)
     common, own = hidden[:: shape.each, :shared].flatten(0, 1), hidden[:, shared:].flatten(0, 1)
     last = torch.arange(prompts, device=hidden.device) * shape.own + eos - shared
-    starts = None
-    if attend is not attend_with_torch and own_rows is not None:
-        places, starts = own_rows.for_groups(groups, shape.own)
-        own, last = own.index_select(0, places), starts[1:] - 1
+    if own_rows is not None and attend is attend_with_torch:
+        padding = 1 - len(own_rows.place) / (shape.each * shape.own)
+        own_rows = own_rows if padding > MOST_PADDING else None
+    if own_rows is not None:
+        own_rows = own_rows.for_groups(groups, shape.own)
+        own, last = own.index_select(0, own_rows.place), own_rows.starts[1:] - 1
     rows, sizes = torch.cat([common, own]), [len(common), len(own)]
     for number in range(len(tower.layers)):
         if enter is not None:
@@ -95,22 +98,27 @@ def run_shared(
             after = enter(number, before)
             if after is not before:
                 rows = torch.cat([after.reshape(-1, width), rest])
-        mixed = attend(tower.project_qkv(rows, number), shape, starts)
-        if starts is not None and number + 1 == len(tower.layers):  # nobody reads the other rows
+        mixed = attend(tower.project_qkv(rows, number), shape, own_rows)
+        if own_rows is not None and number + 1 == len(tower.layers):  # nobody reads the other rows
             rows, mixed = (part.index_select(0, sizes[0] + last) for part in (rows, mixed))
             return tower.finish_layer(rows, mixed, number)
         rows = tower.finish_layer(rows, mixed, number)
     return rows.index_select(0, sizes[0] + last)
 
 
-def attend_with_torch(qkv: Tensor, shape: SharedShape, starts: Tensor | None = None) -> Tensor:
+def attend_with_torch(qkv: Tensor, shape: SharedShape, own_rows: OwnRows | None = None) -> Tensor:
     """Returns the attention (rows, width) of queries, keys and values (rows, 3 * width).
 
     A shared row attends to the shared rows up to itself; a prompt's own row to all of these, and
-    to its own up to itself. Rows must have their padding.
+    to its own up to itself.
     """
-    assert starts is None
     groups, shared, each, own, heads = shape
+    if own_rows is not None:  # the products before and after this are done without padding
+        first = groups * shared
+        before = torch.arange(first, device=qkv.device)
+        kept = torch.cat([before, first + own_rows.place])
+        padded = qkv.new_zeros(first + groups * each * own, qkv.shape[1]).index_copy(0, kept, qkv)
+        return attend_with_torch(padded, shape).index_select(0, kept)
     # Split instead of indexed: the gradients are then joined in one pass instead of added up.
     common, rest = qkv.unflatten(-1, (3, heads, -1)).split([groups * shared, groups * each * own])
     common_query, common_kv = common.unflatten(0, (groups, 1, shared)).split([1, 2], dim=3)

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ipl.backbone.shared_prefix import SharedShape
+from ipl.backbone.shared_prefix import OwnRows, SharedShape
 
 LEAST = 16  # rows of a block, which the matrix units need
 PROGRAMS = 512  # that keep a GPU busy; with more prompts, each program takes several
@@ -187,13 +187,12 @@ def _sizes(shape: SharedShape, width: int, rows: int) -> dict[str, int]:
     return {"HEAD": width // shape.heads, "BLOCK": block, "COMMON": common}
 
 
-def attend(qkv: Tensor, shape: SharedShape, starts: Tensor | None = None) -> Tensor:
-    """Returns the attention (rows, width) of queries, keys and values (rows, 3 * width).
-
-    `starts` is that of `OwnRows`; without it, every prompt has all its rows.
-    """
-    if starts is None:
+def attend(qkv: Tensor, shape: SharedShape, own_rows: OwnRows | None = None) -> Tensor:
+    """Returns the attention (rows, width) of queries, keys and values (rows, 3 * width)."""
+    if own_rows is None:  # every prompt has all its rows
         end = shape.groups * shape.each * shape.own
         starts = torch.arange(0, end + 1, shape.own, dtype=torch.int32, device=qkv.device)
+    else:
+        starts = own_rows.starts
     mixed: Tensor = _Attend.apply(qkv.contiguous(), shape, starts)
     return mixed
