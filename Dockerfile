@@ -1,9 +1,14 @@
 # `ipl serve` on a CPU, with the prompt in /model; docs/serving.md says how to run it.
 FROM python:3.12-slim
 
-# torch's own index has a build without CUDA, which is some gigabytes smaller.
+# Behind a mirror, give its addresses with --build-arg; pip reads the second from the environment.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ARG PIP_INDEX_URL=https://pypi.org/simple
+
+# torch's own index has a build without CUDA, which is some gigabytes smaller. What it needs is
+# locked in requirements.txt.
 ARG TORCH=2.13.0
-RUN pip install --no-cache-dir torch==${TORCH} --index-url https://download.pytorch.org/whl/cpu
+RUN pip install --no-cache-dir --no-deps torch==${TORCH} --index-url ${TORCH_INDEX}
 
 # What is locked comes before the sources, so that a change of these installs nothing anew.
 WORKDIR /source

@@ -212,9 +212,9 @@ def test_classifier_and_select_words_take_every_field() -> None:
     assert set(names()) <= set(parameters)
     assert parameters["epochs"].default is None
     assert parameters["lambda_"].default == 0.1
-    assert PromptClassifier.__doc__ is not None
+    lines = str(inspect.getdoc(PromptClassifier)).splitlines()
     for name in names():
-        assert f"    {name} : " in PromptClassifier.__doc__
+        assert any(line.startswith(f"{name} : ") for line in lines), name
     chosen = inspect.signature(select_words).parameters
     assert {"lambda_", "shots", "device"} <= set(chosen)
     assert not {"epochs", "views", "learner"} & set(chosen)
@@ -234,8 +234,9 @@ def test_takes_settings_keeps_what_a_function_names_itself() -> None:
         return {"shots": shots, **settings}
 
     assert inspect.signature(function).parameters["shots"].default == 3
-    assert "seed : int, default 1\n            Draws the shots" in str(function.__doc__)
-    assert "**settings" not in str(function.__doc__)
+    documentation = str(inspect.getdoc(function))
+    assert "\nseed : int, default 1\n    Draws the shots" in documentation
+    assert "**settings" not in documentation
 
 
 @pytest.mark.parametrize("unset", [False, True])

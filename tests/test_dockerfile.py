@@ -59,9 +59,12 @@ def test_what_the_package_is_built_from_is_copied() -> None:
 def test_versions_and_extras_are_those_of_the_project() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     version = re.search(r"^TORCH := torch==(\S+)", makefile, re.MULTILINE)[1]
-    assert of("ARG") == [f"TORCH={version}"]
+    index, packages, torch = of("ARG")
+    assert index.startswith("TORCH_INDEX=https://download.pytorch.org/whl/cpu")
+    assert packages == "PIP_INDEX_URL=https://pypi.org/simple"
+    assert torch == f"TORCH={version}"
     first, second, third = (rest for rest in of("RUN") if rest.startswith("pip install"))
-    assert "torch==${TORCH} --index-url https://download.pytorch.org/whl/cpu" in first
+    assert first.endswith("--no-deps torch==${TORCH} --index-url ${TORCH_INDEX}")
     assert second.endswith("--require-hashes -r requirements.txt")
     (extra,) = re.findall(r"'\.\[(\w+)\]'", third)
     assert re.search(rf"^{extra} = \[", PYPROJECT, re.MULTILINE)

@@ -83,7 +83,7 @@ def numbers(selection: Selection) -> list[float]:
 def assert_same(found: Selection, truth: Selection) -> None:
     """Fails unless both have the same words, the same runners-up in the same order, and gains."""
     assert ranked(found) == ranked(truth)
-    np.testing.assert_allclose(numbers(found), numbers(truth), atol=1e-6, rtol=0)
+    np.testing.assert_allclose(numbers(found), numbers(truth), atol=5e-6, rtol=0)  # fp32
 
 
 @pytest.mark.parametrize(
