@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Send
 
 from ipl.apps.limits import Refusal
-from ipl.support.errors import IplError
+from ipl.support.errors import IplError, closest
 
 # For every response: no other page may frame it, and no browser may take it for another type.
 PROTECTION = {
@@ -20,6 +20,9 @@ PROTECTION = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+
+LONGEST_ADDRESS = 100  # characters of an unknown address that are compared with the known ones
 
 
 def answer_errors_as_json(app: FastAPI) -> None:
@@ -34,8 +37,14 @@ def answer_errors_as_json(app: FastAPI) -> None:
         return error_response(422, str(error))
 
     @app.exception_handler(HTTPException)
-    async def http_error(_: Request, error: HTTPException) -> Response:
-        return error_response(error.status_code, error.detail.rstrip(".") + ".", error.headers)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        sentence = error.detail.rstrip(".") + "."
+        if error.status_code == 404:
+            routes = {str(getattr(route, "path", "")) for route in app.routes}
+            sentence += closest(request.url.path[:LONGEST_ADDRESS], sorted(routes))
+        elif allowed := (error.headers or {}).get("Allow"):
+            sentence += f" Allowed is {allowed}."
+        return error_response(error.status_code, sentence, error.headers)
 
     @app.exception_handler(Exception)
     async def bug(_: Request, __: Exception) -> Response:
