@@ -21,6 +21,7 @@ from ipl.datasets.check import check_files, missing_files
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.readers import read_dataset
+from ipl.display.formatting import listed
 from ipl.support.cache import cache_folder
 from ipl.support.errors import ConfigError, DataError, did_you_mean
 from ipl.support.files import is_folder, path_exists, similar_path
@@ -80,6 +81,16 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
     if plan.source in BENCHMARKS and not is_folder(root / BENCHMARKS[plan.source].folder):
         folder = BENCHMARKS[plan.source].folder
         notes.append(f"The source {plan.source} is missing: {root} has no folder {folder!r}.")
+    missing = [
+        name
+        for name in names
+        if name in BENCHMARKS and not is_folder(root / BENCHMARKS[name].folder)
+    ]
+    if missing:
+        notes.append(
+            f"{root} has no folder of {listed(missing)}, so their runs will fail. `ipl data check` "
+            "says where the data is available, and --datasets takes others."
+        )
     if ALL not in plan.datasets:
         return Discovery(plan, tuple(notes), paths)
     for name in plan.rules.candidates(plan.source, root):
