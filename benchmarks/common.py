@@ -41,6 +41,17 @@ def class_names(words: Sequence[str], classes: int) -> list[str]:
     return names
 
 
+def long_class_names(words: Sequence[str], classes: int) -> list[str]:
+    """Returns `classes` names with as many tokens as those of ImageNet: 1 to 7, 2.2 on average."""
+    sizes = [1] * 24 + [2] * 51 + [3] * 16 + [4] * 5 + [5] * 2 + [6, 7]
+    names, step = [], max(1, len(words) // classes)
+    for index in range(classes):
+        size = sizes[37 * index % len(sizes)]
+        rest = [words[-1 - (7 * index + place) % len(words)] for place in range(size - 1)]
+        names.append(" ".join([words[index * step], *rest]))
+    return names
+
+
 def synchronise(device: torch.device) -> None:
     """Waits until the device has finished its work."""
     if device.type == "cuda":

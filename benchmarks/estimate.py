@@ -6,7 +6,8 @@
 The first command estimates three small plans on drawn scenes, runs each of them in the same
 process, and prints the ratios. The second estimates base-to-novel on the eleven datasets of the
 paper with five learners, plain and with words, and three seeds: ViT-B/16 with random weights, the
-numbers of classes and test images of the published splits, and generated images of typical sizes.
+numbers of classes and test images of the published splits, class names as long as ImageNet's, and
+generated images of typical sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import build, class_names
+from common import build, long_class_names
 from PIL import Image
 
 from ipl.bench.calibration import SAMPLE, PlanData, estimate_runs
@@ -142,7 +143,7 @@ def paper_datasets(chosen: Sequence[str]) -> dict[str, Dataset]:
     for name, known in BENCHMARKS.items():
         if known.is_variant or (chosen and name not in chosen):
             continue
-        names = tuple(class_names(words, known.classes))
+        names = tuple(long_class_names(words, known.classes))
         train = [
             Item(Path(f"{name}/train/{label}/{index}"), label)
             for label in range(known.classes)
@@ -175,7 +176,13 @@ def draw_images(folder: Path, names: Sequence[str]) -> Mapping[str, Sequence[Pat
 
 
 def estimate_paper(
-    device: str, precision: str, views: str, words: int, model: str, chosen: Sequence[str]
+    device: str,
+    precision: str,
+    views: str,
+    words: int,
+    model: str,
+    chosen: Sequence[str],
+    jobs: int,
 ) -> None:
     """Prints what the paper's base-to-novel table would take."""
     datasets = paper_datasets(chosen)
@@ -212,6 +219,7 @@ def estimate_paper(
             runs,
             task_of,
             device,
+            jobs=jobs,
             reporter=Reporter(),
             backbone=backbone,
             data=PlanData(names, images),
@@ -239,12 +247,19 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=3)
     parser.add_argument("--datasets", default="", help="some of the eleven, with commas")
     parser.add_argument("--model", default="vit-b16", help="vit-b16, or pocket to try it out")
+    parser.add_argument("--jobs", type=int, default=6, help="runs at a time on the GPU")
     parser.add_argument("--per-class", type=int, default=16, help="drawn images to test on")
     options = parser.parse_args()
     if options.paper:
         chosen = [name for name in options.datasets.split(",") if name]
         estimate_paper(
-            options.device, options.precision, options.views, options.words, options.model, chosen
+            options.device,
+            options.precision,
+            options.views,
+            options.words,
+            options.model,
+            chosen,
+            options.jobs,
         )
     else:
         run_small(options.device, options.per_class)

@@ -22,8 +22,9 @@ from common import build
 from selection import task
 from torch import Tensor
 
+from ipl.backbone.folded_layers import Layer, Linear
 from ipl.backbone.prefix_cache import _CandidatePass
-from ipl.backbone.text_tower import Layer, Linear, TextTower
+from ipl.backbone.text_tower import TextTower
 from ipl.words.modes import PROVED, Exact
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer

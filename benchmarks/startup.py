@@ -23,19 +23,24 @@ from pathlib import Path
 from ipl.display.table import Table
 from ipl_scenes import draw
 
-HEAVY = ("torch", "transformers", "matplotlib", "pandas", "sklearn", "gradio", "fastapi")
+HEAVY = (
+    *("torch", "transformers", "matplotlib", "pandas", "sklearn", "gradio", "fastapi"),
+    *("numpy", "jinja2", "nltk", "wordfreq"),
+)
 COMMANDS = (
     "--help",
     "fit --help",
     "bench --help",
-    "table DIR --no-figures",
     "table DIR",
+    "table DIR --page",
     "recipe list",
     "recipe show base-to-novel/coop",
     "learners",
     "words",
     "words dog",
     "words xylem",
+    "words crocodile",
+    "words online",
     "data list",
     "data check DATA",
     "cache",

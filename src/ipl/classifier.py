@@ -422,9 +422,9 @@ class PromptClassifier:
         if not images.items:
             raise DataError(f"{dataset.name} has no readable image to score.")
         if list(dataset.class_names) == classes:  # a published list may have a name twice
-            return accuracy(learner, images)
+            return accuracy(learner, images, store=store)
         index = torch.tensor([classes.index(name) for name in dataset.class_names])
-        return accuracy(learner, images, index[images.labels])
+        return accuracy(learner, images, index[images.labels], store)
 
     @torch.no_grad()
     def _score_stream(self, stream: LabelledStream, strict: bool) -> float:

@@ -33,7 +33,7 @@ def test_every_error_is_one_sentence(error: Exception, status: int, expected: st
     assert message.startswith(expected)
     assert "secret" not in message
     assert sentence(client.get("/nowhere"), 404) == "Not Found."
-    assert sentence(client.get("/openapi.jso"), 404) == "Not Found. Did you mean '/openapi.json'?"
+    assert sentence(client.get("/openapi.jso"), 404) == "Not Found. There is /openapi.json."
     assert sentence(client.post("/"), 405) == "Method Not Allowed. Allowed is GET."
 
 

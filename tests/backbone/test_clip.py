@@ -6,9 +6,10 @@ import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
 
-from ipl.backbone.backbone import Backbone
+from ipl.backbone.backbone import Backbone, run_layers
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
+from ipl.learners.learner import replace_rows
 from ipl.support.errors import BackboneError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -180,3 +181,28 @@ def test_dimensions_come_from_the_model(vit_b16: Backbone, pocket: Backbone) -> 
 def test_too_long_a_text_is_refused(pocket: Backbone) -> None:
     with pytest.raises(BackboneError, match="82 tokens .* 77 positions"):
         pocket.encode_texts(["cat " * 80])
+
+
+def test_the_image_tower_of_a_gpu_gives_the_librarys_features_and_gradients(
+    backbone: Backbone,
+) -> None:
+    """Prompts enter the first layer and replace rows of the second."""
+    assert isinstance(backbone, ClipBackbone)
+    size = backbone.model.config.vision_config.image_size
+    generator = torch.Generator().manual_seed(1)
+    pixels = torch.randn(2, 3, size, size, generator=generator)
+    found = []
+    for folded in (False, True):
+        generator.manual_seed(2)
+        prompts = torch.randn(2, 3, backbone.image_width, generator=generator, requires_grad=True)
+        enter = replace_rows(-3, prompts[1:])
+        hidden = backbone.model.vision_model.pre_layrnorm(backbone._patch_rows(pixels, prompts[0]))
+        if folded:
+            first = backbone.image_tower.run(hidden, enter)
+        else:
+            first = run_layers(backbone.image_layers, hidden, enter)[:, 0]
+        (gradients,) = torch.autograd.grad(first.sin().sum(), prompts)
+        found.append((first.detach(), gradients))
+    (features, gradients), (expected, expected_gradients) = found
+    torch.testing.assert_close(features, expected, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(gradients, expected_gradients, atol=2e-5, rtol=1e-3)

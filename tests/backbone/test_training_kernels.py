@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ipl.backbone.shared_prefix import SharedShape, attend_with_torch
+from ipl.backbone.shared_prefix import OwnRows, SharedShape, attend_with_torch
 
 pytestmark = pytest.mark.gpu
 # Shapes with the width of their heads.
@@ -64,3 +64,29 @@ def test_the_same_bits_each_time(kernels: ModuleType) -> None:
         found.append(leaf.grad)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(("shape", "head"), SHAPES.items(), ids=str)
+def test_without_padding(kernels: ModuleType, shape: SharedShape, head: int) -> None:
+    """The rows up to each EOS are those that they are with padding behind them."""
+    generator = torch.Generator().manual_seed(0)
+    counts = torch.randint(1, shape.own + 1, (shape.each,), generator=generator).tolist()
+    counts[0] = shape.own
+    own = OwnRows.of(counts, torch.device("cuda")).for_groups(shape.groups, shape.own)
+    first, width = shape.groups * shape.shared, shape.heads * head
+    rows = first + shape.groups * shape.each * shape.own
+    kept = torch.cat([torch.arange(first, device="cuda"), first + own.place])
+    qkv = torch.randn(rows, 3 * width, generator=generator)
+    qkv[:, :width] *= head**-0.5
+    weight = torch.randn(len(kept), width, generator=generator, dtype=torch.float64).cuda()
+    exact = qkv.cuda().double().requires_grad_()
+    expected = attend_with_torch(exact, shape)[kept]
+    (expected * weight).sum().backward()
+    ours = qkv.cuda()[kept].requires_grad_()
+    found = kernels.attend(ours, shape, own.starts)
+    (found * weight.float()).sum().backward()
+    assert exact.grad is not None
+    assert ours.grad is not None
+    assert float((found.double() - expected).abs().max()) < 1e-5
+    scale = float(exact.grad.abs().max())
+    assert float((ours.grad.double() - exact.grad[kept]).abs().max()) < 1e-5 * max(scale, 1.0)

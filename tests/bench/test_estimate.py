@@ -16,6 +16,7 @@ from ipl.bench.estimate import (
     EMBED,
     ENCODE,
     HAND_MADE,
+    OPEN,
     PREPARE,
     PROBE,
     READ,
@@ -26,6 +27,7 @@ from ipl.bench.estimate import (
     TITLES,
     TOWER,
     Cost,
+    CropMemory,
     Estimate,
     RunWork,
     WorkPiece,
@@ -59,7 +61,7 @@ def works(
     dataset: Dataset,
     cache: bool = True,
     stored: bool = True,
-    crop_bytes: int = 0,
+    memory: CropMemory | None = None,
     **values: Any,
 ) -> list[RunWork]:
     """Returns the counted work of a plan on one dataset."""
@@ -69,7 +71,7 @@ def works(
     def task(run: Run) -> Task:
         return run.rules.task(dataset, {}, run.shots, run.seed)
 
-    return count_work(runs, task, cache, lambda classes: stored, crop_bytes)
+    return count_work(runs, task, cache, lambda classes: stored, memory)
 
 
 def kinds(work: RunWork) -> dict[str, int]:
@@ -111,12 +113,44 @@ def test_crops_of_the_views(mine: Dataset) -> None:
     (pixels,) = works(mine, arms="plain", learners="maple", epochs=1, views=4)
     assert kinds(pixels)[CROP] == 48  # which it encodes itself, in its steps
     assert TOWER not in kinds(pixels)
-    large = works(
-        mine, crop_bytes=10**9, arms="plain", learners="maple", epochs=3, views=4, batch=5
-    )
+    small = CropMemory(crop_bytes=1000, bank=48 * 1000 - 1)
+    large = works(mine, memory=small, arms="plain", learners="maple", epochs=3, views=4, batch=5)
     assert kinds(large[0])[CROP] == 3 * 10  # cut in every step, because a bank would be too large
-    (opened,) = {piece.dataset for piece in pixels.counts if piece.kind == CLASSIFY}
-    assert opened == "mine"  # its test images are encoded again
+    assert kinds(large[0])[READ] == 12
+
+
+@pytest.mark.parametrize(
+    ("learners", "views", "expected"),
+    [
+        # CROP, TOWER and READ of every run
+        ("coop,kgcoop", 4, [(48, 48, 12), (0, 0, 0)]),
+        ("promptsrc,maple,coop", 4, [(48, 48, 12), (0, 0, 0), (0, 0, 0)]),
+        ("maple,coop", 4, [(48, 0, 12), (0, 48, 0)]),  # encoded from bytes in memory
+        ("coop,maple,promptsrc", 4, [(48, 48, 12), (48, 0, 12), (0, 0, 0)]),
+        ("coop,kgcoop", "fresh", [(30, 30, 12), (30, 30, 0)]),
+        ("maple,promptsrc", 0, [(12, 0, 12), (0, 0, 0)]),
+    ],
+)
+def test_runs_of_the_same_shots_share_their_crops(
+    mine: Dataset, learners: str, views: int | str, expected: list[tuple[int, int, int]]
+) -> None:
+    given = {"arms": "plain", "epochs": 3, "batch": 5, "views": views}
+    counted = [kinds(work) for work in works(mine, learners=learners, **given)]
+    assert [tuple(k.get(kind, 0) for kind in (CROP, TOWER, READ)) for k in counted] == expected
+    seeds = [kinds(work) for work in works(mine, learners="maple", seeds="1,2", **given)]
+    assert seeds[0][CROP] == seeds[1][CROP]  # those of another seed are other crops
+
+
+def test_as_many_test_images_stay_in_memory_as_there_is_room_for(mine: Dataset) -> None:
+    given = {"learners": "maple", "arms": "plain,empty", "words": 1, "epochs": 1}
+    images = 12 + 24  # shots and test images
+    for tests, again in ((100, 0), (0, images), (30, images - 30)):
+        first, second = works(mine, memory=CropMemory(tests=tests), **given)
+        assert [kinds(work)[CLASSIFY] for work in (first, second)] == [images, images]
+        assert (kinds(first)[OPEN], kinds(second).get(OPEN, 0)) == (images, again)
+    (opened,) = {piece.dataset for piece in first.counts if piece.kind == OPEN}
+    assert opened == "mine"
+    assert OPEN not in kinds(works(mine, arms="plain", epochs=1)[0])  # its features are kept
 
 
 def test_what_an_earlier_run_has_done_is_not_done_again(mine: Dataset) -> None:

@@ -12,6 +12,8 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+import ipl.bench.runner
+from ipl.backbone import encode_images
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.linear_probe import fit_linear_probe
@@ -89,6 +91,37 @@ def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
     (wide,) = done(environment, *runs(words=0, precision="fp16"))
     assert "Training overflowed in fp16; it was repeated in fp32." in wide["notes"]
     assert wide["accuracy"] == plain["accuracy"]
+
+
+@pytest.mark.parametrize("available", [1 << 40, 0])
+def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
+    environment: RunEnvironment, runs: Runs, available: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+    plain = encode_images.open_source
+    monkeypatch.setattr(
+        encode_images, "open_source", lambda source: (opened.append(source), plain(source))[1]
+    )
+    environment = replace(environment, cache=False)  # so that nothing is resumed
+    wanted = runs(learners="maple", arms="plain,empty", words=1, views=2)
+    alone = [done(environment, run)[0] for run in wanted]
+    monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda: available)
+    opened.clear()
+    together = done(environment, *wanted)
+    images = 6 + 10  # shots, and test images of both halves
+    assert len(opened) == images * (1 + (1 if available else 2))  # for frozen features, and prompts
+    for name in ("accuracy", "train_accuracy", "prompt"):
+        assert [record[name] for record in together] == [record[name] for record in alone]
+    for first, second in zip(together, alone, strict=True):
+        losses = [
+            [epoch["loss"] for epoch in each["history"]["epochs"]] for each in (first, second)
+        ]
+        assert losses[0] == losses[1]
+
+
+def test_the_memory_for_crops_is_divided_by_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda: 1600)
+    assert [ipl.bench.runner.memory_for_crops(jobs) for jobs in (1, 4)] == [400, 100]
 
 
 def test_hashes_tell_splits_and_shots_apart(environment: RunEnvironment, runs: Runs) -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
-
-from ipl.cli.main import app
 
 Call = Callable[..., Any]
 
 
-def test_the_list_has_all_five_with_their_numbers() -> None:
-    shown = CliRunner().invoke(app, ["learners", "--device", "cpu", "--json"])
-    rows = json.loads(shown.stdout)["learners"]
+def test_the_list_has_all_five_with_their_numbers(ipl: Call) -> None:
+    rows = ipl("learners", "--device", "cpu", "--json").json["learners"]
     assert [(row["learner"], row["words"]) for row in rows] == [
         (name, words)
         for name in ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
@@ -27,7 +22,7 @@ def test_the_list_has_all_five_with_their_numbers() -> None:
     assert maple["recipes"]["cross-dataset"]["depth"] == 3
     # 2 vectors, 5 deeper pairs, a matrix and a bias for each of 6 layers of PocketCLIP
     assert maple["parameters"] == 12 * 192 + 6 * (192 * 256 + 256)
-    text = CliRunner().invoke(app, ["learners", "--device", "cpu"]).stdout
+    text = ipl("learners", "--device", "cpu").out
     assert "[V V] of a {cls}." in text
 
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ipl.cli.main import app
+from ipl.cli.main import COMMANDS
 from ipl_scenes import draw
 from tests.helpers.records import record, write_records
 
 HEAVY = (
     *("torch", "transformers", "matplotlib", "pandas", "sklearn"),
-    *("gradio", "fastapi", "scipy", "ray", "nltk", "datasets"),
+    *("gradio", "fastapi", "scipy", "ray", "nltk", "wordfreq", "datasets", "numpy", "jinja2"),
 )
-HELP_PAGES = [
-    ["--help"],
-    *([command.name, "--help"] for command in app.registered_commands if command.name),
-    *([group.name, "--help"] for group in app.registered_groups if group.name),
-]
+HELP_PAGES = [["--help"], *([name, "--help"] for name in COMMANDS)]
 LIGHT = [
     ["--version"],
     ["backbones"],
@@ -32,11 +29,16 @@ LIGHT = [
     ["recipe", "list"],
     ["recipe", "show", "base-to-novel/coop"],
     ["recipe", "copy", "base-to-novel/coop", "copied.yaml"],
-    ["table", "{bench}", "--no-figures"],
-    ["table", "{bench}", "--format", "latex"],
     ["words"],
     ["words", "dog"],
+    ["words", "xylem"],  # the tokenizer rejects it, so no dictionary is asked
+    ["words", "--no-names", "--list"],
     ["bench", "few-shot", "--datasets", "{data}", "--shots", "1", "--dry-run"],
+]
+TABLES = [  # with intervals, which are computed with NumPy
+    ["table", "{bench}"],
+    ["table", "{bench}", "--cost"],
+    ["table", "{bench}", "--format", "latex"],
 ]
 REFUSED = [
     ["fit", "/nonexistent"],
@@ -47,7 +49,6 @@ REFUSED = [
     ["select", "/nonexistent"],
     ["bench", "base-to-novle", "--datasets", "{data}"],
     ["bench", "few-shot", "--datasets", "{data}", "--arms", "nothing"],
-    ["ablate", "nothing"],
     ["table", "/nonexistent"],
     ["recipe", "show", "nothing"],
     ["words", "--backbone", "poket"],
@@ -61,12 +62,12 @@ REFUSED = [
     ["ui", "/nonexistent"],
     ["no-such-command"],
 ]
-# Runs the commands one after the other and prints the exit code of each, and which of the heavy
-# packages it was the first to import.
+# Runs the commands one after the other and prints the exit code of each, and which of the modules
+# it was the first to import.
 RUN = """
 import contextlib, io, json, sys
 from ipl.cli.main import main
-heavy, commands = json.loads(sys.argv[1])
+modules, commands = json.loads(sys.argv[1])
 results = []
 for command in commands:
     before = set(sys.modules)
@@ -77,15 +78,17 @@ for command in commands:
             main()
         except SystemExit as stop:
             code = stop.code or 0
-    results.append([code, [name for name in heavy if name in sys.modules and name not in before]])
+    results.append([code, [name for name in modules if name in sys.modules and name not in before]])
 print(json.dumps(results))
 """
 
 
-def run(commands: list[list[str]], folder: Path) -> list[tuple[int, list[str]]]:
-    """Returns the exit code of each command and the heavy packages that it imported."""
+def run(
+    commands: list[list[str]], folder: Path, modules: Sequence[str] = HEAVY
+) -> list[tuple[int, list[str]]]:
+    """Returns the exit code of each command and which of the modules it imported."""
     done = subprocess.run(
-        [sys.executable, "-c", RUN, json.dumps([HEAVY, commands])],
+        [sys.executable, "-c", RUN, json.dumps([modules, commands])],
         capture_output=True,
         text=True,
         check=True,
@@ -95,11 +98,19 @@ def run(commands: list[list[str]], folder: Path) -> list[tuple[int, list[str]]]:
 
 
 @pytest.mark.parametrize(
-    ("commands", "code"),
-    [(HELP_PAGES, 0), (LIGHT, 0), (REFUSED, 2)],
-    ids=["help", "light", "refused"],
+    ("commands", "code", "allowed"),
+    [
+        (HELP_PAGES, 0, ()),
+        (LIGHT, 0, ()),
+        (REFUSED, 2, ()),
+        (TABLES, 0, ("numpy",)),
+        ([["ablate", "nothing"]], 2, ("numpy",)),
+    ],
+    ids=["help", "light", "refused", "tables", "ablation"],
 )
-def test_nothing_heavy_is_imported(commands: list[list[str]], code: int, tmp_path: Path) -> None:
+def test_nothing_heavy_is_imported(
+    commands: list[list[str]], code: int, allowed: tuple[str, ...], tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     for name in ("cat", "dog"):
         (data / name).mkdir(parents=True)
@@ -108,7 +119,7 @@ def test_nothing_heavy_is_imported(commands: list[list[str]], code: int, tmp_pat
     bench = write_records(tmp_path / "bench", record(), record(words=3))
     places = {"data": data, "bench": bench}
     typed = [[part.format(**places) for part in command] for command in commands]
-    results = run(typed, tmp_path)
+    results = run(typed, tmp_path, [name for name in HEAVY if name not in allowed])
     wrong = {
         " ".join(command): result
         for command, result in zip(commands, results, strict=True)
@@ -118,13 +129,20 @@ def test_nothing_heavy_is_imported(commands: list[list[str]], code: int, tmp_pat
 
 
 def test_the_check_sees_what_is_imported(tmp_path: Path) -> None:
-    """Figures need matplotlib: a command that draws them is not light."""
+    """A page has figures, which need matplotlib: a command that draws them is not light."""
     runs = [record(words=words, seed=seed) for words in (0, 3) for seed in (1, 2, 3)]
     bench = write_records(tmp_path / "bench", *runs)
-    ((code, imported),) = run([["table", str(bench)]], tmp_path)
+    ((code, imported),) = run([["table", str(bench), "--page"]], tmp_path)
     assert code == 0
     assert "matplotlib" in imported
     assert "torch" not in imported
+
+
+def test_the_other_commands_are_not_imported(tmp_path: Path) -> None:
+    modules = [f"ipl.cli.{name}" for name in COMMANDS]
+    one, every = run([["cache"], ["no-such-command"]], tmp_path, modules)
+    assert one == (0, ["ipl.cli.cache"])
+    assert every == (2, [name for name in modules if name != "ipl.cli.cache"])
 
 
 @pytest.mark.parametrize("module", ["ipl", "ipl.config", "ipl.learners", "ipl.cli.main"])

@@ -28,25 +28,22 @@ def test_it_prints_and_writes_all_formats(ipl: Call, bench: Path) -> None:
     assert "Base-to-novel" in shown.out
     assert f"Saved:  {bench / 'tables'}" in shown.err
     names = {path.name for path in (bench / "tables").iterdir()}
-    files = {"table.md", "table.csv", "table.tex", "table.json", "gains.csv"}
-    assert names - {"figures"} == files | {"index.html"}
-    page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
-    assert "Base-to-novel. Accuracy in %" in "".join(page.text)
+    assert names == {"table.md", "table.csv", "table.tex", "table.json", "gains.csv"}
     assert json.loads((bench / "tables" / "table.json").read_text())["unit"] == "%"
 
 
-def test_figures_are_files_and_on_the_page(
+def test_a_page_with_figures_which_are_files_too(
     ipl: Call, bench: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_records(bench, *(record(words=5, seed=seed) for seed in (1, 2, 3)))
-    assert ipl("table", bench, "--no-figures").code == 0
-    assert not (bench / "tables" / "figures").exists()
     with monkeypatch.context() as patch:
         patch.setattr("ipl.display.plots.find_spec", lambda name: None)
-        shown = ipl("table", bench)
+        shown = ipl("table", bench, "--page")
     assert (shown.code, shown.err.count("pip install 'ipl[plots]'")) == (0, 1)
     assert not (bench / "tables" / "figures").exists()
-    assert ipl("table", bench).code == 0
+    page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
+    assert "Base-to-novel. Accuracy in %" in "".join(page.text)
+    assert f"Page:   {bench / 'tables' / 'index.html'}" in ipl("table", bench, "--page").err
     figures = {path.name for path in (bench / "tables" / "figures").iterdir()}
     assert {"words-base-to-novel.svg", "words-base-to-novel.png"} <= figures
     page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
@@ -59,7 +56,7 @@ def test_cost_is_shown_on_request_or_if_it_was_profiled(ipl: Call, bench: Path) 
     assert "### Cost" in ipl("table", bench, "--format", "md", "--cost").out
     usage = {"source": "nvml", "utilisation": {"mean": 50.0, "p95": 90.0, "above_50": 0.5}}
     write_records(bench, record(words=3, seed=4) | {"profile": usage, "peak_memory": 10**9})
-    shown = ipl("table", bench)
+    shown = ipl("table", bench, "--page")
     assert "utilisation, %" in shown.out
     assert "4.66" in shown.out
     names = {path.name for path in (bench / "tables").iterdir()}
@@ -172,7 +169,7 @@ def test_no_odd_record_ends_it_with_a_traceback(seed: int, ipl: Call, home: Path
     (bench / "records").mkdir(parents=True)
     for index, run in enumerate(runs):
         (bench / "records" / f"{index}.json").write_text(json.dumps(run))
-    assert ipl("table", bench, "--cost", "--no-figures").code == 2
+    assert ipl("table", bench, "--cost", "--page").code == 2
     assert ipl("table", bench, "--words", "--json").code == 2
     assert json.loads((bench / "tables" / "table.json").read_text())["tables"]
 
@@ -197,10 +194,10 @@ def test_words_in_place_of_the_results(ipl: Call, bench: Path) -> None:
 def test_the_page_has_a_section_of_words_if_there_are_any(ipl: Call, bench: Path) -> None:
     assert "--words needs runs with the arm words" in ipl("table", bench, "--words").error
     page = bench / "tables" / "index.html"
-    assert ipl("table", bench, "--no-figures").code == 0
+    assert ipl("table", bench, "--page").code == 0
     assert 'id="words"' not in page.read_text(encoding="utf-8")
     write_records(bench, record(words=3, seed=1) | {"chosen": ["furry", "pet", "dog"]})
-    assert ipl("table", bench, "--no-figures").code == 0
+    assert ipl("table", bench, "--page").code == 0
     assert 'id="words"' in page.read_text(encoding="utf-8")
     check_page(page.read_text(encoding="utf-8"))
 
@@ -210,6 +207,8 @@ def test_refused(ipl: Call, bench: Path, home: Path) -> None:
     (home / "empty").mkdir()
     assert "There is no run record in" in ipl("table", home / "empty").error
     assert "--format is 'pdf'; allowed are md, csv" in ipl("table", bench, "--format", "pdf").error
+    for option in (["--json"], ["--words"], ["--out", home / "table.md"], ["--format", "md"]):
+        assert "--page adds a page to" in ipl("table", bench, "--page", *option).error
     assert "must end in .md" in ipl("table", bench, "--out", home / "table").error
     refused = ipl("table", bench, "--out", bench / "records", "--format", "md").error
     assert "Cannot write" in refused

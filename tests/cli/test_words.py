@@ -45,6 +45,10 @@ def test_look_up_in_and_out(ipl: Call) -> None:
     assert "'ox' is not in the pool" in text
 
 
+def test_text_between_colons_stays_as_it_is(ipl: Call) -> None:
+    assert "':dog:' is not in the pool" in ipl("words", ":dog:").out
+
+
 def test_an_empty_look_up_is_refused(ipl: Call) -> None:
     assert "empty" in ipl("words", " ").error
 

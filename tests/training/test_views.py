@@ -10,11 +10,16 @@ import torch
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.encode_images import encode_files
+from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Dataset, Item
 from ipl.learners.coop import CoOp
+from ipl.learners.learner import Learner
+from ipl.learners.maple import MaPLe
+from ipl.learners.promptsrc import PromptSRC
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT
+from ipl.training import decoded_images
 from ipl.training.views import BankedViews, View, make_views
 
 
@@ -76,3 +81,84 @@ def test_what_is_no_view(pocket: Backbone, views: object) -> None:
     nothing = LabelledFeatures((), torch.zeros(0, 512), ())
     with pytest.raises(ConfigError, match="views is"):
         make_views(views, CoOp, pocket, nothing, 1, SILENT)  # type: ignore[arg-type]
+
+
+# -- fits that share a store ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Returns the images that were opened for crops, one entry for each time."""
+    images: list[object] = []
+    plain = decoded_images.open_source
+    monkeypatch.setattr(
+        decoded_images, "open_source", lambda source: (images.append(source), plain(source))[1]
+    )
+    return images
+
+
+def check_same(views: View, alone: View) -> None:
+    """Fails unless two views give the same bits."""
+    for epoch in range(3):
+        first, second = (each.batch(epoch, torch.tensor([4, 0, 5])) for each in (views, alone))
+        for name in ("labels", "features", "pixels"):
+            values = getattr(first, name), getattr(second, name)
+            assert values == (None, None) or torch.equal(*values)
+
+
+@pytest.mark.parametrize("number", [0, 2, "fresh"])
+@pytest.mark.parametrize(
+    ("kinds", "times"),
+    [
+        ((CoOp, CoOp), 1),
+        ((PromptSRC, MaPLe, CoOp, PromptSRC), 1),
+        ((MaPLe, PromptSRC), 1),
+        ((CoOp, PromptSRC, CoOp, MaPLe), 2),  # features alone, then the bytes
+    ],
+)
+def test_the_crops_of_a_store_are_cut_once(
+    pocket: Backbone,
+    paths: list[Path],
+    number: int | str,
+    kinds: tuple[type[Learner], ...],
+    times: int,
+    opened: list[object],
+) -> None:
+    store, shots = FeatureStore(pocket), seen(pocket, paths)
+    shared = [make_views(number, kind, pocket, shots, 1, SILENT, store) for kind in kinds]
+    shared[0].batch(0, torch.arange(6))
+    expected = {0: MaPLe in kinds, 2: times, "fresh": 1}[number]
+    assert len(opened) == 6 * expected
+    for kind, views in zip(kinds, shared, strict=True):
+        check_same(views, make_views(number, kind, pocket, shots, 1, SILENT))
+
+
+def test_other_images_seeds_and_numbers_have_crops_of_their_own(
+    pocket: Backbone, paths: list[Path]
+) -> None:
+    store, shots, fewer = FeatureStore(pocket), seen(pocket, paths), seen(pocket, paths[::-1])
+    for given in ((2, shots, 1), (2, shots, 2), (3, shots, 1), (2, fewer, 1), (2, shots, 1)):
+        number, some, seed = given
+        views = make_views(number, PromptSRC, pocket, some, seed, SILENT, store)
+        check_same(views, make_views(number, PromptSRC, pocket, some, seed, SILENT))
+
+
+def test_a_store_keeps_no_more_crops_than_a_fit_may(
+    pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crops = 2 * len(paths) * 3 * pocket.preprocessing.crop**2
+    monkeypatch.setattr(decoded_images, "KEPT_BYTES", int(1.5 * crops))
+    store, shots = FeatureStore(pocket), seen(pocket, paths)
+    for seed in (1, 2, 2, 1):  # there is room for the crops of one seed
+        views = make_views(2, MaPLe, pocket, shots, seed, SILENT, store)
+        check_same(views, make_views(2, MaPLe, pocket, shots, seed, SILENT))
+    assert store.kept.get(("crops", tuple(paths), 2, 1)).nbytes == crops
+    assert store.kept.get(("crops", tuple(paths), 2, 2)) is None
+    monkeypatch.setattr(decoded_images, "KEPT_BYTES", crops - 1)
+    store = FeatureStore(pocket)
+    check_same(
+        make_views(2, PromptSRC, pocket, shots, 1, SILENT, store),
+        make_views(2, PromptSRC, pocket, shots, 1, SILENT),
+    )
+    assert store.kept.get(("crops", tuple(paths), 2, 1)) is None
+    assert store.kept.get(("features", tuple(paths), 2, 1)) is not None

@@ -25,22 +25,27 @@ def test_explain_a_word_that_is_in(tokenizer: Any, synsets: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "rejected"),
+    ("word", "rejected", "unchecked"),
     [
-        ("xylem", ("frequency", "one token")),
-        ("selfie", ("synset",)),
-        ("ox", ("alphabetic", "frequency")),
-        ("online", ()),
+        ("xylem", ("one token",), ("frequency", "synset")),
+        ("ox", ("alphabetic",), ("frequency", "synset")),
+        ("crocodile", ("frequency",), ("synset",)),
+        ("selfie", ("synset",), ()),
+        ("online", (), ()),
     ],
 )
-def test_explain_names_the_filters_that_reject(
-    word: str, rejected: tuple[str, ...], tokenizer: Any, synsets: Table
+def test_explain_names_the_filters_that_reject_and_asks_no_dictionary_after_that(
+    word: str,
+    rejected: tuple[str, ...],
+    unchecked: tuple[str, ...],
+    tokenizer: Any,
+    synsets: Table,
 ) -> None:
     synsets({"xylem": "synset", "ox": "synset", "online": "synset"})
     answer = explain_word(word, Pool.bundled(), tokenizer)
     assert not answer.in_pool
     assert answer.rejected_by == rejected
-    assert answer.unchecked == ()
+    assert answer.unchecked == unchecked
     assert ("passes all four filters" in answer.sentence) == (rejected == ())
 
 
@@ -65,7 +70,7 @@ def test_explain_without_the_extra(tokenizer: Any, monkeypatch: pytest.MonkeyPat
     known = explain_word("dog", Pool.bundled(), tokenizer)
     assert known.unchecked == ()
     unknown = explain_word("selfie", Pool.bundled(), tokenizer)
-    assert unknown.unchecked == ("synset", "frequency")
+    assert unknown.unchecked == ("frequency", "synset")
     assert "pip install 'ipl[lexicon]'" in unknown.sentence
     assert json.loads(json.dumps(unknown.as_dict()))["filters"]["synset"]["passed"] is None
 

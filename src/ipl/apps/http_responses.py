@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Send
 
 from ipl.apps.limits import Refusal
-from ipl.support.errors import IplError, closest
+from ipl.support.errors import IplError
 
 # For every response: no other page may frame it, and no browser may take it for another type.
 PROTECTION = {
@@ -40,8 +41,9 @@ def answer_errors_as_json(app: FastAPI) -> None:
     async def http_error(request: Request, error: HTTPException) -> Response:
         sentence = error.detail.rstrip(".") + "."
         if error.status_code == 404:
-            routes = {str(getattr(route, "path", "")) for route in app.routes}
-            sentence += closest(request.url.path[:LONGEST_ADDRESS], sorted(routes))
+            routes = [str(getattr(route, "path", "")) for route in app.routes]
+            for address in get_close_matches(request.url.path[:LONGEST_ADDRESS], routes, n=1):
+                sentence += f" There is {address}."
         elif allowed := (error.headers or {}).get("Allow"):
             sentence += f" Allowed is {allowed}."
         return error_response(error.status_code, sentence, error.headers)

@@ -14,6 +14,7 @@ from torch import Tensor
 from ipl.backbone.backbone import Enter, run_layers
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.shared_prefix import OwnRows
 
 
 class AltClipBackbone(ClipBackbone):
@@ -58,10 +59,16 @@ class AltClipBackbone(ClipBackbone):
         return table[embeddings.padding_idx + 1 :]  # RoBERTa counts from behind the padding
 
     def _encode_prompts(
-        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+        self,
+        embeddings: Tensor,
+        eos: Tensor,
+        enter: Enter | None,
+        shared: int,
+        groups: int,
+        own_rows: OwnRows | None,
     ) -> Tensor:
         """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
-        del shared, groups
+        del shared, groups, own_rows
         text = self.model.text_model
         first = text.roberta.embeddings
         hidden = self._with_positions(embeddings) + first.token_type_embeddings.weight[0]

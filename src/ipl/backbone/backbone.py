@@ -21,6 +21,7 @@ from torch.nn.functional import normalize, pad
 from torch.utils.checkpoint import checkpoint
 
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.shared_prefix import OwnRows
 from ipl.backbone.text_tower import TextTower
 from ipl.support.errors import BackboneError, ConfigError, DataError
 
@@ -265,6 +266,7 @@ class Backbone(ABC):
         enter: Enter | None = None,
         shared: int = 0,
         groups: int = 1,
+        own_rows: OwnRows | None = None,
     ) -> Tensor:
         """Encode prompts that are given as token embeddings.
 
@@ -286,6 +288,9 @@ class Backbone(ABC):
             once per group.
         groups : int, default=1
             How many groups of equal size the prompts form, one after the other.
+        own_rows : OwnRows, optional
+            The rows after the shared ones, up to EOS, of the prompts of one group. With them, a
+            causal tower on a GPU leaves out the padding.
 
         Returns
         -------
@@ -301,7 +306,9 @@ class Backbone(ABC):
             shared = 0
 
         def encode(chunk: Tensor, chunk_eos: Tensor, chunk_groups: int) -> Tensor:
-            return self._encode_prompts(chunk, chunk_eos, enter, shared, chunk_groups)
+            whole = len(chunk) * groups == len(embeddings) * chunk_groups  # groups are not divided
+            rows = own_rows if whole else None
+            return self._encode_prompts(chunk, chunk_eos, enter, shared, chunk_groups, rows)
 
         row_activations = 8 * self.text_width + self._mlp_width  # numbers per layer
         tokens = self.positions if self.fills_positions else embeddings.shape[1] - shared
@@ -310,7 +317,13 @@ class Backbone(ABC):
 
     @abstractmethod
     def _encode_prompts(
-        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+        self,
+        embeddings: Tensor,
+        eos: Tensor,
+        enter: Enter | None,
+        shared: int,
+        groups: int,
+        own_rows: OwnRows | None,
     ) -> Tensor:
         """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
 

@@ -5,6 +5,7 @@ MetaCLIP is saved as a CLIP, and MetaCLIP 2 has the same towers with another tok
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +14,11 @@ from torch import Tensor
 from transformers.activations import QuickGELUActivation
 
 from ipl.backbone.backbone import Backbone, Enter, run_layers
+from ipl.backbone.folded_layers import TowerLayer
+from ipl.backbone.image_tower import ImageTower
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared_prefix import run_shared
-from ipl.backbone.text_tower import CausalText, TextLayer, TextTower
+from ipl.backbone.shared_prefix import OwnRows, run_shared
+from ipl.backbone.text_tower import CausalText, TextTower
 
 
 class ClipBackbone(Backbone):
@@ -59,22 +62,28 @@ class ClipBackbone(Backbone):
         return self._towers[dtype]
 
     def _encode_prompts(
-        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+        self,
+        embeddings: Tensor,
+        eos: Tensor,
+        enter: Enter | None,
+        shared: int,
+        groups: int,
+        own_rows: OwnRows | None,
     ) -> Tensor:
         """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
         hidden = self._with_positions(embeddings)
         if shared:
-            hidden = run_shared(self.text_tower(self.dtype), hidden, shared, enter, groups)
-            eos = eos - shared
+            tower = self.text_tower(self.dtype)
+            last = run_shared(tower, hidden, eos, shared, enter, groups, own_rows)
         else:
             mask = None
             if not self.causal:  # then padding has to be masked: (prompts, 1, 1, tokens)
                 tokens = torch.arange(hidden.shape[1], device=self.device)
                 mask = (tokens <= eos[:, None])[:, None, None]
             hidden = run_layers(self.text_layers, hidden, enter, mask, self.causal)
-        hidden = hidden[torch.arange(len(hidden), device=self.device), eos]
+            last = hidden[torch.arange(len(hidden), device=self.device), eos]
         norm = self.model.text_model.final_layer_norm
-        features: Tensor = self.model.text_projection(norm(hidden))
+        features: Tensor = self.model.text_projection(norm(last))
         return features.float()
 
     def encode_image(
@@ -83,16 +92,34 @@ class ClipBackbone(Backbone):
         """Encode images, as described in `Backbone`; prompts pass the pre-norm like patch rows."""
         vision = self.model.vision_model
         hidden = vision.pre_layrnorm(self._patch_rows(pixels, prompts))
-        hidden = run_layers(self.image_layers, hidden, enter)
-        features: Tensor = self.model.visual_projection(vision.post_layernorm(hidden[:, 0]))
+        if prompts is not None and self.device.type == "cuda":
+            first = self.image_tower.run(hidden, enter)
+        else:
+            first = run_layers(self.image_layers, hidden, enter)[:, 0]
+        features: Tensor = self.model.visual_projection(vision.post_layernorm(first))
         return features.float()
+
+    @cached_property
+    def image_tower(self) -> ImageTower:
+        """Returns the layers of the image tower as plain matrices."""
+        return ImageTower(*_folded(self.model.vision_model.encoder.layers), self.dtype)
 
 
 def causal_text(clip: Any) -> CausalText:
     """Returns the modules of a CLIP's text tower."""
     text = clip.text_model
-    layers = [
-        TextLayer(
+    return CausalText(
+        text.embeddings.position_embedding.weight,
+        *_folded(text.encoder.layers),
+        text.final_layer_norm,
+        clip.text_projection,
+    )
+
+
+def _folded(layers: Any) -> tuple[list[TowerLayer], int, Callable[[Tensor], Tensor], bool]:
+    """Returns what `FoldedLayers` needs of a tower's layers: modules, heads and activation."""
+    modules = [
+        TowerLayer(
             layer.layer_norm1,
             layer.self_attn.q_proj,
             layer.self_attn.k_proj,
@@ -102,15 +129,8 @@ def causal_text(clip: Any) -> CausalText:
             layer.mlp.fc1,
             layer.mlp.fc2,
         )
-        for layer in text.encoder.layers
+        for layer in layers
     ]
-    activation = text.encoder.layers[0].mlp.activation_fn
-    return CausalText(
-        text.embeddings.position_embedding.weight,
-        layers,
-        int(text.encoder.layers[0].self_attn.num_heads),
-        activation,
-        isinstance(activation, QuickGELUActivation),
-        text.final_layer_norm,
-        clip.text_projection,
-    )
+    activation = layers[0].mlp.activation_fn
+    quick = isinstance(activation, QuickGELUActivation)
+    return modules, int(layers[0].self_attn.num_heads), activation, quick

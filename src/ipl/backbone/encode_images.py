@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +22,11 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
+from ipl.support.machine import cores
 
 Source = Path | ImageSource | Image.Image
 BATCH = 64
-THREADS = 4
+FEWEST_THREADS, MOST_THREADS = 4, 16  # that decode images
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class ImageFeatures:
 
 
 Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to features (batch, dim)
+Crop = np.ndarray[Any, Any]  # bytes (height, width, 3)
 
 
 def open_source(source: Source) -> Image.Image:
@@ -46,20 +50,50 @@ def open_source(source: Source) -> Image.Image:
     return open_image(source)
 
 
-def crop(
-    backbone: Backbone, source: Source, stream: random.Random | None = None
-) -> np.ndarray[Any, Any]:
-    """Returns bytes (height, width, 3): an image's centre or, with a stream, a random crop."""
+def crop(backbone: Backbone, source: Source, stream: random.Random | None = None) -> Crop:
+    """Returns an image's centre or, with a stream, a random crop."""
     return backbone.preprocessing.crop_of(open_source(source), stream)
+
+
+class CentreCrops:
+    """Opens images and cuts their centres; as long as there is room, it keeps the bytes.
+
+    Learners that prompt images encode the same images again after every training.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        Its preprocessing says how crops are cut.
+    room : int, default=0
+        Bytes of memory for crops.
+    """
+
+    def __init__(self, backbone: Backbone, room: int = 0) -> None:
+        self.backbone, self.room = backbone, room
+        self._kept: dict[Source, Crop] = {}
+        self._lock = threading.Lock()
+
+    def kept(self, source: Source) -> Crop | None:
+        """Returns the crop of an image if it is in memory."""
+        return self._kept.get(source) if self._kept else None
+
+    def cut(self, source: Source) -> Crop:
+        """Returns the crop of an image from its file; raises UnreadableImageError if it cannot."""
+        pixels = crop(self.backbone, source)
+        with self._lock:
+            if pixels.nbytes <= self.room and source not in self._kept:
+                self._kept[source] = pixels
+                self.room -= pixels.nbytes
+        return pixels
 
 
 def encode_files(
     backbone: Backbone,
     sources: Sequence[Source],
     advance: Callable[..., None] | None = None,
-    augment: Callable[[int], random.Random] | None = None,
     smallest_batch: int = 1,
     encode: Encode | None = None,
+    crops: CentreCrops | None = None,
 ) -> ImageFeatures:
     """Encode images, each once.
 
@@ -71,33 +105,36 @@ def encode_files(
         The images.
     advance : callable, optional
         Called with the number of images after each batch.
-    augment : callable, optional
-        `augment(index)` returns the random stream of an image's crop; without it, the centre is
-        encoded.
     smallest_batch : int, default=1
         A smaller batch is filled up to this number of images: matrix products of a few rows take
         other paths through a processor, which changes the last bits of a feature.
     encode : callable, optional
         Takes the place of the frozen image tower.
+    crops : CentreCrops, optional
+        Has crops of images that need not be opened again, and keeps others.
 
     Returns
     -------
     ImageFeatures
         Normalised features of the readable images, in the order given.
     """
+    crops = crops or CentreCrops(backbone)
 
-    def load(indexed: tuple[int, Source]) -> np.ndarray[Any, Any] | UnreadableImageError:
-        index, source = indexed
+    def load(source: Source) -> Crop | UnreadableImageError:
         try:
-            return crop(backbone, source, augment(index) if augment else None)
+            return crops.cut(source)
         except UnreadableImageError as error:
             return error
 
     features, indices, unreadable = [], [], []
-    with quiet_threads() as threads:
+    with image_warnings_off(), decoding_threads() as threads:
         for batch in _batches(enumerate(sources)):
             pixels = []
-            for (index, _), result in zip(batch, threads.map(load, batch), strict=True):
+            kept = [crops.kept(source) for _, source in batch]
+            missing = [item[1] for item, found in zip(batch, kept, strict=True) if found is None]
+            opened = threads.map(load, missing)
+            for (index, _), found in zip(batch, kept, strict=True):
+                result = next(opened) if found is None else found
                 if isinstance(result, UnreadableImageError):
                     unreadable.append(str(result))
                 else:
@@ -124,12 +161,22 @@ def to_device(backbone: Backbone, pixels: Tensor) -> Tensor:
     return backbone.preprocessing.normalise(pixels.to(backbone.device))
 
 
+def decoding_threads() -> ThreadPoolExecutor:
+    """Returns threads that decode images, one for each core of this process, within limits.
+
+    `OMP_NUM_THREADS` says how many cores a process has of those that it shares with others.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    count = int(given) if given.isdecimal() else cores()
+    return ThreadPoolExecutor(min(max(count, FEWEST_THREADS), MOST_THREADS))
+
+
 @contextmanager
-def quiet_threads() -> Iterator[ThreadPoolExecutor]:
-    """Yields threads that open images without Pillow's warnings about odd metadata."""
-    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
+def image_warnings_off() -> Iterator[None]:
+    """Silences Pillow's warnings about odd metadata."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield threads
+        yield
 
 
 def _batches(indexed: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:

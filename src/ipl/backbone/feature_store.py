@@ -7,7 +7,6 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +14,17 @@ import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import BATCH, THREADS, ImageFeatures, encode_files
+from ipl.backbone.encode_images import (
+    BATCH,
+    CentreCrops,
+    ImageFeatures,
+    decoding_threads,
+    encode_files,
+)
 from ipl.datasets.images import ImageSource, open_image
 from ipl.support.cache import Cache, key_of
 from ipl.support.progress import SILENT, Reporter
+from ipl.support.recent_values import RecentValues
 
 TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dropped first
 STEP = 16 * BATCH  # images between two writes to the cache, in case the rest is interrupted
@@ -38,6 +44,8 @@ class _HashedFile:
 class FeatureStore:
     """Image and text features of one backbone, each computed once.
 
+    `kept` is for what else fits that share a store need not make again.
+
     Parameters
     ----------
     backbone : Backbone
@@ -46,14 +54,23 @@ class FeatureStore:
         Keeps image features on disk too, under hashes of the files' content.
     text_bytes : int, default=2**30
         Memory for text features; the least recently used are dropped first.
+    crop_bytes : int, default=0
+        Memory for centre crops, for learners that prompt images: they encode an image again after
+        every training.
     """
 
     def __init__(
-        self, backbone: Backbone, cache: Cache | None = None, text_bytes: int = TEXT_BYTES
+        self,
+        backbone: Backbone,
+        cache: Cache | None = None,
+        text_bytes: int = TEXT_BYTES,
+        crop_bytes: int = 0,
     ) -> None:
         self.backbone = backbone
         self.cache = cache
         self.text_bytes = text_bytes
+        self.crops = CentreCrops(backbone, crop_bytes)
+        self.kept = RecentValues()
         self._images: dict[StoredImage, Tensor | str] = {}  # a feature, or why there is none
         self._by_key: dict[str, Tensor] = {}  # features computed and written by this store
         self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()
@@ -147,7 +164,7 @@ class FeatureStore:
             return torch.from_numpy(feature).to(backbone.device)
 
         hashed = {}
-        with ThreadPoolExecutor(THREADS) as threads:
+        with decoding_threads() as threads:
             for path, result in zip(paths, threads.map(look_up, paths), strict=True):
                 if isinstance(result, Tensor):
                     self._images[path] = result

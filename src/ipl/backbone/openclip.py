@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from ipl.backbone.backbone import Backbone, Enter
 from ipl.backbone.families import OPEN_CLIP
+from ipl.backbone.folded_layers import TowerLayer, WeightAndBias
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared_prefix import run_shared
-from ipl.backbone.text_tower import CausalText, TextLayer, TextTower, WeightAndBias
+from ipl.backbone.shared_prefix import OwnRows, run_shared
+from ipl.backbone.text_tower import CausalText, TextTower
 from ipl.support.errors import BackboneError
 
 
@@ -177,7 +178,13 @@ class OpenClipBackbone(Backbone):
         return self._towers[dtype]
 
     def _encode_prompts(
-        self, embeddings: Tensor, eos: Tensor, enter: Enter | None, shared: int, groups: int
+        self,
+        embeddings: Tensor,
+        eos: Tensor,
+        enter: Enter | None,
+        shared: int,
+        groups: int,
+        own_rows: OwnRows | None,
     ) -> Tensor:
         """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
         text = _text_of(self.model)
@@ -186,14 +193,15 @@ class OpenClipBackbone(Backbone):
             embeddings = self._fill_positions(embeddings, eos, padding)
         hidden = self._with_positions(embeddings)
         if shared:
-            hidden = run_shared(self.text_tower(self.dtype), hidden, shared, enter, groups)
-            eos = eos - shared
+            tower = self.text_tower(self.dtype)
+            last = run_shared(tower, hidden, eos, shared, enter, groups, own_rows)
         else:
             tokens = hidden.shape[1]
             mask = text.attn_mask[:tokens, :tokens] if self._sees_backwards_only else None
             hidden = _run_blocks(self.text_layers, hidden, enter, mask)
-        rows = {"first": 0, "last": -1}.get(self._pooling, eos)
-        hidden = text.ln_final(hidden[torch.arange(len(hidden), device=self.device), rows])
+            rows = {"first": 0, "last": -1}.get(self._pooling, eos)
+            last = hidden[torch.arange(len(hidden), device=self.device), rows]
+        hidden = text.ln_final(last)
         features: Tensor = hidden
         if text.text_projection is not None:
             features = nn.functional.linear(hidden, *_projection(text))
@@ -273,7 +281,7 @@ def _causal_text(text: Any) -> CausalText:
         query, key, value = map(WeightAndBias, weights, biases)
         mlp = block.mlp
         layers.append(
-            TextLayer(
+            TowerLayer(
                 block.ln_1, query, key, value, block.attn.out_proj, block.ln_2, mlp.c_fc, mlp.c_proj
             )
         )

@@ -1,44 +1,22 @@
 """A causal text tower as plain matrices, to run many short endings of the same prompts.
 
-Three rewritings save passes over memory and change nothing but rounding. The scale and shift of a
-layer norm are folded into the matrix after it. x * sigmoid(1.702 x) is silu(1.702 x) / 1.702, and
-both factors are folded into the matrices around it. Biases that are added to the residual stream
-are known beforehand: they are left out of it and added in the norms that read it (`offsets`).
+Biases that are added to the residual stream are known beforehand: in the search they are left out
+of it and added in the norms that read it (`offsets`), which saves a pass over memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import layer_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
-QUICK = 1.702  # QuickGELU's factor
+from ipl.backbone.folded_layers import FoldedLayers, TowerLayer, fold
+
 MLP_ROWS = 1 << 15  # run together, because an MLP's activations are four times as wide as a row
-
-
-class WeightAndBias(NamedTuple):
-    """A matrix (out, in) and its bias (out,), as `torch.nn.Linear` has them."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-
-@dataclass(frozen=True)
-class TextLayer:
-    """The modules of one layer: each has `weight` and `bias`, a norm also `eps`."""
-
-    norm1: Any
-    query: Any
-    key: Any
-    value: Any
-    out: Any
-    norm2: Any
-    up: Any
-    down: Any
 
 
 @dataclass(frozen=True)
@@ -46,7 +24,7 @@ class CausalText:
     """A causal text tower of any library, which `TextTower` is built from."""
 
     positions: Tensor  # (positions, width)
-    layers: Sequence[TextLayer]
+    layers: Sequence[TowerLayer]
     heads: int
     activation: Callable[[Tensor], Tensor]
     quick: bool  # whether the activation is QuickGELU
@@ -54,63 +32,19 @@ class CausalText:
     projection: Any
 
 
-class Linear(NamedTuple):
-    """A matrix (in, out) and its bias (out,)."""
-
-    weight: Tensor
-    bias: Tensor
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Returns rows (..., in) as (..., out)."""
-        flat = torch.addmm(self.bias, rows.reshape(-1, rows.shape[-1]), self.weight)
-        return flat.view(*rows.shape[:-1], -1)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer's matrices; the query carries the attention's scale."""
-
-    query: Linear
-    key: Linear
-    value: Linear
-    out: Tensor  # (width, width); its bias is in the tower's offsets
-    up: Linear
-    down: Tensor
-
-
-class TextTower:
+class TextTower(FoldedLayers):
     """The layers of a causal CLIP text tower, from embeddings to features, in one precision."""
 
     def __init__(self, text: CausalText, dtype: torch.dtype) -> None:
-        self.dtype = dtype
-        self.eps = float(text.final_norm.eps)
-        self.heads = text.heads
+        super().__init__(text.layers, text.heads, text.activation, text.quick, dtype)
         self.positions: Tensor = text.positions.detach().to(dtype)
-        self.project = _fold(text.projection, text.final_norm, dtype=dtype)
-        self.activation = _silu_in_place if text.quick else text.activation
-        quick = QUICK if text.quick else 1.0
-        width = self.positions.shape[1]
-        scale = (width // self.heads) ** -0.5
-        offset = torch.zeros(width, device=self.positions.device)
-        layers, offsets, self.biases = [], [offset], []
-        self._qkv: dict[int, Linear] = {}
+        self.project = fold(text.projection, text.final_norm, dtype=dtype)
+        offset = torch.zeros(self.positions.shape[1], device=self.positions.device)
+        offsets = [offset]
         for layer in text.layers:
-            layers.append(
-                Layer(
-                    _fold(layer.query, layer.norm1, scale, dtype),
-                    _fold(layer.key, layer.norm1, dtype=dtype),
-                    _fold(layer.value, layer.norm1, dtype=dtype),
-                    layer.out.weight.detach().T.to(dtype),
-                    _fold(layer.up, layer.norm2, quick, dtype),
-                    (layer.down.weight.detach().float().T / quick).to(dtype),
-                )
-            )
-            biases = (layer.out.bias, layer.down.bias)
-            for bias in biases:
+            for bias in (layer.out.bias, layer.down.bias):
                 offset = offset + bias.detach().float()
                 offsets.append(offset)
-            self.biases.append(tuple(bias.detach().to(dtype) for bias in biases))
-        self.layers = tuple(layers)
         # (2 * layers + 1, width): what belongs to the residual stream before each norm
         self.offsets = torch.stack(offsets).to(dtype)
 
@@ -149,43 +83,7 @@ class TextTower:
             stream.addmm_(self.activation(layer.up(part)), layer.down)
         return hidden
 
-    # -- the same layers for training, where gradients flow and nothing is done in place -----------
-
-    def project_qkv(self, rows: Tensor, index: int) -> Tensor:
-        """Returns queries, keys and values (rows, 3 * width) of a layer, side by side."""
-        if index not in self._qkv:
-            layer = self.layers[index]
-            parts = (layer.query, layer.key, layer.value)
-            self._qkv[index] = Linear(
-                torch.cat([part.weight for part in parts], dim=1),
-                torch.cat([part.bias for part in parts]),
-            )
-        return self._qkv[index](layer_norm(rows, rows.shape[-1:], eps=self.eps))
-
-    def finish_layer(self, rows: Tensor, mixed: Tensor, index: int) -> Tensor:
-        """Returns the stream (rows, width) after a layer whose attention returned `mixed`."""
-        layer, (out_bias, down_bias) = self.layers[index], self.biases[index]
-        rows = rows + Linear(layer.out, out_bias)(mixed)
-        up = layer.up(layer_norm(rows, rows.shape[-1:], eps=self.eps))
-        active = silu(up) if self.activation is _silu_in_place else self.activation(up)
-        return rows + Linear(layer.down, down_bias)(active)
-
     def _heads(self, rows: Tensor) -> Tensor:
         """Returns (prompts, rows, width) as (prompts, heads, rows, head width)."""
         split: Tensor = rows.unflatten(-1, (self.heads, -1))
         return split.transpose(1, 2)
-
-
-def _silu_in_place(rows: Tensor) -> Tensor:
-    return silu(rows, inplace=True)
-
-
-def _fold(
-    linear: Any, norm: Any, factor: float = 1.0, dtype: torch.dtype = torch.float32
-) -> Linear:
-    """Returns factor * linear(norm(x)) as a Linear of x normalised without scale and shift."""
-    weight = linear.weight.detach().float() * factor
-    bias = weight @ norm.bias.detach().float()
-    if linear.bias is not None:
-        bias = bias + linear.bias.detach().float() * factor
-    return Linear((weight * norm.weight.detach().float()).T.to(dtype), bias.to(dtype))

@@ -48,7 +48,7 @@ def _scores(query, key, common_key, count, seen_before, BLOCK: tl.constexpr, COM
 
 @triton.jit
 def _forward(
-    qkv, out, lse, groups, shared, each, own, heads,
+    qkv, out, lse, starts, groups, shared, each, heads,
     HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr,
 ):  # fmt: skip
     program, head = tl.program_id(0), tl.program_id(1)
@@ -57,8 +57,10 @@ def _forward(
     common = program < groups  # the common rows of a group: they see only themselves
     prompt = program - groups
     group = tl.where(common, program, prompt // each)
-    first = tl.where(common, program * shared, groups * shared + prompt * own)
-    count = tl.where(common, shared, own)
+    begin = tl.load(starts + prompt, mask=program >= groups, other=0)
+    end = tl.load(starts + prompt + 1, mask=program >= groups, other=0)
+    first = tl.where(common, program * shared, groups * shared + begin)
+    count = tl.where(common, shared, end - begin)
     before = tl.where(common, 0, shared)
     query, key, value = _load(qkv, first, count, width, columns, BLOCK)
     _, common_key, common_value = _load(qkv, group * shared, before, width, columns, COMMON)
@@ -75,7 +77,7 @@ def _forward(
 
 @triton.jit
 def _backward(
-    qkv, out, lse, grad, grad_qkv, wanted, groups, shared, each, own, heads,
+    qkv, out, lse, grad, grad_qkv, starts, wanted, groups, shared, each, heads,
     HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr,
     TURNS: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
@@ -101,8 +103,10 @@ def _backward(
             first, count = program * shared, shared
         else:
             prompt = (program % parts) * TURNS + turn
-            first = groups * shared + (group * each + prompt) * own
-            count = tl.where(prompt < each, own, 0)
+            inside = prompt < each
+            begin = tl.load(starts + group * each + prompt, mask=inside, other=0)
+            end = tl.load(starts + group * each + prompt + 1, mask=inside, other=0)
+            first, count = groups * shared + begin, end - begin
         query, key, value = _load(qkv, first, count, width, columns, BLOCK)
         score, common_score = _scores(query, key, common_key, count, before, BLOCK, COMMON)
         live = (place < count)[:, None]
@@ -134,40 +138,42 @@ def _backward(
         common_place = tl.arange(0, COMMON)
         to = (program * shared + common_place)[:, None].to(tl.int64) * (2 * width)
         to += columns[None, :]
-        inside = (common_place < shared)[:, None]
-        tl.store(wanted + to, grad_common_key, inside)
-        tl.store(wanted + to + width, grad_common_value, inside)
+        kept = (common_place < shared)[:, None]
+        tl.store(wanted + to, grad_common_key, kept)
+        tl.store(wanted + to + width, grad_common_value, kept)
 
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, shape: SharedShape) -> Tensor:
+    def forward(ctx: Any, qkv: Tensor, shape: SharedShape, starts: Tensor) -> Tensor:
         rows, width = qkv.shape[0], qkv.shape[1] // 3
         out = qkv.new_empty(rows, width)
         lse = qkv.new_empty(rows, shape.heads, dtype=torch.float32)
         programs = shape.groups + shape.groups * shape.each
         sizes = _sizes(shape, width, max(shape.own, shape.shared))
-        _forward[(programs, shape.heads)](qkv, out, lse, *shape, **sizes)
-        ctx.save_for_backward(qkv, out, lse)
+        order = (shape.groups, shape.shared, shape.each, shape.heads)
+        _forward[(programs, shape.heads)](qkv, out, lse, starts, *order, **sizes)
+        ctx.save_for_backward(qkv, out, lse, starts)
         ctx.shape = shape
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        qkv, out, lse = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        qkv, out, lse, starts = ctx.saved_tensors
         shape: SharedShape = ctx.shape
         groups, shared, each, own, heads = shape
         width = out.shape[1]
         grad_qkv = torch.empty_like(qkv)
-        known = (qkv, out, lse, grad.contiguous(), grad_qkv)
+        known = (qkv, out, lse, grad.contiguous(), grad_qkv, starts)
         turns = _power_below(groups * each * heads // PROGRAMS)
         parts = triton.cdiv(each, turns)
         wanted = qkv.new_empty(groups, parts, shared, 2 * width, dtype=torch.float32)
         sizes = _sizes(shape, width, own)
-        _backward[(groups * parts, heads)](*known, wanted, *shape, **sizes, TURNS=turns, LAST=False)
+        order = (groups, shared, each, heads)
+        _backward[(groups * parts, heads)](*known, wanted, *order, **sizes, TURNS=turns, LAST=False)
         sizes = _sizes(shape, width, shared)
-        _backward[(groups, heads)](*known, wanted.sum(1), *shape, **sizes, TURNS=1, LAST=True)
-        return grad_qkv, None
+        _backward[(groups, heads)](*known, wanted.sum(1), *order, **sizes, TURNS=1, LAST=True)
+        return grad_qkv, None, None
 
 
 def _power_below(number: int) -> int:
@@ -181,7 +187,13 @@ def _sizes(shape: SharedShape, width: int, rows: int) -> dict[str, int]:
     return {"HEAD": width // shape.heads, "BLOCK": block, "COMMON": common}
 
 
-def attend(qkv: Tensor, shape: SharedShape) -> Tensor:
-    """Returns the attention (rows, width) of queries, keys and values (rows, 3 * width)."""
-    mixed: Tensor = _Attend.apply(qkv.contiguous(), shape)
+def attend(qkv: Tensor, shape: SharedShape, starts: Tensor | None = None) -> Tensor:
+    """Returns the attention (rows, width) of queries, keys and values (rows, 3 * width).
+
+    `starts` is that of `OwnRows`; without it, every prompt has all its rows.
+    """
+    if starts is None:
+        end = shape.groups * shape.each * shape.own
+        starts = torch.arange(0, end + 1, shape.own, dtype=torch.int32, device=qkv.device)
+    mixed: Tensor = _Attend.apply(qkv.contiguous(), shape, starts)
     return mixed

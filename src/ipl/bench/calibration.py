@@ -8,9 +8,11 @@ interpolated.
 from __future__ import annotations
 
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -20,11 +22,12 @@ import torch
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import encode_pixels
+from ipl.backbone.encode_images import BATCH, CentreCrops, decoding_threads, encode_pixels
 from ipl.backbone.feature_store import TEXT_BYTES, FeatureStore, StoredImage
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.loading import load_backbone
+from ipl.bench.engines.worker_process import on_one_gpu
 from ipl.bench.estimate import (
     CANDIDATES,
     CLASSIFY,
@@ -33,6 +36,7 @@ from ipl.bench.estimate import (
     EMBED,
     ENCODE,
     HAND_MADE,
+    OPEN,
     PREPARE,
     PROBE,
     READ,
@@ -42,6 +46,7 @@ from ipl.bench.estimate import (
     TEXTS,
     TOWER,
     Cost,
+    CropMemory,
     Estimate,
     WorkPiece,
     count_work,
@@ -49,8 +54,10 @@ from ipl.bench.estimate import (
 from ipl.bench.profile import UsageMonitor
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.run import Run
+from ipl.bench.runner import memory_for_crops
 from ipl.config import SENTENCE, FitConfig
 from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.images import UnreadableImageError
 from ipl.learners.learner import Batch, Learner
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
@@ -58,7 +65,7 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.decoded_images import decoded_images
 from ipl.training.fit import new_learner, read_pool, word_choice
 from ipl.training.loop import new_optimiser, training_threads
-from ipl.training.step import make_step
+from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import AT_ONCE
 from ipl.words.choice import WordChoice
 from ipl.words.frequency import RandomWords
@@ -69,6 +76,7 @@ SAMPLE = 64  # images of a dataset that are opened
 WORDS_ON_CPU = 1500  # of the pool that are searched; a GPU searches all of it
 SECONDS = 0.4  # that a piece is repeated for
 MOST_REPEATS = 200
+ROUNDS_ON_GPU = 16  # steps that are queued before the clock waits for the GPU, as in training
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,8 @@ class CostMeter:
         Whether runs write features to the cache; that is measured in a temporary folder.
     reporter : Reporter
         Hears how far the calibration has come.
+    at_once : int
+        Trainings that take turns on one GPU; a step is measured beside those of the others.
     """
 
     def __init__(
@@ -103,9 +113,10 @@ class CostMeter:
         memory: float = 2.0,
         cache: bool = True,
         reporter: Reporter = SILENT,
+        at_once: int = 1,
     ) -> None:
         self.backbone, self.data, self.memory, self.cache = backbone, data, memory, cache
-        self.reporter = reporter
+        self.reporter, self.at_once = reporter, at_once
         self.peak_memory = 0
         self.nodes = choose_nodes(data.names)
         self._costs: dict[WorkPiece, Cost] = {}
@@ -244,16 +255,30 @@ class CostMeter:
         started = _Clock(self.backbone)
         new_learner(config, self.backbone, names, int(config.words))  # a fit checks it first
         learner = new_learner(config, self.backbone, names, int(config.words))
-        batch = self._batch(learner, piece.images)
-        optimiser = new_optimiser(learner, 1e-6)
+        batch, optimiser = self._batch(learner, piece.images), new_optimiser(learner, 1e-6)
         with training_threads(learner):
-            step = make_step(learner, optimiser, batch, SILENT)
-            step(batch)
+            steps = [make_step(learner, optimiser, batch, SILENT)]
+            steps[0](batch)
             prepared = started.read()
-            cost = self._timed(lambda: step(self._batch(learner, piece.images)))
+            # Steps of other trainings take as long; these may work on the same learner.
+            steps += [make_step(learner, optimiser, batch, SILENT) for _ in range(1, self.at_once)]
+            cost = self._time_steps(learner, steps, piece.images)
         self._costs[replace(piece, kind=STEP)] = cost
         self._learners[config, piece.classes] = learner
         return Cost(max(0.0, prepared.wall - cost.wall), max(0.0, prepared.cpu - cost.cpu))
+
+    def _time_steps(self, learner: Learner, steps: Sequence[TrainingStep], images: int) -> Cost:
+        """Returns the cost of one step, when several trainings take turns."""
+        streams = [torch.cuda.Stream() if len(steps) > 1 else None for _ in steps]
+        rounds = ROUNDS_ON_GPU if self._on_gpu else 1
+
+        def take_turns() -> None:
+            for _ in range(rounds):
+                for step, stream in zip(steps, streams, strict=True):
+                    with torch.cuda.stream(stream):
+                        step(self._batch(learner, images))
+
+        return self._timed(take_turns) * (1 / (rounds * len(steps)))
 
     def _step(self, piece: WorkPiece) -> Cost:
         """One step of training."""
@@ -290,12 +315,25 @@ class CostMeter:
 
         return self._timed(texts)
 
+    def _open(self, piece: WorkPiece) -> Cost:
+        """One test image that is opened and cropped, in a batch."""
+        images = _repeated(self.data.images[piece.dataset], BATCH)
+        crops = CentreCrops(self.backbone)
+
+        def cut(image: StoredImage) -> None:
+            with suppress(UnreadableImageError):
+                crops.cut(image)
+
+        with decoding_threads() as threads:
+            return self._timed(lambda: list(threads.map(cut, images))) * (1 / BATCH)
+
     def _classify(self, piece: WorkPiece) -> Cost:
-        """One test image, from its file where the learner prompts images, else its feature."""
+        """One test image: from its crop where the learner prompts images, else its feature."""
         learner = self._learner(piece)
         if learner.prompts_images:
-            images = list(self.data.images[piece.dataset])
-            return self._timed(lambda: learner.encode_images(images)) * (1 / len(images))
+            images = _repeated(next(iter(self.data.images.values())), BATCH)
+            crops = CentreCrops(self.backbone, sys.maxsize)
+            return self._timed(lambda: learner.encode_images(images, crops=crops)) * (1 / BATCH)
         features = self._features(SAMPLE)
         if learner.fixed_texts:
             texts = self._features(piece.classes)
@@ -389,6 +427,7 @@ MEASURES: Mapping[str, Callable[[CostMeter, WorkPiece], Cost]] = {
     PREPARE: CostMeter._prepare,
     STEP: CostMeter._step,
     TEXTS: CostMeter._texts,
+    OPEN: CostMeter._open,
     CLASSIFY: CostMeter._classify,
     HAND_MADE: CostMeter._hand_made,
     PROBE: CostMeter._probe,
@@ -458,6 +497,17 @@ def plan_data(runs: Sequence[Run], task_of: Callable[[Run], Task]) -> PlanData:
     return PlanData(names, images)
 
 
+def crop_memory(backbone: Backbone, processes: int) -> CropMemory:
+    """Returns how many crops each of so many processes on this machine keeps."""
+    crop_bytes = 3 * backbone.preprocessing.crop**2
+    return CropMemory(
+        crop_bytes,
+        4 * backbone.feature_dim,
+        decoded_images(backbone, (), random_crops=True).room,
+        memory_for_crops(processes) // crop_bytes,
+    )
+
+
 def estimate_runs(
     runs: Sequence[Run],
     task_of: Callable[[Run], Task],
@@ -508,9 +558,11 @@ def estimate_runs(
     backbone = backbone or load_backbone(run.backbone, device, run.precision)
     start = Cost(time.perf_counter() - started[0], time.process_time() - started[1])
     data = data or plan_data(runs, task_of)
-    calibration = CostMeter(backbone, data, memory, cache, reporter)
-    crop_bytes = 3 * backbone.preprocessing.crop**2
-    works = count_work(runs, task_of, cache, calibration.stores_words, crop_bytes)
+    one_gpu = backbone.device.type == "cuda" and on_one_gpu(device)
+    at_once = jobs if one_gpu else 1
+    calibration = CostMeter(backbone, data, memory, cache, reporter, at_once)
+    kept = crop_memory(backbone, 1 if one_gpu else jobs)
+    works = count_work(runs, task_of, cache, calibration.stores_words, kept)
     pieces = list(dict.fromkeys(piece for work in works for piece in work.counts))
     costs = {}
     with reporter.task("Measuring", len(pieces)) as advance:
@@ -526,6 +578,7 @@ def estimate_runs(
         start,
         name,
         jobs,
+        one_gpu,
         calibration.peak_memory,
         backbone.feature_dim,
         cache,

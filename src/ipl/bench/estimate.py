@@ -7,6 +7,7 @@ what each piece costs on this machine. The estimate is the sum of the products.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,11 +18,12 @@ from ipl.bench.protocols.protocol import Task
 from ipl.bench.run import Run
 from ipl.config import CHOSEN, FRESH, MOST_WORDS, PAPER, RANDOM, FitConfig, settings
 from ipl.config_fields import MODEL, WORDS
-from ipl.datasets.dataset import Dataset
+from ipl.datasets.dataset import Dataset, Item
 from ipl.display.formatting import several
 from ipl.display.table import Table
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class, learner_spec
+from ipl.support.recent_values import RecentValues
 from ipl.training.decoded_images import KEPT_BYTES
 from ipl.training.schedule import images_per_epoch
 from ipl.training.views import AT_ONCE
@@ -32,6 +34,7 @@ FEATURE_BYTES = 700  # of an image's entry in the cache, beside the feature itse
 
 # What is done, and how a table names it.
 START, ENCODE, READ, CROP, TOWER = "start", "encode", "read", "crop", "tower"
+OPEN = "open"
 EMBED, SEARCH, SEARCH_AGAIN, CANDIDATES, DRAW = "embed", "search", "again", "candidates", "draw"
 PREPARE, STEP, TEXTS, CLASSIFY = "prepare", "step", "texts", "classify"
 HAND_MADE, PROBE = "zero-shot", "probe"
@@ -49,6 +52,7 @@ TITLES = {
     PREPARE: "preparing trainings",
     STEP: "training",
     TEXTS: "testing",
+    OPEN: "testing",
     CLASSIFY: "testing",
     HAND_MADE: "testing",
     PROBE: "linear probes",
@@ -105,6 +109,28 @@ class RunWork:
 # -- counting -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class CropMemory:
+    """How much a process keeps of the images of a dataset, for the runs that it does on it.
+
+    Parameters
+    ----------
+    crop_bytes : int
+        The size of a crop as the image tower takes it.
+    feature_bytes : int
+        The size of its feature.
+    bank : int
+        Bytes for the crops of the shots and their features.
+    tests : int
+        Images whose centre crops are kept for learners that prompt images.
+    """
+
+    crop_bytes: int = 0
+    feature_bytes: int = 0
+    bank: int = KEPT_BYTES
+    tests: int = sys.maxsize
+
+
 class WorkCounter:
     """Counts the pieces of runs in their order; what an earlier run has done is not done again.
 
@@ -114,15 +140,21 @@ class WorkCounter:
         Whether features and words are kept between runs of different datasets and learners.
     stored_words : callable
         Whether text features of the whole pool for so many classes stay in memory.
-    crop_bytes : int
-        The size of a crop as the image tower takes it; a bank of them may be too large to keep.
+    memory : CropMemory, optional
+        How many crops stay in memory; by default, all.
     """
 
     def __init__(
-        self, cache: bool, stored_words: Callable[[int], bool], crop_bytes: int = 0
+        self,
+        cache: bool,
+        stored_words: Callable[[int], bool],
+        memory: CropMemory | None = None,
     ) -> None:
-        self.cache, self.stored_words, self.crop_bytes = cache, stored_words, crop_bytes
+        self.cache, self.stored_words = cache, stored_words
+        self.memory = memory or CropMemory()
         self._dataset = ""
+        self._bank = RecentValues()  # crops of the shots: their bytes, their features
+        self._opened: set[Hashable] = set()  # images whose centre crops are kept
         self._encoded: set[Hashable] = set()
         self._found: Counter[Hashable] = Counter()  # words, by question
         self._texts: set[Hashable] = set()  # questions whose first step is in memory
@@ -131,15 +163,20 @@ class WorkCounter:
     def count(self, run: Run, task: Task) -> RunWork:
         """Returns the pieces of a run."""
         counts: Counter[WorkPiece] = Counter()
+        self._count(counts, run, task)
+        return RunWork(run, +counts)  # without what is done no times
+
+    def _count(self, counts: Counter[WorkPiece], run: Run, task: Task) -> None:
         if run.dataset != self._dataset:  # what is in memory is that of one dataset
             self._dataset, self._texts = run.dataset, set()
+            self._bank, self._opened = RecentValues(), set()
             if not self.cache:
                 self._encoded = set()
         for name, test in task.tests.items():
             self._encode(counts, name if name in run.targets else run.dataset, test.test)
         if run.arm == ZERO_SHOT:
             self._hand_made(counts, task)
-            return RunWork(run, counts)
+            return
         self._encode(counts, run.dataset, task.training.train)
         if run.arm == LINEAR_PROBE:
             classes, images = _sizes(task.training)
@@ -149,7 +186,6 @@ class WorkCounter:
             self._hand_made(counts, task)
         else:
             self._fit(counts, run, task)
-        return RunWork(run, counts)
 
     def _encode(self, counts: Counter[WorkPiece], dataset: str, items: Iterable[Any]) -> None:
         new = {item.path for item in items} - self._encoded
@@ -186,7 +222,7 @@ class WorkCounter:
         self._found[asked] = max(k, self._found[asked])
 
     def _fit(self, counts: Counter[WorkPiece], run: Run, task: Task) -> None:
-        config, spec = run.config, learner_spec(run.config.learner)
+        config = run.config
         classes, images = _sizes(task.training)
         numbers = word_numbers(config)
         if run.arm in SEARCHED:
@@ -197,52 +233,76 @@ class WorkCounter:
         batch = min(hyperparameters.batch, images)
         per_epoch = images_per_epoch(images, hyperparameters.batch)
         seen = hyperparameters.epochs * per_epoch * len(numbers)  # images in all steps
-        if config.views == FRESH:
-            counts[WorkPiece(CROP, dataset=run.dataset, images=batch)] += seen
-            if spec.wants_features:
-                counts[WorkPiece(TOWER, images=batch)] += seen
-        else:
-            crops = max(int(config.views), 1) * images
-            encodes = spec.wants_features and config.views != 0
-            keeps = spec.prompts_images and crops * self.crop_bytes <= KEPT_BYTES
-            if spec.prompts_images and not keeps:  # they are cut again in every step
-                counts[WorkPiece(CROP, dataset=run.dataset, images=batch)] += seen
-            if keeps or encodes:
-                counts[WorkPiece(CROP, dataset=run.dataset, images=AT_ONCE)] += crops
-            if encodes:
-                counts[WorkPiece(TOWER, images=AT_ONCE)] += crops
-        if any(piece.kind == CROP for piece in counts):
-            counts[WorkPiece(READ, dataset=run.dataset)] += images
+        self._crops(counts, run, images, seen, batch)
         for k in numbers:
             trained = training_config(config, k)
             counts[WorkPiece(PREPARE, trained, classes=classes, images=batch)] += 1
             counts[WorkPiece(STEP, trained, classes=classes, images=batch)] += (
                 hyperparameters.epochs * per_epoch // batch
             )
-            self._classify(counts, run.dataset, trained, task.training.class_names, images)
+            self._classify(counts, run.dataset, trained, task.training, task.training.train)
         trained = training_config(config, numbers[-1])
         for name, test in task.tests.items():
             dataset = name if name in run.targets else run.dataset
-            self._classify(counts, dataset, trained, test.class_names, len(test.test))
+            self._classify(counts, dataset, trained, test, test.test)
             if run.arm in (CHOSEN, RANDOM) and _is_cheap(config.learner):
                 counts[WorkPiece(TEXTS, trained, classes=len(test.class_names))] += REPLACEMENTS
         if run.arm in (CHOSEN, RANDOM) and numbers[-1] and _is_cheap(config.learner):
             counts[WorkPiece(DRAW, search_config(config))] += 1
 
-    @staticmethod
+    def _crops(
+        self, counts: Counter[WorkPiece], run: Run, images: int, seen: int, batch: int
+    ) -> None:
+        """Counts the crops of the shots that no earlier run has cut or encoded."""
+        spec, views, room = learner_spec(run.config.learner), run.config.views, self.memory.bank
+        reading = WorkPiece(READ, dataset=run.dataset)
+        in_bank = WorkPiece(CROP, dataset=run.dataset, images=AT_ONCE)
+        in_steps = WorkPiece(CROP, dataset=run.dataset, images=batch)
+        key = (run.seed, run.shots, views)
+        if views == FRESH:
+            counts[reading] += images * self._is_new(key, room)
+            counts[in_steps] += seen
+            counts[WorkPiece(TOWER, images=batch)] += seen * spec.wants_features
+            return
+        crops = max(int(views), 1) * images
+        size = crops * self.memory.crop_bytes
+        has_bytes, cuts = self._bank.get(("bytes", *key)) is not None, False
+        if spec.prompts_images and not has_bytes:
+            if size <= room:
+                has_bytes = cuts = self._is_new(("bytes", *key), size)
+            else:
+                counts[in_steps] += seen
+        if spec.wants_features and views != 0:
+            new = self._is_new(("features", *key), crops * self.memory.feature_bytes)
+            counts[WorkPiece(TOWER, images=AT_ONCE)] += crops * new
+            cuts = cuts or (new and not has_bytes)
+        counts[in_bank] += crops * cuts
+        counts[reading] += images * bool(counts[in_bank] or counts[in_steps])
+
+    def _is_new(self, key: Hashable, size: int) -> bool:
+        """Returns whether a run has to make something, which is kept if there is room."""
+        is_new = self._bank.get(key) is None
+        self._bank.keep(key, lambda: True, size, self.memory.bank)
+        return is_new
+
     def _classify(
+        self,
         counts: Counter[WorkPiece],
-        dataset: str,
+        name: str,
         config: FitConfig,
-        names: Sequence[str],
-        images: int,
+        dataset: Dataset,
+        items: Sequence[Item],
     ) -> None:
         """Counts the test of a finished prompt: its texts, and what is done for every image."""
-        counts[WorkPiece(TEXTS, config, classes=len(names))] += 1
-        if learner_spec(config.learner).prompts_images:
-            counts[WorkPiece(CLASSIFY, config, dataset)] += images
-        else:
-            counts[WorkPiece(CLASSIFY, config, classes=len(names))] += images
+        classes = len(dataset.class_names)
+        counts[WorkPiece(TEXTS, config, classes=classes)] += 1
+        if not learner_spec(config.learner).prompts_images:
+            counts[WorkPiece(CLASSIFY, config, classes=classes)] += len(items)
+            return
+        counts[WorkPiece(CLASSIFY, config)] += len(items)
+        new = [item.path for item in items if item.path not in self._opened]
+        counts[WorkPiece(OPEN, dataset=name)] += len(new)
+        self._opened.update(new[: self.memory.tests - len(self._opened)])
 
 
 def count_work(
@@ -250,10 +310,10 @@ def count_work(
     task_of: Callable[[Run], Task],
     cache: bool,
     stored_words: Callable[[int], bool],
-    crop_bytes: int = 0,
+    memory: CropMemory | None = None,
 ) -> list[RunWork]:
     """Returns how often each run does each piece, in the order of the runs."""
-    counter = WorkCounter(cache, stored_words, crop_bytes)
+    counter = WorkCounter(cache, stored_words, memory)
     return [counter.count(run, task_of(run)) for run in runs]
 
 
@@ -320,6 +380,8 @@ class Estimate:
         Where the pieces were measured: the name of a GPU, or cpu.
     jobs : int
         The runs at the same time.
+    one_gpu : bool
+        Whether they share one GPU; the costs of steps are then those beside the other jobs' steps.
     peak_memory : int
         The largest peak of the pieces that were measured, in bytes: of the GPU, if it is one.
     feature_dim : int
@@ -333,22 +395,28 @@ class Estimate:
     start: Cost = field(default_factory=Cost)
     device: str = "cpu"
     jobs: int = 1
+    one_gpu: bool = False
     peak_memory: int = 0
     feature_dim: int = 0
     cache: bool = True
 
     @property
     def total(self) -> Cost:
-        """Returns the cost of all runs one after the other, with the start of every job."""
-        total = self.start * min(self.jobs, max(1, len(self.works)))
+        """Returns the cost of all runs, with the start of every process."""
+        total = self.start * self.processes
         for work in self.works:
             total = total + self.cost_of(work)
         return total
 
     @property
     def wall(self) -> float:
-        """Returns the seconds until all runs are done, if the jobs do not hold each other up."""
-        return self.total.wall / self.jobs
+        """Returns the seconds until all runs are done, if processes do not hold each other up."""
+        return self.total.wall / (1 if self.one_gpu else self.jobs)
+
+    @property
+    def processes(self) -> int:
+        """Returns how many processes do the runs."""
+        return 1 if self.one_gpu else min(self.jobs, max(1, len(self.works)))
 
     @property
     def disk(self) -> int:
@@ -376,7 +444,7 @@ class Estimate:
 
     def parts(self) -> dict[str, Cost]:
         """Returns the cost of each kind of work, by its title, the largest first."""
-        parts: dict[str, Cost] = {TITLES[START]: self.start * self.jobs}
+        parts: dict[str, Cost] = {TITLES[START]: self.start * self.processes}
         for work in self.works:
             for piece, count in work.counts.items():
                 title = TITLES[piece.kind]
@@ -439,7 +507,9 @@ class Estimate:
             f"{several(len(self.works), 'run')} on {self.device}: {duration(total.wall)} "
             f"({total.wall / 3600:.2f} {hours} hours, {total.cpu / 3600:.2f} CPU hours)"
         ]
-        if self.jobs > 1:
+        if self.jobs > 1 and self.one_gpu:
+            lines[0] += f", {self.jobs} at a time"
+        elif self.jobs > 1:
             lines[0] += (
                 f"; with {self.jobs} jobs at least {duration(self.wall)}, if they do not hold each "
                 "other up"
@@ -449,7 +519,8 @@ class Estimate:
         share = 100 * cost.wall / total.wall if total.wall else 0.0
         lines.append(f"Most of it is {title}: {share:.0f} %.")
         memory = f"{self.peak_memory / 2**30:.1f} GiB of {'GPU ' if gpu else ''}memory"
-        lines.append(f"At least {memory} per job, and {self.disk / 1e6:,.0f} MB on disk.")
+        each = "" if self.one_gpu else " per job"
+        lines.append(f"At least {memory}{each}, and {self.disk / 1e6:,.0f} MB on disk.")
         return "\n".join(lines)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from ipl.support.machine import cores
+
 INTERVAL = 0.1  # seconds between two samples
 BUSY = 50.0  # percent; the share of samples above it is reported
 
@@ -146,13 +148,13 @@ def _nvml(device: torch.device) -> Measure:
 
 def _process() -> Measure:
     """Returns a function that samples this process: its share of the cores, and its memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    number = cores()
     before = (time.perf_counter(), time.process_time())
 
     def measure() -> tuple[float, int]:
         nonlocal before
         now = (time.perf_counter(), time.process_time())
-        busy = 100 * (now[1] - before[1]) / ((now[0] - before[0]) * (cores or 1))
+        busy = 100 * (now[1] - before[1]) / ((now[0] - before[0]) * number)
         before = now
         return busy, _resident()
 

@@ -36,11 +36,13 @@ from ipl.learners.learner import Learner
 from ipl.loggers.run_log import RunLog, log_run
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
+from ipl.support.machine import available_memory
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import accuracy, read_pool, word_choice
 from ipl.words.frequency import RandomWords
 
 REPLACEMENTS = 5  # draws of random words that stand in the finished prompt
+MEMORY_SHARE = 4  # a quarter of what is available is for crops of test images
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class RunEnvironment:
         The absolute paths of the user's own datasets, by name.
     log_to : sequence of str
         Where each run is logged, such as `tensorboard:DIR`.
+    jobs : int
+        The processes of the machine that share its memory.
     """
 
     root: str
@@ -72,6 +76,7 @@ class RunEnvironment:
     profile: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
     log_to: Sequence[str] = ()
+    jobs: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "log_to", tuple(self.log_to))  # JSON knows only lists
@@ -161,6 +166,7 @@ class Runner:
         """Returns the results of a run by the record's names, and the classifier."""
         store = self._features(run)
         task = self.task(run)
+        datasets = [self._data[name] for name in (run.dataset, *run.targets)]
         started = time.perf_counter()
         tests = {name: _TestSet(test, store, log) for name, test in task.tests.items()}
         encoding = time.perf_counter() - started
@@ -174,7 +180,6 @@ class Runner:
         else:
             result, classifier = self._fitted(run, task, tests, store, log)
         result["seconds"]["test"] += encoding
-        datasets = [self._data[name] for name in (run.dataset, *run.targets)]
         notes = [note for data in datasets for note in data.notes]
         notes += [note for test in tests.values() for note in test.notes]
         result["data"] = {
@@ -195,7 +200,9 @@ class Runner:
         if self._store is None or self._store[0] != run.dataset:
             self.forget()
             cache = Cache(reporter=self.reporter) if self.environment.cache else None
-            self._store = run.dataset, FeatureStore(self.backbone(run), cache)
+            crop_bytes = memory_for_crops(self.environment.jobs)
+            store = FeatureStore(self.backbone(run), cache, crop_bytes=crop_bytes)
+            self._store = run.dataset, store
         return self._store[1]
 
     def task(self, run: Run) -> Task:
@@ -391,6 +398,11 @@ class _TestSet:
             )
         if not images.indices:
             raise DataError(f"{dataset.name}: none of its test images can be read.")
+
+
+def memory_for_crops(jobs: int) -> int:
+    """Returns the bytes of memory for centre crops of test images in each of so many processes."""
+    return available_memory() // MEMORY_SHARE // jobs
 
 
 def _log_record(log: RunLog, run: Run, record: Mapping[str, Any]) -> None:

@@ -6,35 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
 
 import typer
 
 from ipl._version import __version__
-from ipl.cli import (
-    ablate,
-    backbones,
-    bench,
-    cache,
-    compare,
-    data,
-    demo,
-    evaluate,
-    export,
-    fit,
-    learners,
-    predict,
-    push,
-    rate,
-    recipe,
-    report,
-    select,
-    serve,
-    table,
-    ui,
-    words,
-)
 from ipl.support.errors import IplError, shorten
 
 # Threads that spin while they wait make several processes on one machine many times slower; this
@@ -45,35 +23,33 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # stopped using click's.
 UsageError: Any = typer.BadParameter.__base__
 
-app = typer.Typer(
-    name="ipl",
-    help="Teach a frozen CLIP a new task from a few images per class, with a prompt that a "
-    "person can read.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,  # a bug gets a plain traceback
+# Each is a module beside this one, with a function of that name, or with an app if it has
+# sub-commands of its own.
+COMMANDS = (
+    *("ablate", "backbones", "bench", "cache", "compare", "data", "demo", "evaluate", "export"),
+    *("fit", "learners", "predict", "push", "rate", "recipe", "report", "select", "serve"),
+    *("table", "ui", "words"),
 )
-app.command("ablate")(ablate.ablate)
-app.command("backbones")(backbones.backbones)
-app.command("bench")(bench.bench)
-app.command("cache")(cache.cache)
-app.command("compare")(compare.compare)
-app.add_typer(data.app, name="data")
-app.command("demo")(demo.demo)
-app.command("evaluate")(evaluate.evaluate)
-app.command("export")(export.export)
-app.command("fit")(fit.fit)
-app.command("learners")(learners.learners)
-app.command("predict")(predict.predict)
-app.command("push")(push.push)
-app.command("rate")(rate.rate)
-app.add_typer(recipe.app, name="recipe")
-app.command("report")(report.report)
-app.command("select")(select.select)
-app.command("serve")(serve.serve)
-app.command("table")(table.table)
-app.command("ui")(ui.ui)
-app.command("words")(words.words)
+
+
+def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Returns the program with some of its commands; the modules of others are not imported."""
+    app = typer.Typer(
+        name="ipl",
+        help="Teach a frozen CLIP a new task from a few images per class, with a prompt that a "
+        "person can read.",
+        callback=_options,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,  # a bug gets a plain traceback
+    )
+    for name in names:
+        module = import_module(f"ipl.cli.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return app
 
 
 def _show_version(requested: bool) -> None:
@@ -82,7 +58,6 @@ def _show_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version."
@@ -96,6 +71,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a path may not be printable
             stream.reconfigure(errors="backslashreplace")
+    typed = [name for name in sys.argv[1:2] if name in COMMANDS]
+    app = make_app(typed or COMMANDS)  # what is not a command needs all of them, to be corrected
     try:
         code = app(standalone_mode=False)
     except UsageError as error:

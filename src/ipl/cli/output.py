@@ -22,7 +22,7 @@ PIPE_WIDTH = 160  # columns of output that is not a terminal
 def console() -> Console:
     """Returns a console on standard output, wide enough for tables if it is not a terminal."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(highlight=False, width=width)
+    return Console(highlight=False, emoji=False, width=width)
 
 
 def print_json(value: Any) -> None:

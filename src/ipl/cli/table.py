@@ -45,11 +45,13 @@ def table(
         help="In place of the results, show the chosen words, how often each came back, and their "
         "overlap.",
     ),
-    no_figures: bool = typer.Option(False, "--no-figures", help="Draw no figures."),
+    page: bool = typer.Option(
+        False, "--page", help="Write a page with all tables and figures as well."
+    ),
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Show the results of a bench; write a page, figures and tables as files to DIR/tables.
+    """Show the results of a bench; write them as files to DIR/tables.
 
     A damaged record is named and left out; the exit code is then 2.
     """
@@ -60,10 +62,14 @@ def table(
         raise ConfigError("--words and --cost contradict each other; use one of them.")
     reporter = Reporter(quiet=quiet)
     style = _style("json" if as_json else style, save_to)
+    if page and (style or words):
+        raise ConfigError(
+            "--page adds a page to DIR/tables; leave out --format, --out, --json and --words."
+        )
     runs, warnings = read_records(folders)
     for warning in warnings:
         reporter.warn(warning)
-    _show(runs, warnings, folders, style, save_to, cost, words, no_figures, reporter)
+    _show(runs, warnings, folders, style, save_to, cost, words, page, reporter)
     if damaged := count_damaged(warnings):
         which = (
             "1 record is damaged and" if damaged == 1 else f"{damaged:,} records are damaged and"
@@ -79,17 +85,15 @@ def _show(
     save_to: Path | None,
     cost: bool,
     words: bool,
-    no_figures: bool,
+    page: bool,
     reporter: Reporter,
 ) -> None:
-    """Prints the tables, or writes them with a page and figures."""
+    """Prints the tables, and writes them as files unless one format was asked for."""
     from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
-    from ipl.bench.tables.result_table import build_tables, gains_to_csv, table_verdicts
-    from ipl.bench.tables.results_page import results_document
+    from ipl.bench.tables.result_table import build_tables, gains_to_csv
     from ipl.bench.tables.words_table import find_word_searches, words_tables
-    from ipl.display.page import as_html
     from ipl.display.table import tables_to_terminal
-    from ipl.support.files import write_bytes, write_text
+    from ipl.support.files import write_text
 
     results = build_tables(runs)
     costs = cost_rows(results)
@@ -122,17 +126,38 @@ def _show(
     write_text(target / "gains.csv", gains_to_csv(results))
     if costs:
         write_text(target / "cost.csv", cost_to_csv(costs))
-    drawings = [] if no_figures else _figures(results, costs, reporter)
-    for drawing in drawings:
-        for kind, image in drawing.files.items():
-            write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
+    if not page:
+        reporter.say(f"Saved:  {target}  (--page adds a page with figures)")
+        return
     if searches:
         sections["Words"] = words_tables(searches)
     name = ", ".join(folder.resolve().name for folder in folders)
-    verdicts = table_verdicts(results)
-    page = as_html(results_document(name, runs, sections, drawings, warnings, verdicts))
-    write_text(target / "index.html", page)
+    drawings = _figures(results, costs, reporter)
+    _write_page(target, name, runs, warnings, results, sections, drawings)
     reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
+
+
+def _write_page(
+    target: Path,
+    name: str,
+    runs: list[RunRecord],
+    warnings: list[str],
+    results: list[ResultTable],
+    sections: dict[str, list[Table]],
+    drawings: list[Drawing],
+) -> None:
+    """Writes the page, and each of its figures as files."""
+    from ipl.bench.tables.result_table import table_verdicts
+    from ipl.bench.tables.results_page import results_document
+    from ipl.display.page import as_html
+    from ipl.support.files import write_bytes, write_text
+
+    for drawing in drawings:
+        for kind, image in drawing.files.items():
+            write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
+    verdicts = table_verdicts(results)
+    document = results_document(name, runs, sections, drawings, warnings, verdicts)
+    write_text(target / "index.html", as_html(document))
 
 
 @dataclass(frozen=True)
@@ -158,7 +183,7 @@ class TableContent:
             return tables_to_latex(self.tables)
         if style == "md":
             return tables_to_markdown(self.tables)
-        console = Console(width=240, color_system=None, highlight=False)
+        console = Console(width=240, color_system=None, highlight=False, emoji=False)
         with console.capture() as captured:
             console.print(tables_to_terminal(self.tables))
         return captured.get()

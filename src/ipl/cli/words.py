@@ -34,8 +34,6 @@ def words(
     from ipl.support.progress import Reporter
     from ipl.words.explain_word import explain_word
     from ipl.words.pool import Pool
-    from ipl.words.rebuild import raw_words_from_nltk
-    from ipl.words.rebuild import rebuild as rebuild_pool
 
     if rebuild and words_file is not None:
         raise ConfigError("--rebuild and --words-file cannot be used together.")
@@ -46,6 +44,9 @@ def words(
     report: dict[str, Any] = {}
     lines: list[str] = []
     if rebuild:
+        from ipl.words.rebuild import raw_words_from_nltk
+        from ipl.words.rebuild import rebuild as rebuild_pool
+
         raw = raw_words_from_nltk()
         with (
             on_interrupt(lambda: "nothing was written."),
@@ -71,7 +72,8 @@ def words(
             pool, dropped = Pool.from_file(words_file, tokenizer)
             report["dropped"] = {drop.word: drop.reason for drop in dropped}
             lines += [f"{drop.word!r} is left out: it is {drop.reason}." for drop in dropped]
-        pool = pool.for_tokenizer(tokenizer)
+        elif backbone != "pocket":  # whose tokenizer the bundled pool is made for
+            pool = pool.for_tokenizer(tokenizer)
         pool = pool.without_names() if no_names else pool
     report.update(words=len(pool), sha256=pool.sha256, source=pool.source)
     if look_up:

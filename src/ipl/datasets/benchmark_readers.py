@@ -9,7 +9,6 @@ from ipl.datasets.benchmarks import BENCHMARKS, Benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.imagenet import read_imagenet, read_variant
 from ipl.datasets.readers import read_folder
-from ipl.datasets.scenes import cached_scenes
 from ipl.datasets.split_file import prompt_name, read_split, read_split_set
 from ipl.support.errors import ConfigError, DataError, did_you_mean
 from ipl.support.files import is_folder, read_lines
@@ -44,6 +43,8 @@ def read_benchmark(name: str, root: str | Path) -> Dataset:
     check_benchmark_name(name)
     root = Path(root)
     if name == "scenes":
+        from ipl.datasets.scenes import cached_scenes  # drawing needs NumPy
+
         return cached_scenes()
     if not is_folder(root):
         raise DataError(f"No such folder: {root}; it should contain the folders of the datasets.")

@@ -18,7 +18,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError, features
 
 from ipl.support.errors import DataError
@@ -60,7 +59,6 @@ DECODING_BYTES = {"WEBP": 16, "AVIF": 10, "HEIF": 8, "TIFF": 7, "progressive JPE
 COPIED_BYTES = 10
 MOST_BYTES = max(DECODING_BYTES.values())
 STRIP = 64  # rows that are converted at a time
-TONES = ((np.arange(1 << 16) + 128) // 257).astype(np.uint8)  # of 16 bits, rounded to 8
 # The first bytes of the formats that are read.
 SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P6")
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
@@ -370,7 +368,7 @@ def _shrunk_rgb(image: Image.Image, factor: int) -> Image.Image:
 
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip to white
-        image = Image.fromarray(TONES[np.asarray(image).clip(0, len(TONES) - 1)])
+        image = _in_8_bits(image)
     elif image.mode == "F":
         raise _UnsupportedPixels("its pixels are floating-point numbers of unknown range")
     elif image.mode == "LAB":
@@ -378,6 +376,22 @@ def _rgb(image: Image.Image) -> Image.Image:
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _in_8_bits(image: Image.Image) -> Image.Image:
+    """Returns an image of 16 bits per pixel with its tones rounded to 8 bits."""
+    import numpy as np  # which few images need
+
+    tones = _tones()
+    return Image.fromarray(tones[np.asarray(image).clip(0, len(tones) - 1)])
+
+
+@cache
+def _tones() -> Any:
+    """Returns the 8 bits of each tone of 16 bits (65536,)."""
+    import numpy as np
+
+    return ((np.arange(1 << 16) + 128) // 257).astype(np.uint8)
 
 
 def is_image_name(path: Path) -> bool:

@@ -56,7 +56,7 @@ class CoCoOp(CoCoOpSpec, Learner):
         texts = self.prompts.assemble(soft).flatten(0, 1)  # (images * classes, tokens, width)
         eos = self.prompts.eos.repeat(len(images))
         # The prompts of one image differ from the class name on.
-        shared = self.prompts.shared
-        features = self.backbone.encode_text(texts, eos, None, shared, groups=len(images))
+        shared, own_rows = self.prompts.shared, self.prompts.own_rows
+        features = self.backbone.encode_text(texts, eos, None, shared, len(images), own_rows)
         features = features.unflatten(0, (len(images), -1))
         return self.backbone.logits(images[:, None], features)[:, 0]

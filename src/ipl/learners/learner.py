@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone, Enter
-from ipl.backbone.encode_images import ImageFeatures, Source, encode_files
+from ipl.backbone.encode_images import CentreCrops, ImageFeatures, Source, encode_files
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.spec import CLASS_TEMPLATE, LearnerSpec, check_class_template
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
@@ -278,8 +278,9 @@ class Learner(nn.Module, LearnerSpec):
         """Returns the normalised feature of each prompt (classes, dim) with these soft vectors."""
         deep = self.deep_text
         enter = None if deep is None else replace_rows(self.group_row, deep)
+        prompts = self.prompts
         features = self.backbone.encode_text(
-            self.prompts.assemble(soft), self.prompts.eos, enter, self.prompts.shared
+            prompts.assemble(soft), prompts.eos, enter, prompts.shared, 1, prompts.own_rows
         )
         return normalize(features, dim=-1)
 
@@ -288,11 +289,14 @@ class Learner(nn.Module, LearnerSpec):
         return normalize(self.backbone.encode_image(pixels), dim=-1)
 
     def encode_images(
-        self, sources: Sequence[Source], advance: Callable[..., None] | None = None
+        self,
+        sources: Sequence[Source],
+        advance: Callable[..., None] | None = None,
+        crops: CentreCrops | None = None,
     ) -> ImageFeatures:
         """Returns the features of image files, with the learner's image prompts if it has any."""
         encode = self.image_features if self.prompts_images else None
-        return encode_files(self.backbone, sources, advance, encode=encode)
+        return encode_files(self.backbone, sources, advance, encode=encode, crops=crops)
 
     def logits(self, image_features: Tensor) -> Tensor:
         """Returns logits (images, classes) of image features (images, dim)."""
@@ -343,7 +347,9 @@ def replace_rows(start: int, deep: Tensor) -> Enter:
             return hidden
         first = range(hidden.shape[1])[start]
         rows = deep[number - 1].to(hidden.dtype).expand(hidden.shape[0], -1, -1)
-        after = hidden[:, first + rows.shape[1] :]
-        return torch.cat([hidden[:, :first], rows, after], dim=1)
+        count = rows.shape[1]
+        # Split instead of indexed: the gradients are then joined in one pass instead of added up.
+        before, _, after = hidden.split([first, count, hidden.shape[1] - first - count], dim=1)
+        return torch.cat([before, rows, after], dim=1)
 
     return enter

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.shared_prefix import OwnRows
 from ipl.datasets.dataset import check_class_names, clean_class_name
 from ipl.prompts.layout import ClassName, Eos, FixedText, PromptLayout, Soft, Sos, WordSlot
 from ipl.support.errors import ConfigError, DataError
@@ -49,6 +51,12 @@ class BoundPrompts:
     def shared(self) -> int:
         """Returns how many leading rows are the same for every class: those before its name."""
         return self.class_rows[0].start
+
+    @cached_property
+    def own_rows(self) -> OwnRows:
+        """Returns the rows of each class from its name to EOS."""
+        counts = [end - self.shared + 1 for end in self.eos.tolist()]
+        return OwnRows.of(counts, self.eos.device)
 
     def place_word(self, slot: slice, embeddings: Tensor) -> None:
         """Puts a word's embeddings (tokens, width) into its slot, for every class."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -19,15 +20,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from ipl.support.errors import IplError
 from ipl.support.files import write_bytes
 from ipl.support.progress import SILENT, Reporter
+
+if TYPE_CHECKING:
+    import numpy as np
 
 KINDS = ("images", "words", "selections", "trainings")
 VERSION = 2
@@ -129,6 +131,8 @@ class Cache:
             None if there is no entry, or if it is damaged or was stored under another key; such an
             entry is removed, with a warning.
         """
+        from safetensors.numpy import load  # not at the top: `ipl cache` needs no NumPy
+
         path = self._path(kind, key)
         try:
             with open(path, "rb") as file:
@@ -175,6 +179,9 @@ class Cache:
         facts : mapping of str to JSON values
             Small values beside the arrays.
         """
+        import numpy as np
+        from safetensors.numpy import save
+
         path = Path(self._path(kind, key))
         if not self._writing:
             return
@@ -382,7 +389,7 @@ def _check_json(value: Any, name: str) -> None:
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
             _check_json(inner, f"{name}[{index}]")
-    elif isinstance(value, float) and not np.isfinite(value):
+    elif isinstance(value, float) and not math.isfinite(value):
         raise TypeError(f"{name} is {value}, which JSON cannot represent.")
     elif value is not None and not isinstance(value, str | int | float):
         raise TypeError(f"{name} is a {type(value).__name__}, which JSON cannot represent.")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 Advance = Callable[..., None]  # advance(steps=1, note="")
 
@@ -33,7 +32,7 @@ class Reporter:
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         self.quiet = quiet
         self.warnings: list[str] = []
-        self.console = console or Console(stderr=True, highlight=False)
+        self.console = console or Console(stderr=True, highlight=False, emoji=False)
 
     def __reduce__(self) -> tuple[type[Reporter], tuple[bool]]:
         return Reporter, (self.quiet,)  # another process has a terminal of its own
@@ -88,6 +87,14 @@ class Reporter:
 
     @contextmanager
     def _bar(self, title: str, total: int | None) -> Iterator[Advance]:
+        from rich.progress import (  # not at the top: most commands show no bar
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from ipl.backbone import bicubic
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import Source, open_source, quiet_threads
+from ipl.backbone.encode_images import Source, decoding_threads, image_warnings_off, open_source
 from ipl.backbone.preprocessing import draw_crop
 from ipl.datasets.images import UnreadableImageError
 from ipl.support.errors import TrainingError
@@ -38,6 +39,8 @@ class DecodedImages:
     def __init__(self, backbone: Backbone, sources: Sequence[Source]) -> None:
         self.backbone, self.sources, self.room = backbone, sources, KEPT_BYTES
         self._kept: dict[int, Any] = {}
+        self._threads = decoding_threads()
+        self._lock = threading.Lock()
 
     def crops(self, chosen: Sequence[int], streams: Sequence[random.Random | None]) -> Tensor:
         """Returns the bytes (crops, height, width, 3) of chosen images.
@@ -51,17 +54,18 @@ class DecodedImages:
         missing = list(dict.fromkeys(index for index in chosen if index not in self._kept))
         read = self._read_all(missing) if missing else {}
         images = [read[index] if index in read else self._kept[index] for index in chosen]
-        for index, image in read.items():
-            width, height = self._size(image)
-            if 3 * width * height <= self.room:
-                self._kept[index] = image
-                self.room -= 3 * width * height
+        with self._lock:  # several trainings may share the images
+            for index, image in read.items():
+                width, height = self._size(image)
+                if index not in self._kept and 3 * width * height <= self.room:
+                    self._kept[index] = image
+                    self.room -= 3 * width * height
         return images
 
     def _read_all(self, indices: Sequence[int]) -> dict[int, Any]:
-        with quiet_threads() as threads:
+        with image_warnings_off():
             try:
-                return dict(zip(indices, threads.map(self._read, indices), strict=True))
+                return dict(zip(indices, self._threads.map(self._read, indices), strict=True))
             except UnreadableImageError as error:
                 message = f"An image became unreadable during training: {error}"
                 raise TrainingError(message) from None
@@ -74,8 +78,7 @@ class DecodedImages:
         return width, height
 
     def _cut(self, images: Sequence[Any], streams: Sequence[random.Random | None]) -> Tensor:
-        with quiet_threads() as threads:
-            crops = list(threads.map(self.backbone.preprocessing.crop_of, images, streams))
+        crops = list(self._threads.map(self.backbone.preprocessing.crop_of, images, streams))
         return torch.from_numpy(np.stack(crops))
 
 
@@ -98,6 +101,9 @@ class ImagesOnGpu(DecodedImages):
             for image, stream in zip(images, streams, strict=True)
             if stream is not None
         ]
+        stream = torch.cuda.current_stream(self.backbone.device)
+        for image in images:  # one that is not kept must outlive the work on a training's stream
+            image.record_stream(stream)
         boxes, flips = zip(*drawn, strict=True)
         return bicubic.cut(images, boxes, flips, self.backbone.preprocessing.crop)
 

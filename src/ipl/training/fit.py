@@ -77,7 +77,8 @@ def fit(
     pool : Pool, optional
         The words to choose from. Default: those that the config names.
     features : FeatureStore, optional
-        Keeps the features of images and texts, so that several fits can share them.
+        Keeps the features of images and texts and the crops of the shots, so that several fits can
+        share them.
     compare : bool, default False
         Whether the same prompt is trained without words as well, to compare with; zero-shot and a
         linear probe are always compared with.
@@ -119,7 +120,7 @@ def fit(
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
     notes += _note_interval(config)
     kind = learner_class(config.learner)
-    views = make_views(config.views, kind, backbone, shots, config.seed, reporter)
+    views = make_views(config.views, kind, backbone, shots, config.seed, reporter, features)
     words, selection, checkpoints = _find_words(
         config, choice, backbone, names, shots, views, counts[-1], cache, features, reporter
     )
@@ -147,6 +148,7 @@ def fit(
             reporter,
             cache,
             name,
+            store,
         )
 
     learner, history, trials, keys = train_with(counts, words)
@@ -160,11 +162,11 @@ def fit(
         if compare and learner.words:
             empty, _, _, more = train_with((learner.layout.slots,), (), "train-without-words")
             keys += more
-            predictions = empty.log_probabilities(features_for(empty, held_out))
+            predictions = empty.log_probabilities(features_for(empty, held_out, store))
             others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
         comparison = compare_with_baselines(
             learner,
-            learner.log_probabilities(features_for(learner, held_out)),
+            learner.log_probabilities(features_for(learner, held_out, store)),
             shots,
             held_out,
             config,
@@ -352,6 +354,7 @@ def train_best(
     reporter: Reporter = SILENT,
     cache: Cache | None = None,
     name: str = "train",
+    store: FeatureStore | None = None,
 ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
     """Trains a learner with each number of words; returns the best, its history and all trials.
 
@@ -370,7 +373,7 @@ def train_best(
             learner, view, len(shots.items), words[:k], hyperparameters, seed, reporter, checkpoint
         )
         with torch.no_grad():
-            logits = learner.logits(features_for(learner, shots)).cpu().double()
+            logits = learner.logits(features_for(learner, shots, store)).cpu().double()
         train_accuracy = float((logits.argmax(1) == shots.labels).double().mean())
         trial = Trial(k, train_accuracy, float(cross_entropy(logits, shots.labels)))
         trials.append(trial)
@@ -385,18 +388,29 @@ def train_best(
     return best[1], best[2], tuple(trials), keys
 
 
-def features_for(learner: Learner, images: LabelledFeatures) -> Tensor:
-    """Returns the features (items, dim) of images as the learner encodes them."""
+def features_for(
+    learner: Learner, images: LabelledFeatures, store: FeatureStore | None = None
+) -> Tensor:
+    """Returns the features (items, dim) of images as the learner encodes them.
+
+    Images whose centre crops the store has kept are not opened again.
+    """
     if not learner.prompts_images:
         return images.features
-    return learner.encode_images([item.path for item in images.items]).features
+    crops = None if store is None else store.crops
+    return learner.encode_images([item.path for item in images.items], crops=crops).features
 
 
 @torch.no_grad()
-def accuracy(learner: Learner, images: LabelledFeatures, labels: Tensor | None = None) -> float:
+def accuracy(
+    learner: Learner,
+    images: LabelledFeatures,
+    labels: Tensor | None = None,
+    store: FeatureStore | None = None,
+) -> float:
     """Returns the share of images that a learner classifies as their labels say."""
     labels = images.labels if labels is None else labels
-    features = features_for(learner, images).to(learner.backbone.device)
+    features = features_for(learner, images, store).to(learner.backbone.device)
     return float((learner.logits(features).argmax(1).cpu() == labels).double().mean())
 
 

@@ -15,10 +15,11 @@ from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
+from ipl.support.turns import no_turn, pass_turn
 from ipl.training.checkpoint import Checkpoint, TrainingState
 from ipl.training.history import EpochRecord, TrainingHistory
 from ipl.training.schedule import images_per_epoch, learning_rate
-from ipl.training.step import TrainingStep, make_step
+from ipl.training.step import TrainingStep, make_step, training_stream
 from ipl.training.views import View
 
 MOMENTUM = 0.9
@@ -98,7 +99,11 @@ def train(
             reporter.record_event(record)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
-    with training_threads(learner), reporter.task("Training", last) as advance:
+    with (
+        training_threads(learner),
+        training_stream(learner.backbone.device),
+        reporter.task("Training", last) as advance,
+    ):
         advance(len(epochs))
         try:
             for epoch in range(len(epochs), last):
@@ -113,6 +118,7 @@ def train(
                     batch = views.batch(epoch, indices)
                     step = step or make_step(learner, optimiser, batch, reporter)
                     losses.append(step(batch))
+                    pass_turn()
                 mean = _mean(losses, epoch)
                 average.add(epoch)
                 epochs.append(EpochRecord(epoch, rate, mean, word))
@@ -256,7 +262,9 @@ def training_threads(learner: Learner) -> AbstractContextManager[None]:
 
 def _mean(losses: Sequence[Tensor], epoch: int) -> float:
     """Returns the mean loss of an epoch, waiting for the device only once."""
-    values: list[float] = torch.stack(list(losses)).tolist()
+    stacked = torch.stack(list(losses))
+    with no_turn():
+        values: list[float] = stacked.tolist()
     for batch, value in enumerate(values, start=1):
         if not math.isfinite(value):
             raise NotFiniteError(

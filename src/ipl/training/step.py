@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ipl.learners.learner import Batch, Learner
 from ipl.support.progress import Reporter
+from ipl.support.turns import takes_turns
 
 STEPS_BEFORE_RECORDING = 3  # in which kernels are chosen and memory is allocated
 
@@ -43,19 +44,16 @@ class RecordedStep(TrainingStep):
     def __init__(self, learner: Learner, optimiser: torch.optim.Optimizer, first: Batch) -> None:
         super().__init__(learner, optimiser)
         self.batch = _map_tensors(first, torch.clone)  # the recording reads from these
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        with training_stream(learner.backbone.device):
             for number in range(STEPS_BEFORE_RECORDING):
                 optimiser.zero_grad()
                 with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
                     learner.loss(self.batch).backward()
             optimiser.zero_grad()  # the recording allocates the gradients it writes into
-        torch.cuda.current_stream().wait_stream(stream)
-        self.recording = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.recording):
-            self.loss = learner.loss(self.batch)
-            self.loss.backward()
+            self.recording = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.recording, stream=torch.cuda.current_stream()):
+                self.loss = learner.loss(self.batch)
+                self.loss.backward()
 
     def __call__(self, batch: Batch) -> Tensor:
         """Updates the learner on a batch and returns the loss."""
@@ -73,11 +71,11 @@ def make_step(
 ) -> TrainingStep:
     """Returns a step for batches of the same shape: recorded on a GPU, if the learner allows it.
 
-    Only the main thread records: a recording would capture what other threads do on the GPU, or
-    fail because of it.
+    Only the main thread records, and threads that take turns: a recording would capture what other
+    threads do on the GPU at the same time, or fail because of it.
     """
-    main_thread = threading.current_thread() is threading.main_thread()
-    if learner.backbone.device.type == "cuda" and learner.recordable and main_thread:
+    alone = threading.current_thread() is threading.main_thread() or takes_turns()
+    if learner.backbone.device.type == "cuda" and learner.recordable and alone:
         try:
             return RecordedStep(learner, optimiser, first)
         except RuntimeError as error:  # the loss of a plug-in may not be recordable
@@ -87,6 +85,28 @@ def make_step(
                 f"without it: {str(error).splitlines()[0]}"
             )
     return TrainingStep(learner, optimiser)
+
+
+@contextmanager
+def training_stream(device: torch.device) -> Iterator[None]:
+    """Puts a block's work on a stream of this thread's own, so that a GPU can do others beside it.
+
+    The block sees what was computed before it, and what comes after it sees its results.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    around = torch.cuda.current_stream(device)
+    stream = _streams.__dict__.setdefault(str(device), torch.cuda.Stream(device))
+    stream.wait_stream(around)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        around.wait_stream(stream)
+
+
+_streams = threading.local()  # a stream for each device
 
 
 @contextmanager

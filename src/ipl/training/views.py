@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -13,10 +14,12 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import encode_pixels, to_device
+from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
+from ipl.support.recent_values import RecentValues
 from ipl.training.decoded_images import DecodedImages, decoded_images
 
 
@@ -117,12 +120,19 @@ def make_views(
     shots: LabelledFeatures,
     seed: int,
     reporter: Reporter,
+    store: FeatureStore | None = None,
 ) -> View:
-    """Returns the views of the shots: 0 is the centre crop, n a bank of n crops, or "fresh"."""
-    paths = [item.path for item in shots.items]
+    """Returns the views of the shots: 0 is the centre crop, n a bank of n crops, or "fresh".
+
+    Fits that share a store cut the same crops once, and encode them once.
+    """
+    kept = RecentValues() if store is None else store.kept
+    paths = tuple(item.path for item in shots.items)
     decoded = decoded_images(backbone, paths, random_crops=views != 0)
+    room = decoded.room
     if views == "fresh":
-        return FreshViews(backbone, shots.labels, decoded, kind, seed)
+        images = kept.keep(("images", paths), lambda: decoded, room, room)
+        return FreshViews(backbone, shots.labels, images, kind, seed)
     if not isinstance(views, int) or views < 0:
         raise ConfigError(f"views is {views!r}; it must be a whole number, 0 or more, or 'fresh'.")
     count = max(views, 1)
@@ -132,28 +142,41 @@ def make_views(
         streams = [_stream(seed, *pair) if views else None for pair in pairs]
         return decoded.crops(images.tolist(), streams)
 
-    crop_bytes = decoded.room // (count * len(paths))  # that each crop may have
-    keeps = kind.prompts_images and 3 * backbone.preprocessing.crop**2 <= crop_bytes
-    encodes = kind.wants_features and views > 0
-    crop_parts, feature_parts = [], []
-    if keeps or encodes:
-        with reporter.task("Cutting crops", count * len(paths)) as advance:
+    def for_each(title: str, make: Callable[[Tensor], Tensor], pixels: Pixels) -> Tensor:
+        parts = []
+        with reporter.task(title, count * len(paths)) as advance:
             for view in range(count):
                 for images in torch.arange(len(paths)).split(AT_ONCE):
-                    crops = from_files(torch.full_like(images, view), images)
-                    if keeps:
-                        crop_parts.append(crops)
-                    if encodes:
-                        feature_parts.append(encode_pixels(backbone, crops))
+                    parts.append(make(pixels(torch.full_like(images, view), images)))
                     advance(len(images))
+        return torch.cat(parts).reshape(count, len(paths), *parts[0].shape[1:])
+
+    key = (paths, views, seed)
+    bank: Tensor | None = kept.get(("crops", *key))
+    size = 3 * backbone.preprocessing.crop**2 * count * len(paths)
+    if bank is None and kind.prompts_images and size <= room:
+        bank = kept.keep(
+            ("crops", *key),
+            lambda: for_each("Cutting crops", lambda crops: crops, from_files),
+            size,
+            room,
+        )
+    pixels = from_files if bank is None else _from_bank(bank)
     features = shots.features[None] if kind.wants_features else None
-    if encodes:
-        features = torch.cat(feature_parts).unflatten(0, (count, -1))
-    pixels: Pixels | None = from_files if kind.prompts_images else None
-    if keeps:
-        bank = torch.cat(crop_parts).unflatten(0, (count, -1))
-        pixels = lambda chosen, images: bank[chosen, images]  # noqa: E731
-    return BankedViews(backbone, shots.labels, count, features, pixels, seed)
+    if kind.wants_features and views > 0:
+        features = kept.keep(
+            ("features", *key),
+            lambda: for_each("Encoding crops", partial(encode_pixels, backbone), pixels),
+            4 * backbone.feature_dim * count * len(paths),
+            room,
+        )
+    return BankedViews(
+        backbone, shots.labels, count, features, pixels if kind.prompts_images else None, seed
+    )
+
+
+def _from_bank(bank: Tensor) -> Pixels:
+    return lambda views, images: bank[views, images]
 
 
 def _stream(seed: int, view: int, image: int) -> random.Random:

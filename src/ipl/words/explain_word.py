@@ -144,12 +144,20 @@ def explain_word(word: str, pool: Pool, tokenizer: Tokenizer) -> WordExplanation
 
 
 def _checks(word: str, tokenizer: Tokenizer) -> tuple[FilterCheck, ...]:
-    return (
+    checks = [
         FilterCheck("alphabetic", *_alphabetic(word)),
-        _dictionary_check("synset", _synset, word),
-        _dictionary_check("frequency", _frequency, word),
         FilterCheck("one token", *_one_token(word, tokenizer)),
-    )
+    ]
+    # A dictionary takes long to load, WordNet seconds: each is asked only if no filter before it
+    # rejects the word.
+    for name, ask in (("frequency", _frequency), ("synset", _synset)):
+        rejected = any(check.passed is False for check in checks)
+        checks.append(
+            FilterCheck(name, None, "It was not checked, because another filter rejects the word.")
+            if rejected
+            else _dictionary_check(name, ask, word)
+        )
+    return tuple(checks)
 
 
 def _dictionary_check(

@@ -32,8 +32,9 @@ class Sense:
 
 def sense_of(word: str) -> Sense:
     """Returns the sense of a word; words outside the bundled pool need NLTK and WordNet."""
-    if (sense := _bundled_senses().get(word)) is not None:
-        return sense
+    if (row := _bundled_senses().get(word)) is not None:
+        part, others, definition = row.split("\t")
+        return Sense(part, definition, int(others))
     try:
         return look_up_sense(word)
     except FilterUnavailable as error:
@@ -62,10 +63,11 @@ def senses_file(words: Iterable[str]) -> str:
 
 
 @cache
-def _bundled_senses() -> dict[str, Sense]:
+def _bundled_senses() -> dict[str, str]:
+    """Returns the rest of each word's line."""
     text = (resources.files("ipl.words") / FILE).read_text(encoding="utf-8")
-    rows = (line.split("\t") for line in text.splitlines())
-    return {word: Sense(part, definition, int(others)) for word, part, others, definition in rows}
+    rows = (line.partition("\t") for line in text.splitlines())
+    return {word: rest for word, _, rest in rows}
 
 
 def _sense_count(synset: Any, word: str) -> int:

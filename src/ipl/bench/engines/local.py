@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
-from ipl.bench.engines.worker_process import DiedError, WorkerProcess, visible_gpus
+from ipl.bench.engines.run_threads import RunThreads
+from ipl.bench.engines.worker_process import DiedError, WorkerProcess, on_one_gpu, visible_gpus
 from ipl.bench.record_writing import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
@@ -16,9 +17,10 @@ from ipl.support.errors import ConfigError
 
 
 class LocalEngine:
-    """Does one run after the other in this process; with several jobs, in worker processes.
+    """Does one run after the other in this process; with several jobs, several at the same time.
 
-    A worker that dies takes its own run with it and no other: a new one is started.
+    On one GPU these are threads of this process, elsewhere worker processes. A worker that dies
+    takes its own run with it and no other: a new one is started.
     """
 
     def __init__(self, environment: RunEnvironment, jobs: int = 1) -> None:
@@ -30,6 +32,8 @@ class LocalEngine:
         """Yields each run that it took, until none is left; closing it stops everything."""
         if self.jobs == 1:
             return self._in_this_process(queue, report)
+        if on_one_gpu(self.environment.device):
+            return RunThreads(self.environment, self.jobs, queue, report).work()
         return _Workers(self.environment, self.jobs, queue, report).work()
 
     def _in_this_process(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
@@ -38,7 +39,7 @@ class RayEngine:
         connect(ray, self.address)
         resources = share(ray, self.jobs, self.environment.device)
         task = ray.remote(_record).options(max_retries=RETRIES, **resources)
-        environment = self.environment.as_dict()
+        environment = replace(self.environment, jobs=self.jobs * _most_gpus(ray)).as_dict()
         pending: dict[Any, Run] = {}
         last: Run | None = None
         try:
@@ -84,6 +85,12 @@ def share(ray: Any, jobs: int, device: str) -> dict[str, float]:
         return {"num_gpus": 1 / jobs, "num_cpus": 1}
     smallest = min((node["CPU"] for node in nodes if node.get("CPU")), default=1)
     return {"num_cpus": max(1, smallest // jobs)}
+
+
+def _most_gpus(ray: Any) -> int:
+    """Returns the GPUs of the node that has most of them; 1 if none has any."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return max([1, *(int(node.get("GPU", 0)) for node in nodes)])
 
 
 def import_ray() -> Any:

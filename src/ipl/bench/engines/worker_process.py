@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ipl.bench.engines.engine import ReportProgress
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
 from ipl.support.errors import IplError
+from ipl.support.machine import cores
 
 COMMAND = "from ipl.bench.engines.worker_main import main; main()"
 
@@ -41,7 +43,7 @@ class WorkerProcess:
             start_new_session=True,  # Ctrl-C is for the parent process
         )
         self._ready = False
-        self._send(environment.as_dict())
+        self._send(replace(environment, jobs=jobs).as_dict())
 
     def record(self, run: Run, report: ReportProgress) -> dict[str, Any]:
         """Returns the record of a run.
@@ -113,11 +115,9 @@ def visible_gpus(device: str) -> list[str]:
     return [str(number) for number in range(torch.cuda.device_count())]
 
 
-def cores() -> int:
-    """Returns how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def on_one_gpu(device: str) -> bool:
+    """Returns whether all runs would be on the same NVIDIA GPU."""
+    return device.startswith("cuda:") or len(visible_gpus(device)) == 1
 
 
 def _environment(jobs: int, gpu: str | None) -> dict[str, str]:

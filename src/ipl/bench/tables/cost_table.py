@@ -12,7 +12,6 @@ from ipl.bench.tables import paper
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.result_table import ResultTable
 from ipl.display.formatting import several
-from ipl.display.plots import BarPanel, plot_bars
 from ipl.display.table import Table
 from ipl.words.selection import SelectionStep
 
@@ -265,6 +264,8 @@ def plot_cost(rows: Sequence[CostRow]) -> dict[str, bytes] | None:
 
     If some of the runs were profiled, only these are drawn.
     """
+    from ipl.display.plots import BarPanel, plot_bars
+
     profiled = is_profiled(rows)
     rows = [row for row in rows if (row.utilisation_of if profiled else row.peak_memory)]
     if not rows:

@@ -1,0 +1,96 @@
+"""Runs at the same time on one GPU: threads of this process that take turns."""
+
+from __future__ import annotations
+
+import queue as queues
+import threading
+from collections.abc import Iterator
+
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
+from ipl.bench.engines.forwarding_reporter import ForwardingReporter
+from ipl.bench.run import Run
+from ipl.bench.runner import RunEnvironment, Runner
+from ipl.support.turns import StoppedError, Turns
+
+
+class RunThreads:
+    """Threads that share the backbone and the features of one dataset at a time.
+
+    Each gives the GPU a step of its training and passes on. Small steps leave most of a GPU idle,
+    which the steps of other runs fill; processes would have it one after the other.
+    """
+
+    def __init__(
+        self, environment: RunEnvironment, jobs: int, queue: Queue, report: ReportProgress
+    ) -> None:
+        self.jobs, self.queue, self.report = jobs, queue, report
+        self.runner = Runner(environment, ForwardingReporter(self._forward))
+        self.results: queues.Queue[FinishedRun | BaseException | None] = queues.Queue()
+        self.turns = Turns()
+        self._busy: dict[int, Run] = {}  # by thread
+        self._last: Run | None = None
+        self._done = threading.Event()  # a run has ended since somebody looked
+
+    def work(self) -> Iterator[FinishedRun]:
+        """Yields what the threads finish; the first error that is not one run's own is raised."""
+        threads = [
+            threading.Thread(target=self._serve, daemon=True)
+            for _ in range(min(self.jobs, max(1, len(self.queue))))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            running = len(threads)
+            while running:
+                result = self.results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                if result is None:
+                    running -= 1
+                else:
+                    yield result
+        finally:
+            self.turns.stopped = True
+            for thread in threads:
+                thread.join(timeout=60)
+
+    def _serve(self) -> None:
+        """Does one run after the other, until none is left."""
+        try:
+            with self.turns:
+                while (run := self._take()) is not None:
+                    self.report(run, "")
+                    try:
+                        record = self.runner.record(run)
+                    finally:
+                        del self._busy[threading.get_ident()]
+                        self._done.set()
+                    self.results.put(FinishedRun(run, record))
+            self.results.put(None)
+        except StoppedError:
+            pass
+        except BaseException as error:  # for the thread that waits
+            self.results.put(error)
+
+    def _take(self) -> Run | None:
+        """Returns a run, once no other thread has another dataset or backbone in memory."""
+        if self.turns.stopped or (run := self.queue.take(self._last)) is None:
+            return None
+        self._last = run
+        while any(_in_memory(other) != _in_memory(run) for other in self._busy.values()):
+            self._done.clear()
+            with self.turns.given_back():
+                self._done.wait()
+            self.turns.pass_on()
+        self._busy[threading.get_ident()] = run
+        return run
+
+    def _forward(self, note: str) -> None:
+        run = self._busy.get(threading.get_ident())
+        if run is not None:
+            self.report(run, note)
+
+
+def _in_memory(run: Run) -> tuple[str, str, str]:
+    """Returns what a Runner has in memory for a run."""
+    return run.backbone, run.precision, run.dataset

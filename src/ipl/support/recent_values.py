@@ -1,0 +1,52 @@
+"""Large values in memory up to a number of bytes; the least recently used are dropped first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+
+class RecentValues:
+    """Values by key, each made when it is first asked for; any thread may ask."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()  # with their bytes
+        self._lock = threading.RLock()  # of several threads that ask for a value, one makes it
+
+    def get(self, key: Hashable) -> Any:
+        """Returns a value, or None if it is not kept."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def keep(self, key: Hashable, make: Callable[[], Value], size: int, room: int) -> Value:
+        """Return a value that is kept, or make it.
+
+        Parameters
+        ----------
+        key : hashable
+            Everything that decides the value.
+        make : callable
+            Returns the value; called only if it is not kept.
+        size : int
+            Bytes that the value takes.
+        room : int
+            Bytes that it may take together with the earlier ones. The least recently used of those
+            are dropped first; a value that is larger than all the room is not kept.
+        """
+        with self._lock:
+            if (kept := self.get(key)) is not None:
+                value: Value = kept
+                return value
+            while self._values and size + sum(each for _, each in self._values.values()) > room:
+                self._values.popitem(last=False)
+            value = make()
+            if size <= room:
+                self._values[key] = value, size
+            return value

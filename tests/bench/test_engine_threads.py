@@ -1,0 +1,112 @@
+"""Runs in threads that take turns: the same records as one after the other."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ipl.bench.engines import worker_process as process
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
+from ipl.bench.engines.run_threads import RunThreads
+from ipl.bench.grid import run_grid
+from ipl.bench.records import record_path
+from ipl.bench.run import Run
+from ipl.bench.runner import RunEnvironment, Runner
+
+Runs = Callable[..., tuple[Run, ...]]
+
+
+class InThreads:
+    """An engine that does runs in three threads, whatever the device."""
+
+    def __init__(self, environment: RunEnvironment) -> None:
+        self.environment = environment
+
+    def work(self, queue: Queue, report: ReportProgress):  # type: ignore[no-untyped-def]
+        return RunThreads(self.environment, 3, queue, report).work()
+
+
+def test_records_are_those_of_one_run_after_the_other(
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = runs(datasets="eurosat,dtd", learners="coop,maple", seeds="1,2", words="0,1", epochs=2)
+    at_once = []
+    record = Runner.record
+    busy: list[str] = []
+
+    def watched(self: Runner, run: Run) -> dict:  # type: ignore[type-arg]
+        busy.append(run.dataset)
+        at_once.append(tuple(busy))
+        try:
+            return record(self, run)
+        finally:
+            busy.remove(run.dataset)
+
+    monkeypatch.setattr(Runner, "record", watched)
+    result = run_grid(grid, tmp_path, InThreads(environment))
+    assert sorted(result.done) == sorted(run.id for run in grid)
+    assert {len(names) for names in at_once} == {1, 2, 3}
+    assert all(len(set(names)) == 1 for names in at_once)  # one dataset in memory
+    monkeypatch.setattr(Runner, "record", record)
+    for run in grid[:4]:
+        there = json.loads(record_path(tmp_path, run.id).read_text())
+        here = Runner(environment).record(run)
+        assert there["accuracy"] == here["accuracy"]
+        assert there["chosen"] == here["chosen"]
+        losses = [epoch["loss"] for epoch in here["history"]["epochs"]]
+        assert [e["loss"] for e in there["history"]["epochs"]] == losses
+
+
+def test_a_run_that_fails_costs_no_other(
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = runs(seeds="1,2,3", words=0, epochs=3)
+    fitted = Runner._fitted
+
+    def fails(self: Runner, run: Run, *rest: object) -> object:
+        if run.seed == 2:
+            raise RuntimeError("a bug")
+        return fitted(self, run, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Runner, "_fitted", fails)
+    result = run_grid(grid, tmp_path, InThreads(environment))
+    assert list(result.failed.values()) == ["RuntimeError: a bug"]
+    assert len(result.done) == 2
+
+
+def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment) -> None:
+    waiting = list(runs(seeds="1,2,3,4", words=0, epochs=400))
+
+    class Waiting:
+        def take(self, near: Run | None = None) -> Run | None:
+            return waiting.pop(0) if waiting else None
+
+        def __len__(self) -> int:
+            return len(waiting)
+
+    before = threading.active_count()
+    short = waiting.pop(0)
+    waiting.insert(0, runs(seeds="5", words=0, epochs=1)[0])
+    waiting.append(short)
+    work = RunThreads(environment, 2, Waiting(), lambda run, text: None).work()
+    first = next(work)
+    assert isinstance(first, FinishedRun)
+    assert first.run.seed == 5
+    work.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
+
+
+def test_one_gpu_is_for_threads_and_everything_else_for_processes(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "visible_gpus", lambda device: ["0"])
+    assert process.on_one_gpu("auto")
+    assert process.on_one_gpu("cuda:1")
+    monkeypatch.setattr(process, "visible_gpus", lambda device: ["0", "1"])
+    assert not process.on_one_gpu("cuda")
+    monkeypatch.setattr(process, "visible_gpus", lambda device: [])
+    assert not process.on_one_gpu("cpu")

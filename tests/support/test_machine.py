@@ -1,0 +1,41 @@
+"""What a process may use of a machine, as Linux states it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ipl.support import machine
+
+
+def test_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    assert machine.cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert machine.cores() == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "expected"),
+    [(None, None, 8 << 20), ("max", "5", 8 << 20), ("5000", "3000", 2000), ("5000", "6000", 0)],
+)
+def test_available_memory(
+    tmp_path: Path,
+    limit: str | None,
+    used: str | None,
+    expected: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paths = [tmp_path / name for name in ("meminfo", "limit", "used")]
+    texts = ["MemTotal: 16384 kB\nMemAvailable:    8192 kB\n", limit, used]
+    for path, text in zip(paths, texts, strict=True):
+        if text is not None:
+            path.write_text(text)
+    monkeypatch.setattr(machine, "MEMORY", paths[0])
+    monkeypatch.setattr(machine, "CONTAINERS", [(paths[1], paths[2])])
+    assert machine.available_memory() == expected
+    monkeypatch.setattr(machine, "MEMORY", tmp_path / "no such file")
+    assert machine.available_memory() == 0
