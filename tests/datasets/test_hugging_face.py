@@ -187,7 +187,7 @@ def test_predictions_are_those_of_the_files(
     with pytest.raises(DataError, match=r"images is a stream; predict_stream of ipl\.inference"):
         fitted.predict(parts["test"])
     with pytest.raises(DataError, match="no Image column"):
-        fitted.predict(table.cast_column("image", Value("string")))
+        fitted.predict(Table.from_dict({"path": ["a.png"]}))
 
 
 @pytest.mark.parametrize("learner", ["coop", "maple"])
