@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from PIL import Image
@@ -266,8 +267,9 @@ def test_nothing_works_before_fit() -> None:
         (None, "images is a single NoneType; give a list of paths"),
         (
             np.zeros((2, 8, 8, 3), np.uint8),
-            r"images\[0\] is ndarray; it must be a path or",
+            r"images\[0\] is ndarray; it must be a path or.*Image.fromarray",
         ),
+        (pandas.DataFrame({"path": ["a.png"]}), "a table with the columns path; give one of them"),
         ([torch.zeros(3, 8, 8)], r"images\[0\] is Tensor; it must be a path or an image"),
         (["a.png", b"x"], r"images\[1\] is bytes; it must be a path or an image"),
     ],

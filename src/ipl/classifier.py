@@ -86,7 +86,7 @@ class PromptClassifier:
     pool : Pool or None, default None
         The words to choose from. Default: those that `words_file` and `no_names` give.
     reporter : Reporter
-        Gets the progress and the warnings of a fit. Default: nothing is displayed.
+        Gets the progress and the warnings of a fit. Default: only warnings are displayed.
     **settings
 
     Attributes
@@ -303,7 +303,7 @@ class PromptClassifier:
         Parameters
         ----------
         images : list of str, Path or PIL.Image.Image
-            The images.
+            The images; or a dataset of Hugging Face, which needs no labels.
 
         Returns
         -------
@@ -323,7 +323,7 @@ class PromptClassifier:
         Parameters
         ----------
         images : list of str, Path or PIL.Image.Image
-            The images.
+            The images; or a dataset of Hugging Face, which needs no labels.
 
         Returns
         -------
@@ -344,7 +344,7 @@ class PromptClassifier:
         Parameters
         ----------
         images : list of str, Path or PIL.Image.Image
-            The images.
+            The images; or a dataset of Hugging Face, which needs no labels.
 
         Returns
         -------

@@ -33,7 +33,8 @@ def test_every_error_is_one_sentence(error: Exception, status: int, expected: st
     assert message.startswith(expected)
     assert "secret" not in message
     assert sentence(client.get("/nowhere"), 404) == "Not Found."
-    assert sentence(client.post("/"), 405) == "Method Not Allowed."
+    assert sentence(client.get("/openapi.jso"), 404) == "Not Found. There is /openapi.json."
+    assert sentence(client.post("/"), 405) == "Method Not Allowed. Allowed is GET."
 
 
 def test_a_policy_forbids_what_it_does_not_name() -> None:

@@ -27,7 +27,13 @@ def test_all_are_those_that_are_complete(root: Path) -> None:
 
 def test_names_are_taken_as_they_are(root: Path) -> None:
     named = plan(datasets="sun397,scenes")
-    assert find_datasets(named, root).plan == named  # a run will say what is missing
+    discovery = find_datasets(named, root)
+    assert discovery.plan == named  # a run will say what is missing
+    (note,) = discovery.notes
+    assert "has no folder of sun397, so their runs will fail" in note
+    (note,) = find_datasets(plan(datasets="dtd,sun397,food101"), root).notes
+    assert "has no folder of sun397 and food101, so their runs will fail" in note
+    assert not find_datasets(plan(datasets="dtd,eurosat"), root).notes
 
 
 @pytest.mark.parametrize("index", [0, 2])
@@ -66,5 +72,5 @@ def test_what_is_no_data_set(root: Path, tmp_path: Path) -> None:
 
 def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
     plan = Plan.from_values({"protocol": "cross-dataset", "datasets": "dtd"})
-    (note,) = find_datasets(plan, tmp_path).notes
+    note, _ = find_datasets(plan, tmp_path).notes
     assert "The source imagenet is missing" in note

@@ -18,6 +18,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.zero_shot import zero_shot_accuracy
+from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.protocols.base_to_novel import base_shots
 from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
@@ -380,6 +381,24 @@ def test_each_run_is_logged_for_itself(
         assert losses == pytest.approx([epoch["loss"] for epoch in epochs])
         saved = json.loads((tmp_path / run.id / "record.json").read_text())
         assert saved["accuracy"] == record["accuracy"]
+
+
+def test_warnings_are_notes_and_tests_are_progress(
+    environment: RunEnvironment,
+    runs: Runs,
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A grid shows each note once; the reporter of a run collects warnings and shows none."""
+    words, notes = tmp_path / "words.txt", list[str]()
+    words.write_text((root / "words.txt").read_text() + "qqqqqqqq\n")
+    (run,) = runs(arms="words", words=1, words_file=str(words))
+    record = Runner(environment, ForwardingReporter(notes.append)).record(run)
+    assert record["error"] is None
+    assert len([note for note in record["notes"] if "'qqqqqqqq' is left out" in note]) == 1
+    assert "qqqqqqqq" not in capsys.readouterr().err
+    assert notes[0].startswith("encoding images")
 
 
 def test_a_logger_that_fails_is_noted_in_the_record(

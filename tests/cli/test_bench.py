@@ -236,3 +236,6 @@ def test_every_run_is_logged(bench: Bench, home: Path) -> None:
     for name in done:
         record = json.loads((home / "logs" / name / "record.json").read_text())
         assert record["id"] == name
+    again = bench("--log-to", "tensorboard:others")
+    assert f"warning: {len(done)} runs had been done before" in again.err
+    assert not (home / "others").exists()

@@ -97,6 +97,13 @@ def test_selections_that_tell_little(ipl: Call, facts: dict[str, Any]) -> None:
     assert ipl("cache", "--json").json["selections"][0]["facts"] == facts
 
 
+def test_selections_that_look_alike_share_a_line(ipl: Call) -> None:
+    for of in ("one", "other"):
+        Cache().put("selections", key_of(of=of), {}, {"words": ["furry"]})
+    assert ipl("cache").out.count("furry (2 of these)") == 1
+    assert len(ipl("cache", "--json").json["selections"]) == 2
+
+
 def test_a_damaged_selection_is_listed_without_facts(ipl: Call, filled: Cache) -> None:
     (entry,) = filled.entries("selections")
     entry.path.write_bytes(entry.path.read_bytes()[:90])

@@ -79,6 +79,7 @@ def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> N
     ("options", "said"),
     [
         (["--to", "tflite"], "allowed are classifier, onnx, transformers, text"),
+        (["--to", "onxx"], "Did you mean 'onnx'?"),
         (["--to", "text", "--check", "."], "--check works with --to onnx only"),
         (["--to", "onnx", "--check", "nowhere"], "No such file or folder: nowhere."),
         (["--to", "text", "--classes", "one"], "at least two"),
@@ -96,6 +97,8 @@ def test_options_that_cannot_be(
 def test_no_run(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "hub_reachable", lambda: False)
     assert "No saved run at none" in ipl("export", "none", "--to", "text").error
+    (home / "photo.jpg").write_bytes(b"")
+    assert "photo.jpg is not a saved run: it is a file" in ipl("predict", "photo.jpg", "x").error
     assert "cannot be reached" in ipl("export", "ada/none", "--to", "text").error
     assert "cannot be reached" in ipl("predict", "ada/none", "x.png").error
     assert "no such folder" in ipl("push", "none", "ada/scenes").error

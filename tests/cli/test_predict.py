@@ -388,6 +388,11 @@ def test_the_ending_of_out_is_the_format(predict: Call, album: Path, home: Path)
         shown = predict(album / "a.png", "--format", form).out
         assert (home / name).read_text().split() == shown.split()
     assert predict(album / "a.png", "--out", home / "e.parquet").code == 0
+    for name in ("f.xlsx", "f.json"):
+        assert "which is no format of ours" in predict(album / "a.png", "--out", home / name).error
+        assert not (home / name).exists()
+    table = ("--format", "table", "--out", home / "f.log")
+    assert predict(album / "a.png", *table).code == 0
     assert pyarrow.parquet.read_table(home / "e.parquet").num_rows == 3
     assert predict(album / "a.png", "--out", home / "f.csv", "--format", "jsonl").code == 0
     assert json.loads((home / "f.csv").read_text())["image"] == str(album / "a.png")

@@ -87,6 +87,9 @@ def test_bench_with_a_recipe_of_ones_own(ipl: Call, root: Path, home: Path) -> N
     assert (
         "mine.yaml: 'speed' is not a setting; it must be one of title, per_dataset, vary" in refused
     )
+    (home / "mine.yaml").write_text("protocol: base-to-novel\nsedes: [1]\n")
+    refused = ipl("bench", "--recipe", home / "mine.yaml", "--data", root).error
+    assert "Did you mean 'seeds'" in refused
 
 
 def test_ablate_k(ablate: Call, home: Path) -> None:

@@ -67,6 +67,13 @@ def test_it_is_read_until_every_class_has_enough() -> None:
     assert "of its first 54 rows the first 4 images of each class are used" in note
 
 
+def test_a_short_stream_is_used_whole() -> None:
+    (note,) = read_dataset(stream_of(Rows([0, 1, 0])), shots=16).notes
+    assert note == "generator train is a stream: all of its 3 rows are used."
+    (note,) = read_dataset(stream_of(Rows([0] * 9 + [1])), shots=2).notes
+    assert "of its first 10 rows the first 4 images of each class are used" in note
+
+
 def test_a_rare_class_does_not_make_it_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ROWS", 20)
     rows = Rows([0] * 100 + [1])
@@ -167,6 +174,20 @@ def test_words_are_chosen_from_a_stream(
 ) -> None:
     options: dict[str, Any] = {"backbone": pocket, "words": 1, "shots": 2, "pool": pool}
     assert select_words(parts, **options).words == select_words(three, **options).words
+
+
+def test_predictions_are_those_of_the_files(
+    fitted: PromptClassifier, three: Dataset, parts: IterableDatasetDict
+) -> None:
+    table = table_of(three.test, three.class_names).remove_columns("label")
+    assert fitted.predict(table) == fitted.predict([str(item.path) for item in three.test])
+    frame = fitted.predict_frame(table)
+    assert list(frame.index)[:2] == ["dataset[0]", "dataset[1]"]
+    assert frame.shape == (len(three.test), 3)
+    with pytest.raises(DataError, match=r"images is a stream; predict_stream of ipl\.inference"):
+        fitted.predict(parts["test"])
+    with pytest.raises(DataError, match="no Image column"):
+        fitted.predict(Table.from_dict({"path": ["a.png"]}))
 
 
 @pytest.mark.parametrize("learner", ["coop", "maple"])

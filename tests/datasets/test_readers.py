@@ -211,6 +211,28 @@ def test_no_such_path(name: str, tmp_path: Path) -> None:
         read_dataset(tmp_path / name)
 
 
+def test_a_slip_of_a_path(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    with pytest.raises(DataError, match=r"No such .* Did you mean '.*images'\?"):
+        read_dataset(tmp_path / "imags")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("saved/state.json", "is a dataset of Hugging Face.* datasets.load_from_disk"),
+        ("saved/dataset_dict.json", "with datasets.load_from_disk"),
+        ("saved/train.parquet", "is a dataset of Hugging Face.* datasets.load_dataset"),
+    ],
+)
+def test_a_dataset_that_hugging_face_saved(name: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "saved/train").mkdir(parents=True)
+    (tmp_path / name).write_bytes(b"")
+    path = tmp_path / (name if name.endswith("parquet") else "saved")
+    with pytest.raises(DataError, match=says):
+        read_dataset(path)
+
+
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "data.xlsx").write_bytes(b"")
     with pytest.raises(DataError, match=r"data\.xlsx is not a dataset"):

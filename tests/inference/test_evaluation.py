@@ -71,6 +71,8 @@ def test_accuracy_is_that_of_score_and_stands_beside_zero_shot(
     evaluation: Evaluation, classifier: PromptClassifier, four: Dataset, pocket: Backbone
 ) -> None:
     assert evaluation.accuracy == classifier.score(four)
+    images = evaluation.comparison.total
+    assert f"accuracy={evaluation.accuracy:.3f} on {images} images" in repr(evaluation)
     zero_shot = evaluation.comparison.of(ZERO_SHOT)
     assert zero_shot is not None
     accuracy = evaluation.comparison.accuracy(zero_shot)

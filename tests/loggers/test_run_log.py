@@ -96,6 +96,15 @@ def test_a_fit_that_fails_ends_its_run_as_failed(pocket: Backbone, data: Dataset
     assert logger.ends == [True]
 
 
+@pytest.mark.parametrize("wrong", [RecordingLogger, print, [RecordingLogger], 3])
+def test_what_is_no_logger_is_told(wrong: Any) -> None:
+    with (
+        pytest.raises(ConfigError, match="log_to is .*it must be NAME:TARGET"),
+        log_run(wrong, "a", {}),
+    ):
+        pass
+
+
 def test_the_reporter_behind_a_log_hears_everything() -> None:
     class Listener(Reporter):
         def __init__(self) -> None:

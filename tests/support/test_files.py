@@ -23,6 +23,7 @@ from ipl.support.files import (
     replace_file,
     replace_folder,
     sha256_text,
+    similar_path,
     write_bytes,
     write_json,
     write_text,
@@ -448,3 +449,17 @@ def test_processes_that_make_one_folder_at_once(tmp_path: Path) -> None:
         content = b"%d" % codes.index(0)
         assert _contents(tmp_path / "deep") == {"f": None, "f/one": content, "f/two": content}
         shutil.rmtree(tmp_path / "deep")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("my-promp", " Did you mean '{}/my-prompt'?"),
+        ("nothing", ""),
+        ("nowhere/my-prompt", ""),
+        ("x" * 300, ""),
+    ],
+)
+def test_a_path_that_may_be_a_slip(name: str, hint: str, tmp_path: Path) -> None:
+    (tmp_path / "my-prompt").mkdir()
+    assert similar_path(tmp_path / name) == hint.format(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
+from errno import EADDRINUSE
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -28,7 +29,8 @@ def listen(host: str, port: int) -> socket.socket:
         bound.bind(address)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"Cannot listen on port {port} of {host!r}: {reason}.") from None
+        hint = " --port 0 takes a free one." if getattr(error, "errno", 0) == EADDRINUSE else ""
+        raise ConfigError(f"Cannot listen on port {port} of {host!r}: {reason}.{hint}") from None
     return bound
 
 

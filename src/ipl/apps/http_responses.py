@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
@@ -22,6 +23,9 @@ PROTECTION = {
 }
 
 
+LONGEST_ADDRESS = 100  # characters of an unknown address that are compared with the known ones
+
+
 def answer_errors_as_json(app: FastAPI) -> None:
     """Makes every error one sentence of JSON; the traceback of a bug goes to the log only."""
 
@@ -34,8 +38,15 @@ def answer_errors_as_json(app: FastAPI) -> None:
         return error_response(422, str(error))
 
     @app.exception_handler(HTTPException)
-    async def http_error(_: Request, error: HTTPException) -> Response:
-        return error_response(error.status_code, error.detail.rstrip(".") + ".", error.headers)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        sentence = error.detail.rstrip(".") + "."
+        if error.status_code == 404:
+            routes = [str(getattr(route, "path", "")) for route in app.routes]
+            for address in get_close_matches(request.url.path[:LONGEST_ADDRESS], routes, n=1):
+                sentence += f" There is {address}."
+        elif allowed := (error.headers or {}).get("Allow"):
+            sentence += f" Allowed is {allowed}."
+        return error_response(error.status_code, sentence, error.headers)
 
     @app.exception_handler(Exception)
     async def bug(_: Request, __: Exception) -> Response:

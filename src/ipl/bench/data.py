@@ -21,9 +21,10 @@ from ipl.datasets.check import check_files, missing_files
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.readers import read_dataset
+from ipl.display.formatting import listed
 from ipl.support.cache import cache_folder
 from ipl.support.errors import ConfigError, DataError, did_you_mean
-from ipl.support.files import is_folder, path_exists
+from ipl.support.files import is_folder, path_exists, similar_path
 
 ALL, SCENES = "all", "scenes"
 NAME_LENGTH = 60  # of a dataset of the user's own: names of files begin with it
@@ -70,13 +71,26 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
         for name in filter(None, [*plan.datasets, plan.source]):
             if name not in (*paths, SCENES):
                 what = "the published datasets" if name == ALL else name
-                raise ConfigError(f"data is missing; it must be the folder that contains {what}.")
+                raise ConfigError(
+                    f"data is missing; it must be the folder that contains {what}, given with "
+                    "--data. Your own folders of images need none: --datasets PATH."
+                )
         return Discovery(plan, (), paths)
     names = [name for name in plan.datasets if name != ALL]
     notes = []
     if plan.source in BENCHMARKS and not is_folder(root / BENCHMARKS[plan.source].folder):
         folder = BENCHMARKS[plan.source].folder
         notes.append(f"The source {plan.source} is missing: {root} has no folder {folder!r}.")
+    missing = [
+        name
+        for name in names
+        if name in BENCHMARKS and not is_folder(root / BENCHMARKS[name].folder)
+    ]
+    if missing:
+        notes.append(
+            f"{root} has no folder of {listed(missing)}, so their runs will fail. `ipl data check` "
+            "says where the data is available, and --datasets takes others."
+        )
     if ALL not in plan.datasets:
         return Discovery(plan, tuple(notes), paths)
     for name in plan.rules.candidates(plan.source, root):
@@ -102,7 +116,9 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     if not entry or not path_exists(path):
         if is_domain:
             return entry  # a run will say what is missing
-        hint = "" if "/" in entry else did_you_mean(entry, [*BENCHMARKS, SCENES])
+        hint = similar_path(Path(entry))
+        if not hint and "/" not in entry:
+            hint = did_you_mean(entry, [*BENCHMARKS, SCENES])
         raise ConfigError(
             f"There is no dataset {entry!r}, nor a folder or CSV file of that name; a domain below "
             f"the folder of the datasets is named pacs/photo.{hint}"
@@ -112,8 +128,8 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     name = _name_of(path)
     if name in BENCHMARKS:
         raise ConfigError(
-            f"{path} would be called {name!r}, which is a published dataset; rename it, or name it "
-            f"{name} and give the folder that contains it as data."
+            f"{path} would be called {name!r}, which is a published dataset; rename it, or give "
+            f"--datasets {name} --data {path.parent}."
         )
     if name in (SCENES, ALL, AVERAGE):
         raise ConfigError(

@@ -99,7 +99,6 @@ def run_grid(
                 for finished in work:
                     write_record(out, finished.record)
                     queue.finish(finished)
-                    advance(1)
                     elapsed = time.monotonic() - started
                     done = total - queue.unfinished
                     left = elapsed / done * queue.unfinished
@@ -108,6 +107,7 @@ def run_grid(
                         if note not in notes:  # many runs of a dataset have the same
                             notes.add(note)
                             reporter.say(f"  note: {note}")
+                    advance(1)
             finally:
                 if hasattr(work, "close"):
                     work.close()

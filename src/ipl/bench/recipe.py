@@ -206,8 +206,10 @@ def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:
         )
     for key in values:
         if key not in allowed:
-            listed = ", ".join(allowed)
-            raise ConfigError(f"{name}: {key!r} is not a setting; it must be one of {listed}.")
+            listed, hint = ", ".join(allowed), closest(str(key), allowed)
+            raise ConfigError(
+                f"{name}: {key!r} is not a setting; it must be one of {listed}.{hint}"
+            )
 
 
 def _folder() -> Path:

@@ -153,7 +153,7 @@ class Runner:
                 result, classifier = self._result(run, log)
                 record |= {**result, "status": DONE}
                 _log_record(log, run, record)
-            record["notes"] += log.problems
+            record["notes"] = list(dict.fromkeys([*record["notes"], *log.problems]))
         except BackboneError:
             raise
         except Exception as error:  # the grid continues, whatever became of this run
@@ -168,7 +168,7 @@ class Runner:
         task = self.task(run)
         datasets = [self._data[name] for name in (run.dataset, *run.targets)]
         started = time.perf_counter()
-        tests = {name: _TestSet(test, store) for name, test in task.tests.items()}
+        tests = {name: _TestSet(test, store, log) for name, test in task.tests.items()}
         encoding = time.perf_counter() - started
         classifier = None
         if run.arm == ZERO_SHOT:
@@ -317,12 +317,12 @@ class Runner:
         environment = self.environment
         settings = run.config.as_dict() | {"backbone": store.backbone}
         settings |= {"memory": environment.memory, "cache": environment.cache}
-        classifier = PromptClassifier(**settings, reporter=log)
+        classifier, warned = PromptClassifier(**settings, reporter=log), len(log.warnings)
         started = time.perf_counter()
         with UsageMonitor(store.backbone.device, environment.profile) as usage:
             classifier.fit(task.training, features=store)
         trained = time.perf_counter()
-        notes = [*classifier.notes_, *usage.notes]
+        notes = [*log.warnings[warned:], *usage.notes]  # all notes of a fit are warnings, too
         backbone = classifier.learner_.backbone
         if backbone is not store.backbone:  # a fit that overflows is repeated in a wider precision
             notes.append(
@@ -362,9 +362,9 @@ class Runner:
         cheap = learner.fixed_texts and not learner.prompts_images
         if run.arm not in (CHOSEN, RANDOM) or not learner.words or not cheap:
             return {}
-        pool = word_choice(run.config, read_pool(run.config, store.backbone)).candidates(
-            store.backbone
-        )
+        pool = word_choice(
+            run.config, read_pool(run.config, store.backbone, self.reporter)
+        ).candidates(store.backbone)
         source = RandomWords(pool, store.backbone.tokenize_words(pool.words))
         stream = random.Random(f"replacements, seed {run.seed}")
         try:
@@ -386,8 +386,8 @@ class Runner:
 class _TestSet:
     """A test set without the images that cannot be read, and a sentence on those."""
 
-    def __init__(self, dataset: Dataset, store: FeatureStore) -> None:
-        images = store.encode([item.path for item in dataset.test])
+    def __init__(self, dataset: Dataset, store: FeatureStore, reporter: Reporter) -> None:
+        images = store.encode([item.path for item in dataset.test], reporter)
         self.dataset = replace(dataset, test=tuple(dataset.test[index] for index in images.indices))
         self.readable, self.unreadable = len(images.indices), len(images.unreadable)
         self.notes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipl.cli.output import console, print_json
 from ipl.cli.shared_options import JSON
-from ipl.display.table import Styled, Table
+from ipl.display.table import Styled, Table, tables_to_terminal
 
 if TYPE_CHECKING:
     from ipl.backbone.families import FoundWeights
@@ -35,7 +35,7 @@ def backbones(as_json: bool = JSON) -> None:
         print_json({"families": families, "cache": str(hub_cache()), "weights": weights})
         return
     terminal = console()
-    terminal.print(families_table().to_terminal())
+    terminal.print(tables_to_terminal(families_tables()))
     terminal.print(
         "\nsearch: with the prefix cache, only what follows a word's beginning is run; whole "
         "prompts are many times slower.\nimage prompts: maple and promptsrc; the other learners "
@@ -46,23 +46,29 @@ def backbones(as_json: bool = JSON) -> None:
     terminal.print(f"\nLooked in {hub_cache()}; a folder can be named too.", markup=False)
 
 
-def families_table() -> Table:
-    """Returns a table of the families, with one example each."""
+def families_tables() -> tuple[Table, Table]:
+    """Returns what to type for each family, and what it allows; both fit into 80 columns."""
     from ipl.backbone.families import FAMILIES
 
-    rows: list[list[Any]] = [
-        [
-            Styled(family.title, "bold"),
-            family.search,
-            family.image_prompts,
-            ", ".join(family.exports),
-            family.needs or "-",
-            next(name for name in family.examples if name != "pocket"),
-        ]
-        for family in FAMILIES.values()
+    families = [(Styled(family.title, "bold"), family) for family in FAMILIES.values()]
+    names: list[list[Any]] = [
+        [title, next(name for name in family.examples if name != "pocket"), family.needs or "-"]
+        for title, family in families
     ]
-    columns = ["family", "search", "image prompts", "ipl export --to", "needs", "--backbone"]
-    return Table(columns, rows, unwrapped=["--backbone"])
+    allowed: list[list[Any]] = [
+        [title, family.search, family.image_prompts, ", ".join(family.exports)]
+        for title, family in families
+    ]
+    return (
+        Table(
+            ["family", "--backbone, for example", "needs"],
+            names,
+            unwrapped=["--backbone, for example"],
+        ),
+        Table(
+            ["family", "search", "image prompts", "ipl export --to"], allowed, unwrapped=["family"]
+        ),
+    )
 
 
 def weights_table(found: Sequence[FoundWeights]) -> Table:

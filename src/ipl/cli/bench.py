@@ -168,6 +168,7 @@ def carry_out(
     """Does the runs; if it is stopped, it says what was done and how to resume."""
     from ipl.bench.engines import make_engine
     from ipl.bench.grid import GridResult, run_grid
+    from ipl.display.formatting import several
 
     result = GridResult(save_to, runs)
     work = make_engine(engine, environment, jobs, address)
@@ -178,6 +179,9 @@ def carry_out(
             if not result.done:
                 raise
             raise IplError(f"{error} {result.summary} {_how_to_resume(save_to)}") from error
+    if environment.log_to and result.before:
+        runs_before = several(len(result.before), "run")
+        reporter.warn(f"{runs_before} had been done before; what is done is not logged again.")
     return result
 
 

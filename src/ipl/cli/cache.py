@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +54,8 @@ def cache(
             lines.append(f"  {name:<12}{_entries(count):>16}{decimal(size):>12}")
         if selections:
             lines += ["", "Finished selections"]
-            lines += [f"  {_selection_line(entry.facts)}" for entry in selections]
+            about = Counter(_selection_line(entry.facts) for entry in selections)
+            lines += [f"  {line}" + f" ({n} of these)" * (n > 1) for line, n in about.items()]
         if any(count for count, _ in usage.values()):
             lines += ["", f"To remove them: {command_line('cache', '--clear')}"]
     if as_json:

@@ -11,7 +11,7 @@ from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, on_interrupt, print_json
 from ipl.cli.shared_options import read_class_names
 from ipl.display.formatting import several
-from ipl.support.errors import ConfigError
+from ipl.support.errors import ConfigError, closest
 
 TARGETS = ("classifier", "onnx", "transformers", "text")
 
@@ -36,7 +36,9 @@ def export(
     from ipl.saving.run_folder import find_run, read_config
 
     if to not in TARGETS:
-        raise ConfigError(f"--to is {to!r}; allowed are {', '.join(TARGETS)}.")
+        raise ConfigError(
+            f"--to is {to!r}; allowed are {', '.join(TARGETS)}.{closest(to, TARGETS)}"
+        )
     if check is not None and to != "onnx":
         raise ConfigError("--check works with --to onnx only.")
     if overwrite and to != "text":

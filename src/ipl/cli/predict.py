@@ -114,6 +114,11 @@ def _output_format(style: str | None, save_to: Path | None) -> str:
     """Returns the format of --format, else the one that the ending of --out names."""
     if style is None:
         ending = "" if save_to is None else save_to.suffix.lower().removeprefix(".")
+        if ending not in ("", "txt", *FORMATS):
+            raise ConfigError(
+                f"--out ends in .{ending}, which is no format of ours; it may end in .csv, .jsonl, "
+                ".parquet or .txt, or --format says what is written."
+            )
         return ending if ending in FORMATS else "table"
     if style not in FORMATS:
         raise ConfigError(f"--format is {style!r}; allowed are {', '.join(FORMATS)}.")

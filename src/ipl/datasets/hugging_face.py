@@ -92,16 +92,19 @@ class LabelledStream:
 
         It is read until every class has so many, or it ends, or MAX_ROWS rows were read.
         """
-        counts, kept, rows = Counter[int](), list[Item](), 0
+        counts, kept, rows, at_its_end = Counter[int](), list[Item](), 0, True
         for rows, item in enumerate(self, start=1):
             if counts[item.label] < count:
                 counts[item.label] += 1
                 kept.append(item)
             full = len(counts) == len(self.class_names) and min(counts.values()) == count
             if full or rows >= MAX_ROWS:
+                at_its_end = False
                 break
         note = (
-            f"{self.name} is a stream: of its first {several(rows, 'row')} the first "
+            f"{self.name} is a stream: all of its {several(rows, 'row')} are used."
+            if at_its_end and len(kept) == rows
+            else f"{self.name} is a stream: of its first {several(rows, 'row')} the first "
             f"{several(count, 'image')} of each class are used; shuffle it if its rows are sorted."
         )
         return tuple(kept), (Finding("stream", note, (self.name,)),)

@@ -12,7 +12,9 @@ import numpy as np
 from PIL import Image
 
 from ipl.datasets.dataset import TEST, Dataset, Item
+from ipl.datasets.hugging_face import is_hugging_face
 from ipl.datasets.images import ImageSource
+from ipl.datasets.other_libraries import dataset_images
 from ipl.datasets.readers import read_dataset
 from ipl.support.errors import DataError
 
@@ -85,12 +87,17 @@ def read_names(names: Iterable[Any], what: str) -> list[str]:
 
 
 def read_sources(images: Iterable[Any], what: str) -> list[Path | ImageSource]:
-    """Returns the images of a list of paths or of PIL images."""
+    """Returns the images of a list of paths or of PIL images, or of a Hugging Face dataset."""
+    if is_hugging_face(images):
+        return list(dataset_images(images, what))
     values = _to_list(images, what, "paths or images (PIL.Image)")
     return [_source(f"{what}[{index}]", image) for index, image in enumerate(values)]
 
 
 def _to_list(values: Iterable[Any], what: str, kind: str) -> list[Any]:
+    if hasattr(values, "iloc") and hasattr(values, "columns"):  # iterating gives column names
+        columns = ", ".join(map(str, values.columns))
+        raise DataError(f"{what} is a table with the columns {columns}; give one of them.")
     if hasattr(values, "__array__") and not isinstance(values, Iterable):
         values = np.asarray(values)
     if isinstance(values, str | os.PathLike | Image.Image) or not isinstance(values, Iterable):
@@ -103,4 +110,7 @@ def _source(name: str, image: Any) -> Path | ImageSource:
         return ImageSource(name, lambda: image)
     if isinstance(image, str | os.PathLike):
         return Path(image)
-    raise DataError(f"{name} is {type(image).__name__}; it must be a path or an image (PIL.Image).")
+    hint = " Image.fromarray makes one of an array." if isinstance(image, np.ndarray) else ""
+    raise DataError(
+        f"{name} is {type(image).__name__}; it must be a path or an image (PIL.Image).{hint}"
+    )

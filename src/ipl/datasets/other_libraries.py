@@ -116,6 +116,17 @@ def _read_hugging_face(data: Any, name: str) -> _Part:
     return _part(name, data.features[label].names, sources, data[label])
 
 
+def dataset_images(data: Any, what: str) -> list[ImageSource]:
+    """Returns the images of a dataset of Hugging Face, which needs no labels."""
+    name = dataset_name(data)
+    if is_stream(data):
+        raise DataError(
+            f"{what} is a stream; predict_stream of ipl.inference classifies it batch by batch."
+        )
+    column = find_column(data, name, IMAGE)
+    return _images(name, len(data), lambda index: data[index][column])
+
+
 def _read_torchvision(data: Any, name: str) -> _Part:
     classes = next((getattr(data, n) for n in ("classes", "categories") if hasattr(data, n)), None)
     if not isinstance(classes, Sequence) or isinstance(classes, str):

@@ -30,7 +30,7 @@ from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.other_libraries import read_object
 from ipl.datasets.split_file import read_split_set
 from ipl.support.errors import DataError
-from ipl.support.files import is_folder, path_exists, read_text
+from ipl.support.files import is_folder, path_exists, read_text, similar_path
 
 LAYOUT = (
     "expected one sub-folder of images per class, or a .csv, .tsv or .jsonl file with path,label"
@@ -43,6 +43,8 @@ COLUMNS = {
     "label": ("label", "class", "category", "class_name"),
     "split": ("split", "subset", "set"),
 }
+SAVED_BY_HUGGING_FACE = ("dataset_dict.json", "state.json")  # in a folder of save_to_disk
+OF_HUGGING_FACE = "a dataset of Hugging Face; give fit in Python what is loaded from it with"
 MAC_ARCHIVE = "__MACOSX"  # what macOS adds to an archive
 
 
@@ -79,6 +81,8 @@ def read_dataset(data: Any, strict: bool = False, held_out: str = TEST, shots: i
         return read_object(data, held_out, shots)
     path = Path(data)
     if is_folder(path):
+        if any((path / name).is_file() for name in SAVED_BY_HUGGING_FACE):
+            raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_from_disk.")
         try:
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
@@ -87,9 +91,11 @@ def read_dataset(data: Any, strict: bool = False, held_out: str = TEST, shots: i
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
     if not path_exists(path):
-        raise DataError(f"No such file or folder: {path}.")
+        raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
     if path.suffix.lower() in TABLES:
         return read_table(path, held_out)
+    if path.suffix.lower() == ".parquet":
+        raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_dataset.")
     raise DataError(f"{path} is not a dataset: {LAYOUT}.")
 
 

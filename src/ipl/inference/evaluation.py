@@ -107,6 +107,10 @@ class Evaluation:
     predictions: tuple[ImageResult, ...]
     notes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        images = several(self.comparison.total, "image")
+        return f"Evaluation(accuracy={self.accuracy:.3f} on {images}, {self.images_from})"
+
     @property
     def accuracy(self) -> float:
         """Returns the share of images that are classified correctly."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ipl.datasets.images import files_below, is_image_name
 from ipl.support.errors import DataError
-from ipl.support.files import is_folder, path_exists
+from ipl.support.files import is_folder, path_exists, similar_path
 
 
 def find_images(arguments: Sequence[str]) -> list[Path]:
@@ -35,7 +35,7 @@ def find_images(arguments: Sequence[str]) -> list[Path]:
                 raise DataError(f"No image matches {argument}.")
             paths.extend(images)
         else:
-            raise DataError(f"No such file: {path}.")
+            raise DataError(f"No such file: {path}.{similar_path(path)}")
     return list(dict.fromkeys(paths))  # `**` matches a folder and its files
 
 

@@ -39,7 +39,8 @@ def register(cls: L) -> L:
     Raises
     ------
     ConfigError
-        If another class is registered under the same name.
+        If the class has no name of its own, lacks a method that every learner has, or if another
+        class is registered under the same name.
 
     Examples
     --------
@@ -48,13 +49,24 @@ def register(cls: L) -> L:
     ... class MyLearner(CoOp):
     ...     name = "mine"
     """
-    if cls.name in PUBLISHED and cls.__module__ != PUBLISHED[cls.name][1]:
-        raise ConfigError(f"A learner named {cls.name!r} is already registered.")
-    known = _LEARNERS.get(cls.name, cls)
+    name = getattr(cls, "name", "")
+    known = _LEARNERS.get(name, cls)
+    taken = name in PUBLISHED and cls.__module__ != PUBLISHED[name][1]
     # The same class from a module that was loaded again replaces its earlier version.
-    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ConfigError(f"A learner named {cls.name!r} is already registered.")
-    _LEARNERS[cls.name] = cls
+    taken |= (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__)
+    if "name" not in vars(cls) and (taken or not name):
+        raise ConfigError(
+            f"The learner {cls.__name__} has no name of its own; give it one, such as "
+            f'name = "{cls.__name__.lower()}".'
+        )
+    if taken:
+        raise ConfigError(f"A learner named {name!r} is already registered.")
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise ConfigError(
+            f"The learner {name!r} lacks {' and '.join(missing)}; derive it from a learner that "
+            "has them, such as CoOp, or write them."
+        )
+    _LEARNERS[name] = cls
     return cls
 
 
@@ -106,7 +118,7 @@ def _registered(name: str) -> type[Learner]:
     if name not in _LEARNERS:
         _load_plugins()
     if name not in _LEARNERS:
-        known = [*PUBLISHED, *_LEARNERS]
+        known = dict.fromkeys([*PUBLISHED, *_LEARNERS])  # ours are registered once they are used
         raise ConfigError(f"No learner is called {name!r}.{did_you_mean(name, known)}")
     return _LEARNERS[name]
 

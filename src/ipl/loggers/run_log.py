@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ipl.loggers.logger import RunLogger, make_logger
-from ipl.support.errors import IplError
+from ipl.support.errors import ConfigError, IplError, brief
 from ipl.support.progress import SILENT, Advance, Reporter
 from ipl.training.history import EpochRecord, TrainingStarted
 from ipl.training.result import FitResult
@@ -181,10 +181,16 @@ def log_run(
     Raises
     ------
     ConfigError
-        If there is no such logger, or its package is not installed.
+        If there is no such logger, its package is not installed, or this is no logger.
     """
-    several = [log_to] if isinstance(log_to, str | RunLogger) else log_to
+    several = log_to if isinstance(log_to, Sequence) and not isinstance(log_to, str) else [log_to]
     loggers = [make_logger(each) if isinstance(each, str) else each for each in several]
+    for logger in loggers:
+        if not isinstance(logger, RunLogger):
+            raise ConfigError(
+                f"log_to is {brief(logger)}; it must be NAME:TARGET, such as tensorboard:DIR, or "
+                'a logger that was made with its target, such as PrintLogger("screen").'
+            )
     log = RunLog(loggers, name, settings, reporter)
     try:
         yield log

@@ -14,7 +14,13 @@ from ipl.prompts.layout import PromptLayout
 from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
 from ipl.support import hub
 from ipl.support.errors import ConfigError, SavedRunError
-from ipl.support.files import check_writable, is_folder, recover_folder
+from ipl.support.files import (
+    check_writable,
+    is_folder,
+    path_exists,
+    recover_folder,
+    similar_path,
+)
 
 FORMAT_VERSION = 1
 CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
@@ -85,6 +91,7 @@ def find_run(location: str | Path, revision: str | None = None) -> Path:
         )
         raise SavedRunError(
             f"No saved run at {name}: there is no such folder, and {reason}."
+            f"{similar_path(Path(name))}"
         ) from None
     return Path(folder)
 
@@ -109,7 +116,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     recover_folder(folder)
     if not is_folder(folder):
-        raise SavedRunError(f"No saved run at {folder}: there is no such folder.")
+        if path_exists(folder):
+            raise SavedRunError(
+                f"{folder} is not a saved run: it is a file, and a run is a folder."
+            )
+        raise SavedRunError(
+            f"No saved run at {folder}: there is no such folder.{similar_path(folder)}"
+        )
     for name in (CONFIG, TENSORS):
         if not (folder / name).is_file():
             raise SavedRunError(f"{folder} is not a saved run: {name} is missing.")

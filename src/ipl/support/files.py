@@ -14,6 +14,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from ipl.support.file_lock import FileLock, lock_until_closed
 LONGEST_STEM = 100  # bytes of a folder's name in the names of its temporary folders
 NEW, OLD = ".new", ".old"  # how the names of temporary folders end
 TEMPORARY = ".tmp"  # and those of temporary files
+SIBLINGS = 1000  # names beside a missing one that are compared with it
 
 
 def sha256_text(text: str) -> str:
@@ -281,6 +284,16 @@ def path_exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def similar_path(path: Path) -> str:
+    """Returns " Did you mean 'x'?" with the file or folder that `path` may be a slip of, or ""."""
+    try:
+        names = [each.name for each in islice(path.parent.iterdir(), SIBLINGS)]
+    except OSError:
+        return ""
+    close = get_close_matches(path.name, names, n=1, cutoff=0.8)
+    return f" Did you mean {str(path.parent / close[0])!r}?" if close else ""
 
 
 def sync_folder(path: Path) -> None:

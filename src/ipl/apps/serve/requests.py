@@ -14,6 +14,7 @@ from starlette.datastructures import UploadFile
 
 from ipl.apps.limits import Limits, Refusal
 from ipl.apps.request_body import content_type, limited_request, parse_json, refused_disconnects
+from ipl.display.formatting import several
 
 FIELDS = ("image", "classes", "top")
 DEFAULT_TOP, MAX_TOP = 5, 1_000_000
@@ -111,7 +112,8 @@ def _class_names(classes: Any, limits: Limits) -> tuple[str, ...]:
         raise Refusal(422, "classes must be a list of names.")
     if not 2 <= len(classes) <= limits.max_classes:
         raise Refusal(
-            422, f"classes holds {len(classes)} names; allowed are 2 to {limits.max_classes}."
+            422,
+            f"classes has {several(len(classes), 'name')}; allowed are 2 to {limits.max_classes}.",
         )
     for number, name in enumerate(classes, start=1):
         if len(name) > limits.max_text:
