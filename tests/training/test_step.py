@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from threading import Thread
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
+from ipl.support.errors import TrainingError
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser, train
 from ipl.training.step import RecordedStep, TrainingStep, make_step
@@ -49,6 +51,27 @@ def images(backbone: Backbone, count: int = 4) -> Batch:
     features = torch.nn.functional.normalize(features, dim=-1)
     parts = (torch.arange(count) % 3, features, pixels)
     return Batch(*(part.to(backbone.device) for part in parts))
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda loss: loss.item(), "float"),
+        (lambda loss: loss[None], r"a tensor of shape \(1,\)"),
+        (lambda loss: loss.detach(), r"a tensor of shape \(\)"),
+    ],
+)
+def test_a_loss_must_be_one_number_with_gradients(
+    pocket: Backbone, change: Callable[[torch.Tensor], object], found: str
+) -> None:
+    class Wrong(CoOp):
+        def loss(self, batch: Batch) -> torch.Tensor:
+            return change(super().loss(batch))  # type: ignore[return-value]
+
+    one = learner(pocket, Wrong)
+    step = TrainingStep(one, new_optimiser(one, 0.01))
+    with pytest.raises(TrainingError, match=rf"loss of the learner coop must be .* {found}\."):
+        step(images(pocket))
 
 
 def test_a_step_returns_the_loss_before_it_and_lowers_it(pocket: Backbone) -> None:

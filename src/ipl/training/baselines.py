@@ -103,6 +103,10 @@ class BaselineComparison:
     confused: tuple[Confused, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{method.name} {self.accuracy(method):.3f}" for method in self.methods)
+        return f"BaselineComparison({scores}, on {several(self.total, 'image')})"
+
     def __post_init__(self) -> None:
         counts = [self.images, *(method.correct for method in self.methods)]
         if (

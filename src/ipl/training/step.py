@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ipl.learners.learner import Batch, Learner
+from ipl.support.errors import TrainingError
 from ipl.support.progress import Reporter
 from ipl.support.turns import takes_turns
 
@@ -32,7 +33,7 @@ class TrainingStep:
     def __call__(self, batch: Batch) -> Tensor:
         """Updates the learner on a batch and returns the loss."""
         self.optimiser.zero_grad()
-        loss = self.learner.loss(batch)
+        loss = _loss(self.learner, batch)
         loss.backward()
         self.optimiser.step()
         return loss.detach()
@@ -48,7 +49,7 @@ class RecordedStep(TrainingStep):
             for number in range(STEPS_BEFORE_RECORDING):
                 optimiser.zero_grad()
                 with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
-                    learner.loss(self.batch).backward()
+                    _loss(learner, self.batch).backward()
             optimiser.zero_grad()  # the recording allocates the gradients it writes into
             self.recording = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.recording, stream=torch.cuda.current_stream()):
@@ -64,6 +65,19 @@ class RecordedStep(TrainingStep):
         self.recording.replay()
         self.optimiser.step()
         return self.loss.detach().clone()
+
+
+def _loss(learner: Learner, batch: Batch) -> Tensor:
+    """Returns the loss of a batch; raises TrainingError if a learner of one's own returns none."""
+    loss = learner.loss(batch)
+    if not isinstance(loss, Tensor) or loss.ndim or not loss.requires_grad:
+        is_tensor = isinstance(loss, Tensor)
+        found = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else type(loss).__name__
+        raise TrainingError(
+            f"The loss of the learner {learner.name} must be a single number as a tensor that "
+            f"depends on its parameters; loss() returned {found}."
+        )
+    return loss
 
 
 def make_step(
