@@ -4,6 +4,7 @@
   they can be read in both places. A file outside of `docs` that a page links to becomes a page too.
 - Formulas are drawn.
 - The API reference has the settings that a decorator adds to docstrings.
+- A page lists the commands with their options.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ WITH_SETTINGS = {  # the code has `**settings` where the docstring has all of th
     "ipl.select.select_words",
 }
 SOURCE_PAGE = "---\nsearch: {{exclude: true}}\n---\n\n# {path}\n\n````{kind}\n{text}\n````\n"
+COMMANDS = "<!-- commands -->"  # where a page lists them
+NO_DEFAULT = ("None", "False", "[]", "()")
 SIZE = 100.0  # points that a formula is drawn at; the page scales it to its text
 
 
@@ -50,7 +53,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Points links at the places that files have on the site."""
+    """Lists the commands, and points links at the places that files have on the site."""
+    if COMMANDS in markdown:
+        markdown = markdown.replace(COMMANDS, list_commands())
     uri = page.file.src_uri
     path = uri.removeprefix(OUTSIDE) if uri.startswith(OUTSIDE) else DOCS + uri
 
@@ -89,6 +94,16 @@ def draw_formula(formula: str, is_block: bool = False) -> str:
     return f'<div class="formula">{svg}</div>' if is_block else svg
 
 
+def list_commands() -> str:
+    """Returns every command of `ipl` in Markdown: what it does, its arguments and its options."""
+    import typer
+
+    from ipl.cli.main import make_app
+
+    sections = _sections(typer.main.get_command(make_app()), "ipl")
+    return "\n\n".join(['<div class="commands" markdown>', *sections, "</div>"])
+
+
 class SettingsInDocstrings(Extension):
     """Gives the reference the docstrings that the package has when it is imported."""
 
@@ -96,6 +111,30 @@ class SettingsInDocstrings(Extension):
         """Replaces the docstring in the source by the complete one."""
         if obj.path in WITH_SETTINGS:
             obj.docstring.value = inspect.cleandoc(dynamic_import(obj.path).__doc__)
+
+
+def _sections(command: Any, name: str, parent: Any = None) -> Iterator[str]:
+    """Yields the section of a command, and those of its sub-commands."""
+    context = command.context_class(command, info_name=name, parent=parent)
+    path = context.command_path
+    usage = " ".join([path, *command.collect_usage_pieces(context)])
+    yield f"## {path}\n\n{inspect.cleandoc(command.help)}\n\n```text\n{usage}\n```"
+    for kind in ("argument", "option"):
+        parameters = [each for each in command.params if each.param_type_name == kind]
+        rows = [_row(each, context) for each in parameters if not each.hidden]
+        if rows:
+            yield "\n".join([f"| {kind.capitalize()} | |", "|---|---|", *rows])
+    for each, sub_command in sorted(getattr(command, "commands", {}).items()):
+        yield from _sections(sub_command, each, context)
+
+
+def _row(parameter: Any, context: Any) -> str:
+    """Returns the row of an argument or option: its names, what it means, its default."""
+    names, _ = parameter.get_help_record(context)
+    meaning = re.sub(r"([*|])", r"\\\1", parameter.help)
+    if str(parameter.default) not in NO_DEFAULT:
+        meaning += f" Default: `{parameter.default}`."
+    return f"| `{names}` | {meaning} |"
 
 
 def _outside(path: str, text: str) -> Iterator[str]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import ipl
+from ipl import FitConfig
+from ipl.cli.main import COMMANDS
 from tests.helpers.docs_site import ROOT, build_page, build_site
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -43,6 +45,17 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     (classifier,) = [page for page in pages if 'id="ipl.PromptClassifier"' in page]
     settings = re.findall(r"<code>(?:<b>)?(\w+)|<b>(\w+)</b>", classifier)
     assert set(ipl.PromptClassifier().get_params()) <= {name for pair in settings for name in pair}
+
+
+def test_the_commands_are_listed_with_their_options(site: Path) -> None:
+    page = (site / "commands.html").read_text(encoding="utf-8")
+    for name in (*COMMANDS, "data-check", "recipe-show"):
+        assert f'<h2 id="ipl-{name}">' in page, name
+    fit = page.split('<h2 id="ipl-fit">')[1].split("<h2")[0]
+    rows = [re.sub(r"<.*?>", "", row) for row in re.findall(r"<tr>(.*?)</tr>", fit, re.DOTALL)]
+    (shots,) = [row for row in rows if row.strip().startswith("--shots")]
+    assert shots.split("\n")[2] == f"Training images per class. Default: {FitConfig.shots}."
+    assert "--select-in" not in page  # hidden, as in --help
 
 
 def test_formulas_are_drawn(site: Path) -> None:

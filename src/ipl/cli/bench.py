@@ -32,7 +32,7 @@ SOURCE = Option(
 
 @config_options(plan_options(), unset=True)
 def bench(
-    protocol: Text = Argument(None, help=PROTOCOL_HELP),
+    protocol: Text = Argument(None, metavar="PROTOCOL", help=PROTOCOL_HELP),
     data: Path | None = common.ROOT,
     recipe: Text = Option(
         None, help="A recipe's name or file (`ipl recipe list`); other options override it."

@@ -14,7 +14,7 @@ from ipl.cli.output import on_interrupt
 
 def ui(
     run: str | None = typer.Argument(
-        None, metavar="[RUN]", help="A saved prompt to start with: a folder, or owner/name."
+        None, metavar="RUN", help="A saved prompt to start with: a folder, or owner/name."
     ),
     data: Path | None = typer.Option(
         None, help="Images to start with: a folder with one sub-folder per class, or a CSV file."
