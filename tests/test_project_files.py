@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ipl import __version__
+
 ROOT = Path(__file__).parents[1]
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -67,3 +69,20 @@ def test_citation_names_paper_and_licence() -> None:
     assert paper["title"] in (ROOT / "README.md").read_text(encoding="utf-8")
     assert paper["authors"][0]["family-names"] == "Wang"
     assert citation["license"] in PYPROJECT.split('license = "')[1].split('"')[0].split(" AND ")
+
+
+def test_a_release_has_one_version_and_one_date() -> None:
+    """A version under development has neither a date nor a citation of its own yet."""
+    section = re.compile(r"^## (\S+) \((.+)\)$", re.MULTILINE)
+    changelog, notes = (
+        section.findall((ROOT / path).read_text(encoding="utf-8"))[0]
+        for path in ("CHANGELOG.md", "docs/releases.md")
+    )
+    assert changelog == notes
+    version, date = changelog
+    if __version__.endswith(".dev0"):
+        assert (f"{version}.dev0", date) == (__version__, "not yet released")
+    else:
+        citation = _read("CITATION.cff")
+        assert version == __version__ == citation["version"]
+        assert date == str(citation["date-released"])

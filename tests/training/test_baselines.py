@@ -39,6 +39,11 @@ def compare(gains: dict[str, tuple[int, int]], images: int = 200) -> BaselineCom
     return BaselineComparison(CLASSES, (images, 0), tuple(methods))
 
 
+def test_a_comparison_prints_in_a_line() -> None:
+    found = repr(compare({ZERO_SHOT: (40, 10)}))
+    assert found == f"BaselineComparison({ZERO_SHOT} 0.350, {PROMPT} 0.500, on 200 images)"
+
+
 def test_the_verdict_names_every_baseline() -> None:
     cases = {ZERO_SHOT: (60, 12), LINEAR_PROBE: (2, 22), WITHOUT_WORDS: (5, 3)}
     assert compare(cases).verdict == (

@@ -6,7 +6,13 @@ import queue as queues
 import threading
 from collections.abc import Iterator
 
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
+from ipl.bench.engines.engine import (
+    FinishedRun,
+    Queue,
+    ReportProgress,
+    Results,
+    collect_results,
+)
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
@@ -39,7 +45,7 @@ class _RunThreads:
     ) -> None:
         self.jobs, self.queue, self.report = jobs, queue, report
         self.runner = Runner(environment, ForwardingReporter(self._forward))
-        self.results: queues.Queue[FinishedRun | BaseException | None] = queues.Queue()
+        self.results: Results = queues.Queue()
         self.turns = Turns()
         self._busy: dict[int, Run] = {}  # by thread
         self._last: Run | None = None
@@ -52,17 +58,7 @@ class _RunThreads:
             for _ in range(min(self.jobs, max(1, len(self.queue))))
         ]
         try:
-            for thread in threads:
-                thread.start()
-            running = len(threads)
-            while running:
-                result = self.results.get()
-                if isinstance(result, BaseException):
-                    raise result
-                if result is None:
-                    running -= 1
-                else:
-                    yield result
+            yield from collect_results(threads, self.results)
         finally:
             self.turns.stopped = True
             for thread in threads:
