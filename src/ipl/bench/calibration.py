@@ -73,7 +73,7 @@ from ipl.words.pool import Pool
 
 NODES = 4  # numbers of classes that are measured
 SAMPLE = 64  # images of a dataset that are opened
-WORDS_ON_CPU = 1500  # of the pool that are searched; a GPU searches all of it
+WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
 SECONDS = 0.4  # that a piece is repeated for
 MOST_REPEATS = 200
 ROUNDS_ON_GPU = 16  # steps that are queued before the clock waits for the GPU, as in training
