@@ -24,12 +24,13 @@ from typing import Any
 from common import build, long_class_names
 from PIL import Image
 
-from ipl.bench.calibration import SAMPLE, PlanData, estimate_runs
-from ipl.bench.estimate import Cost, Estimate, duration
+from ipl.bench.calibration import SAMPLE, CostMeter, PlanData
+from ipl.bench.estimate import Estimate, duration, estimate_runs
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.run import Run, expand
 from ipl.bench.runner import RunEnvironment, Runner
+from ipl.bench.work_counts import Cost
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.scenes import scenes_dataset
@@ -183,7 +184,6 @@ def estimate_paper(
     model: str,
     chosen: Sequence[str],
     jobs: int,
-    seconds: float,
 ) -> None:
     """Prints what the paper's base-to-novel table would take."""
     datasets = paper_datasets(chosen)
@@ -221,7 +221,6 @@ def estimate_paper(
             task_of,
             device,
             jobs=jobs,
-            seconds=seconds,
             engine="threads" if device.startswith("cuda") else "local",
             reporter=Reporter(),
             backbone=backbone,
@@ -254,6 +253,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.4, help="for each piece of work")
     parser.add_argument("--per-class", type=int, default=16, help="drawn images to test on")
     options = parser.parse_args()
+    CostMeter.seconds = options.seconds
     if options.paper:
         chosen = [name for name in options.datasets.split(",") if name]
         estimate_paper(
@@ -264,7 +264,6 @@ def main() -> None:
             options.model,
             chosen,
             options.jobs,
-            options.seconds,
         )
     else:
         run_small(options.device, options.per_class)

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from ipl.bench.calibration import choose_nodes, neighbours
-from ipl.bench.estimate import (
+from ipl.bench.estimate import Estimate, duration
+from ipl.bench.plan import Plan
+from ipl.bench.protocols.protocol import Task
+from ipl.bench.run import Run, expand
+from ipl.bench.work_counts import (
     CLASSIFY,
     CROP,
     DRAW,
@@ -28,15 +32,10 @@ from ipl.bench.estimate import (
     TOWER,
     Cost,
     CropMemory,
-    Estimate,
     RunWork,
     WorkPiece,
     count_work,
-    duration,
 )
-from ipl.bench.plan import Plan
-from ipl.bench.protocols.protocol import Task
-from ipl.bench.run import Run, expand
 from ipl.datasets.dataset import Dataset, Item
 
 CLASSES, TRAIN, TEST = 6, 5, 4  # and images of each class

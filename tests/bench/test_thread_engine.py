@@ -96,6 +96,6 @@ def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment) ->
 @pytest.mark.parametrize("device", ["cpu", "auto"])
 def test_it_needs_a_gpu(environment: RunEnvironment, device: str) -> None:
     if torch.cuda.is_available() and device == "auto":
-        pytest.skip("there is one")
+        pytest.skip("this machine has a GPU")
     with pytest.raises(ConfigError, match="share one NVIDIA GPU, but the device is"):
         make_engine("threads", replace(environment, device=device), 2)

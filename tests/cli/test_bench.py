@@ -209,8 +209,8 @@ def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
 def test_an_estimate_records_nothing(
     bench: Bench, home: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ipl.bench.calibration.load_backbone", lambda *how: pocket)
-    monkeypatch.setattr("ipl.bench.calibration.SECONDS", 0.01)
+    monkeypatch.setattr("ipl.bench.estimate.load_backbone", lambda *how: pocket)
+    monkeypatch.setattr("ipl.bench.calibration.CostMeter.seconds", 0.01)
     told = bench("--arms", "plain,words", "--words", 1, "--estimate", "--json").json
     assert told["runs"] == 2
     assert told["seconds"] > 0

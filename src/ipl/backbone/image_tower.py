@@ -1,7 +1,7 @@
 """CLIP's image tower as plain matrices, for prompts in it.
 
 A training step has few images, and on a GPU launching kernels takes longer than running them. This
-needs half as many as the library's own layers: queries, keys and values come from one product, and
+needs fewer of them than the library's layers: queries, keys and values come from one product, and
 of the last layer, whose first row alone becomes the feature, nothing but that row is computed.
 """
 

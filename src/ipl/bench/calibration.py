@@ -26,9 +26,8 @@ from ipl.backbone.encode_images import BATCH, CentreCrops, decoding_threads, enc
 from ipl.backbone.feature_store import TEXT_BYTES, FeatureStore, StoredImage
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
-from ipl.backbone.loading import load_backbone
-from ipl.bench.engines import THREADS, check_engine
-from ipl.bench.estimate import (
+from ipl.bench.profile import UsageMonitor
+from ipl.bench.work_counts import (
     CANDIDATES,
     CLASSIFY,
     CROP,
@@ -46,21 +45,13 @@ from ipl.bench.estimate import (
     TEXTS,
     TOWER,
     Cost,
-    CropMemory,
-    Estimate,
     WorkPiece,
-    count_work,
 )
-from ipl.bench.profile import UsageMonitor
-from ipl.bench.protocols.protocol import Task
-from ipl.bench.run import Run
-from ipl.bench.runner import memory_for_crops
-from ipl.config import SENTENCE, FitConfig
-from ipl.datasets.dataset import Dataset, Item
+from ipl.config import FitConfig
+from ipl.datasets.dataset import Item
 from ipl.datasets.images import UnreadableImageError
 from ipl.learners.learner import Learner
 from ipl.support.cache import Cache
-from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.decoded_images import decoded_images
 from ipl.training.fit import new_learner, read_pool, word_choice
@@ -74,7 +65,6 @@ from ipl.words.pool import Pool
 NODES = 4  # numbers of classes that are measured
 SAMPLE = 64  # images of a dataset that are opened
 WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
-SECONDS = 0.4  # that a piece is repeated for
 MOST_REPEATS = 200
 ROUNDS_ON_GPU = 16  # steps that are queued before the clock waits for the GPU, as in training
 
@@ -104,9 +94,9 @@ class CostMeter:
         Hears how far the calibration has come.
     at_once : int
         Trainings that take turns on one GPU; a step is measured beside those of the others.
-    seconds : float
-        How long each piece is repeated.
     """
+
+    seconds = 0.4  # that a piece is repeated for
 
     def __init__(
         self,
@@ -116,10 +106,9 @@ class CostMeter:
         cache: bool = True,
         reporter: Reporter = SILENT,
         at_once: int = 1,
-        seconds: float = SECONDS,
     ) -> None:
         self.backbone, self.data, self.memory, self.cache = backbone, data, memory, cache
-        self.reporter, self.at_once, self.seconds = reporter, at_once, seconds
+        self.reporter, self.at_once = reporter, at_once
         self.peak_memory = 0
         self.nodes = choose_nodes(data.names)
         self._costs: dict[WorkPiece, Cost] = {}
@@ -479,114 +468,3 @@ def at_classes(piece: WorkPiece, classes: int) -> WorkPiece:
 
 def _repeated(images: Sequence[StoredImage], count: int) -> list[StoredImage]:
     return [images[index % len(images)] for index in range(count)]
-
-
-def plan_data(runs: Sequence[Run], task_of: Callable[[Run], Task]) -> PlanData:
-    """Returns the class names of a plan by their number, and a sample of each dataset's images."""
-    names: dict[int, Sequence[str]] = {}
-    images: dict[str, Sequence[StoredImage]] = {}
-    for run in runs:
-        task = task_of(run)
-        parts: list[tuple[str, Dataset]] = [(run.dataset, task.training)]
-        parts += [(n if n in run.targets else run.dataset, t) for n, t in task.tests.items()]
-        for dataset, part in parts:
-            names.setdefault(len(part.class_names), part.class_names)
-            items = part.test or part.train
-            step = max(1, len(items) // SAMPLE)
-            images.setdefault(dataset, [item.path for item in items[::step][:SAMPLE]])
-    return PlanData(names, images)
-
-
-def crop_memory(backbone: Backbone, processes: int) -> CropMemory:
-    """Returns how many crops each of so many processes on this machine keeps."""
-    crop_bytes = 3 * backbone.preprocessing.crop**2
-    return CropMemory(
-        crop_bytes,
-        4 * backbone.feature_dim,
-        decoded_images(backbone, (), random_crops=True).room,
-        memory_for_crops(processes) // crop_bytes,
-    )
-
-
-def estimate_runs(
-    runs: Sequence[Run],
-    task_of: Callable[[Run], Task],
-    device: str = "auto",
-    memory: float = 2.0,
-    cache: bool = True,
-    jobs: int = 1,
-    reporter: Reporter = SILENT,
-    backbone: Backbone | None = None,
-    data: PlanData | None = None,
-    seconds: float = SECONDS,
-    engine: str = "local",
-) -> Estimate:
-    """Returns what runs cost, from a short calibration on this machine.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        The runs, in their order, all with one backbone.
-    task_of : callable
-        Returns what a run trains on and is tested on.
-    device : str
-        auto, cpu, cuda, cuda:1, mps.
-    memory : float
-        GiB of working memory for the search.
-    cache : bool
-        Whether features and words are kept in the cache, which is assumed to be empty.
-    jobs : int
-        Runs at the same time.
-    reporter : Reporter
-        Gets the progress.
-    backbone : Backbone, optional
-        The backbone; by default the one that the runs name is loaded.
-    data : PlanData, optional
-        Class names and images to measure with; by default those of the runs.
-    seconds : float
-        How long each piece of work is measured.
-    engine : str
-        What does the runs; in `threads`, steps are measured beside those of the other jobs.
-
-    Raises
-    ------
-    ConfigError
-        If there is no run, if the runs have several backbones, or if words are scored in prompts.
-    """
-    if not runs:
-        raise ConfigError("There is no run left to estimate.")
-    if len({(run.backbone, run.precision) for run in runs}) > 1:
-        raise ConfigError("The runs have several backbones; estimate those of one at a time.")
-    if any(run.searches and run.config.select_in != SENTENCE for run in runs):
-        raise ConfigError(f"select_in must be {SENTENCE!r} for an estimate.")
-    check_engine(engine, device)
-    started = time.perf_counter(), time.process_time()
-    run = runs[0]
-    backbone = backbone or load_backbone(run.backbone, device, run.precision)
-    start = Cost(time.perf_counter() - started[0], time.process_time() - started[1])
-    data = data or plan_data(runs, task_of)
-    one_gpu = engine == THREADS
-    at_once = jobs if one_gpu else 1
-    calibration = CostMeter(backbone, data, memory, cache, reporter, at_once, seconds)
-    kept = crop_memory(backbone, 1 if one_gpu else jobs)
-    works = count_work(runs, task_of, cache, calibration.stores_words, kept)
-    pieces = list(dict.fromkeys(piece for work in works for piece in work.counts))
-    costs = {}
-    with reporter.task("Measuring", len(pieces)) as advance:
-        for piece in pieces:
-            costs[piece] = calibration.cost(piece)
-            advance()
-    name = "cpu"
-    if backbone.device.type == "cuda":
-        name = torch.cuda.get_device_name(backbone.device)
-    return Estimate(
-        tuple(works),
-        costs,
-        start,
-        name,
-        jobs,
-        one_gpu,
-        calibration.peak_memory,
-        backbone.feature_dim,
-        cache,
-    )

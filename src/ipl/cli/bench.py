@@ -107,7 +107,7 @@ def _estimate(
     as_json: bool,
 ) -> None:
     """Prints what the runs without a record cost; nothing is recorded."""
-    from ipl.bench.calibration import estimate_runs
+    from ipl.bench.estimate import estimate_runs
     from ipl.bench.records import read_record, record_path
     from ipl.bench.runner import Runner
     from ipl.display.table import tables_to_terminal
