@@ -54,6 +54,19 @@ def test_records_are_those_of_one_run_after_the_other(
         assert [e["loss"] for e in there["history"]["epochs"]] == losses
 
 
+def test_a_record_has_its_own_notes_only(
+    runs: Runs, environment: RunEnvironment, tmp_path: Path
+) -> None:
+    """Only runs that search read the list of words, which has one that cannot be used."""
+    (tmp_path / "words.txt").write_text("sand\nwater\nnot-a-word\nstone\nwall\n")
+    words_file = str(tmp_path / "words.txt")
+    grid = runs(seeds="1,2,3", words="0,1", epochs=8, words_file=words_file)
+    run_grid(grid, tmp_path / "out", ThreadEngine(environment, 6))
+    for run in grid:
+        record = json.loads(record_path(tmp_path / "out", run.id).read_text())
+        assert any("not-a-word" in note for note in record["notes"]) == bool(run.words)
+
+
 def test_a_run_that_fails_costs_no_other(
     runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

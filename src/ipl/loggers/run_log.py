@@ -47,7 +47,7 @@ class RunLog(Reporter):
         reporter: Reporter = SILENT,
     ) -> None:
         super().__init__(reporter.quiet, reporter.console)
-        self.reporter, self.warnings = reporter, reporter.warnings
+        self.reporter = reporter
         self.problems: list[str] = []
         self._loggers = list(loggers)
         self._training = "train"
@@ -62,7 +62,8 @@ class RunLog(Reporter):
         self.reporter.say(message)
 
     def warn(self, message: str) -> None:
-        """Shows one line as a warning, even when quiet."""
+        """Shows one line as a warning, even when quiet; `warnings` has those of this run alone."""
+        self.warnings.append(message)
         self.reporter.warn(message)
 
     @contextmanager
