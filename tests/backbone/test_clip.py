@@ -8,8 +8,9 @@ from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
 
 from ipl.backbone.backbone import Backbone, run_layers
 from ipl.backbone.clip import ClipBackbone
+from ipl.backbone.image_tower import embed_patches
 from ipl.backbone.loading import load_backbone
-from ipl.learners.learner import replace_rows
+from ipl.backbone.replaced_rows import ReplacedRows
 from ipl.support.errors import BackboneError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -195,7 +196,7 @@ def test_the_image_tower_of_a_gpu_gives_the_librarys_features_and_gradients(
     for folded in (False, True):
         generator.manual_seed(2)
         prompts = torch.randn(2, 3, backbone.image_width, generator=generator, requires_grad=True)
-        enter = replace_rows(-3, prompts[1:])
+        enter = ReplacedRows(-3, prompts[1:])
         hidden = backbone.model.vision_model.pre_layrnorm(backbone._patch_rows(pixels, prompts[0]))
         if folded:
             first = backbone.image_tower.run(hidden, enter)
@@ -206,3 +207,10 @@ def test_the_image_tower_of_a_gpu_gives_the_librarys_features_and_gradients(
     (features, gradients), (expected, expected_gradients) = found
     torch.testing.assert_close(features, expected, atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(gradients, expected_gradients, atol=2e-5, rtol=1e-3)
+
+
+def test_patches_as_a_product() -> None:
+    convolution = torch.nn.Conv2d(3, 10, kernel_size=4, stride=4)
+    pixels = torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(1))
+    expected = convolution(pixels).flatten(2).transpose(1, 2)
+    torch.testing.assert_close(embed_patches(convolution, pixels), expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -24,6 +26,25 @@ def test_where_rows_are() -> None:
     twice = own.for_groups(2, own=3)
     assert twice.place.tolist() == [0, 1, 3, 4, 5, 6, 9, 10, 12, 13, 14, 15]
     assert twice.starts.tolist() == [0, 2, 5, 6, 8, 11, 12]
+    assert own.firsts.tolist() == [0, 0, 2, 2, 2, 5]
+    assert twice.firsts.tolist() == [0, 0, 2, 2, 2, 5, 6, 6, 8, 8, 8, 11]
+
+
+def test_tiles_are_whole_prompts_of_one_group() -> None:
+    own = OwnRows.of([30, 30, 10, 70, 1, 63, 1], torch.device("cpu"))
+    assert own.tiles.tolist() == [0, 60, 70, 140, 204, 205]
+    assert own.most == 70
+    twice = own.for_groups(2, own=70)
+    assert twice.tiles.tolist() == [0, 60, 70, 140, 204, 205, 265, 275, 345, 409, 410]
+
+
+@pytest.mark.parametrize(("prompts", "own"), [(1, 1), (7, 9), (14, 9), (64, 1), (65, 1), (3, 70)])
+def test_prompts_of_the_same_length(prompts: int, own: int) -> None:
+    device = torch.device("cpu")
+    found, expected = OwnRows.equal(prompts, own, device), OwnRows.of([own] * prompts, device)
+    assert [torch.as_tensor(value).tolist() for value in found] == [
+        torch.as_tensor(value).tolist() for value in expected
+    ]
 
 
 @pytest.mark.parametrize("name", ["coop", "cocoop", "maple"])
@@ -34,9 +55,9 @@ def test_features_and_gradients_do_not_depend_on_padding(
     found, rows = [], []
     project = FoldedLayers.project_qkv
 
-    def watched(self: FoldedLayers, stream: Tensor, index: int) -> Tensor:
+    def watched(self: FoldedLayers, stream: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         rows.append(len(stream))
-        return project(self, stream, index)
+        return project(self, stream, *rest)
 
     monkeypatch.setattr(FoldedLayers, "project_qkv", watched)
     for most in (1.0, 0.25):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu
 SHAPES = {
     SharedShape(groups=1, shared=1, each=1, own=1, heads=2): 16,
     SharedShape(groups=1, shared=5, each=7, own=3, heads=8): 32,
-    SharedShape(groups=3, shared=12, each=5, own=9, heads=4): 64,
+    SharedShape(groups=3, shared=12, each=50, own=9, heads=4): 64,
     SharedShape(groups=2, shared=40, each=2, own=37, heads=3): 32,
     SharedShape(groups=1, shared=3, each=2, own=70, heads=2): 16,
 }

@@ -14,8 +14,9 @@ from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
+from ipl.backbone.replaced_rows import ReplacedRows
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.learners.learner import Learner, replace_rows
+from ipl.learners.learner import Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
 
@@ -24,13 +25,13 @@ def random_rows(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-# -- replace_rows alone --------------------------------------------------------------------------
+# -- ReplacedRows alone --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("start", "rows"), [(2, [2, 3]), (0, [0, 1]), (-2, [5, 6]), (5, [5, 6])])
 def test_exactly_these_rows_before_exactly_these_layers(start: int, rows: list[int]) -> None:
     deep, hidden = random_rows(3, 2, 4), random_rows(5, 7, 4, seed=1)
-    enter, original = replace_rows(start, deep), hidden.clone()
+    enter, original = ReplacedRows(start, deep), hidden.clone()
     for layer in range(6):
         after = enter(layer, hidden)
         expected = hidden.clone()
@@ -43,21 +44,29 @@ def test_exactly_these_rows_before_exactly_these_layers(start: int, rows: list[i
 def test_no_deep_vectors_change_nothing() -> None:
     hidden = random_rows(2, 3, 4)
     for empty in (torch.zeros(0, 2, 4), torch.zeros(0, 0, 4)):
-        assert all(replace_rows(-1, empty)(layer, hidden) is hidden for layer in range(4))
+        assert all(ReplacedRows(-1, empty)(layer, hidden) is hidden for layer in range(4))
 
 
 def test_gradients_go_into_the_vectors_and_past_them_but_not_through() -> None:
     deep, hidden = random_rows(2, 2, 4).requires_grad_(), random_rows(3, 5, 4).requires_grad_()
-    replace_rows(1, deep)(2, hidden).sum().backward()
+    ReplacedRows(1, deep)(2, hidden).sum().backward()
     assert torch.equal(deep.grad[1], torch.full((2, 4), 3.0))  # once for each prompt
     assert not deep.grad[0].any()
     assert torch.equal(hidden.grad.sum((0, 2)), torch.tensor([12.0, 0.0, 0.0, 12.0, 12.0]))
 
 
 def test_vectors_take_the_towers_precision() -> None:
-    after = replace_rows(0, random_rows(1, 1, 4))(1, random_rows(2, 3, 4).bfloat16())
+    after = ReplacedRows(0, random_rows(1, 1, 4))(1, random_rows(2, 3, 4).bfloat16())
     assert after.dtype == torch.bfloat16
     assert torch.equal(after[1, 0], random_rows(1, 1, 4)[0, 0].bfloat16())
+
+
+def test_any_function_may_take_the_place_of_replaced_rows(pocket: Backbone) -> None:
+    rows, eos = random_rows(3, 6, pocket.text_width), torch.tensor([5, 4, 5])
+    replaced = ReplacedRows(1, random_rows(2, 2, pocket.text_width, seed=1))
+    found = pocket.encode_text(rows, eos, lambda *at: replaced(*at), shared=4)
+    torch.testing.assert_close(found, pocket.encode_text(rows, eos, replaced, shared=4))
+    assert not torch.allclose(found, pocket.encode_text(rows, eos, shared=4))
 
 
 # -- a shared beginning, with deep prompts and with groups ---------------------------------------
@@ -77,7 +86,7 @@ def test_a_shared_run_is_the_full_run(pocket: Backbone, groups: int, deep_layers
     def run(shared_rows: int, parts: int) -> tuple[Tensor, tuple[Tensor, ...]]:
         begin = starts.repeat_interleave(each, 0)
         rows = torch.cat([begin, own], dim=1)
-        features = pocket.encode_text(rows, eos, replace_rows(1, deep), shared_rows, parts)
+        features = pocket.encode_text(rows, eos, ReplacedRows(1, deep), shared_rows, parts)
         wanted = (starts, own, deep)
         return features, torch.autograd.grad((features * weights).sum(), wanted, allow_unused=True)
 

@@ -15,7 +15,7 @@ from transformers.activations import QuickGELUActivation
 
 from ipl.backbone.backbone import Backbone, Enter, run_layers
 from ipl.backbone.folded_layers import TowerLayer
-from ipl.backbone.image_tower import ImageTower
+from ipl.backbone.image_tower import ImageTower, embed_patches
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.shared_prefix import OwnRows, run_shared
 from ipl.backbone.text_tower import CausalText, TextTower
@@ -98,6 +98,15 @@ class ClipBackbone(Backbone):
             first = run_layers(self.image_layers, hidden, enter)[:, 0]
         features: Tensor = self.model.visual_projection(vision.post_layernorm(first))
         return features.float()
+
+    def _patch_rows(self, pixels: Tensor, prompts: Tensor | None) -> Tensor:
+        """Returns the first rows (batch, rows, width) of the image tower, prompts at the end."""
+        if self.device.type != "cuda":
+            return super()._patch_rows(pixels, prompts)
+        first = self.model.vision_model.embeddings
+        patches = embed_patches(first.patch_embedding, pixels.to(self.device, self.dtype))
+        hidden = torch.cat([first.class_embedding.expand(len(pixels), 1, -1), patches], dim=1)
+        return self._append_prompts(hidden + first.position_embedding.weight, prompts)
 
     @cached_property
     def image_tower(self) -> ImageTower:

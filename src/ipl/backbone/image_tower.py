@@ -8,11 +8,13 @@ of the last layer, whose first row alone becomes the feature, nothing but that r
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import linear, scaled_dot_product_attention
 
 from ipl.backbone.folded_layers import FoldedLayers
+from ipl.backbone.replaced_rows import ReplacedRows
 
 
 class ImageTower(FoldedLayers):
@@ -24,13 +26,32 @@ class ImageTower(FoldedLayers):
         `hidden` is (images, rows, width), the class row first; `enter` may rewrite it before each
         layer.
         """
+        branch: Tensor | None = None  # what the last layer adds to the rows
+        prompts_of = enter.by_layer(hidden.dtype) if isinstance(enter, ReplacedRows) else {}
+        images, rows = hidden.shape[:2]
         for index in range(len(self.layers)):
-            if enter is not None:
-                hidden = enter(index, hidden)
-            qkv = self.project_qkv(hidden, index).unflatten(-1, (3, self.heads, -1))
+            entering = None
+            if isinstance(enter, ReplacedRows):
+                if index in prompts_of:
+                    entering = enter.entering(prompts_of[index], rows, images)
+            elif enter is not None:
+                hidden, branch = enter(index, hidden if branch is None else hidden + branch), None
+            hidden, projected = self.project_qkv(hidden, branch, index, entering)
+            qkv = projected.unflatten(-1, (3, self.heads, -1))
             query, key, value = (part.transpose(1, 2) for part in qkv.unbind(2))
             if index + 1 == len(self.layers):
                 hidden, query = hidden[:, :1], query[:, :, :1]
             mixed = scaled_dot_product_attention(query, key, value, scale=1.0)
-            hidden = self.finish_layer(hidden, mixed.transpose(1, 2).flatten(2), index)
-        return hidden[:, 0]
+            hidden, branch = self.finish_layer(hidden, mixed.transpose(1, 2).flatten(2), index)
+        return (hidden if branch is None else hidden + branch)[:, 0]
+
+
+def embed_patches(convolution: Any, pixels: Tensor) -> Tensor:
+    """Returns the rows (images, patches, width) of a convolution whose steps are its own size.
+
+    As a matrix product, which a GPU does faster than a convolution of three channels.
+    """
+    size = convolution.kernel_size[0]
+    patches = pixels.unfold(2, size, size).unfold(3, size, size)  # (images, 3, high, wide, s, s)
+    rows = patches.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
+    return linear(rows, convolution.weight.flatten(1), convolution.bias)

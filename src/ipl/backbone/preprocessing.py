@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 LONGEST_RATIO = 8
@@ -67,9 +69,18 @@ class Preprocessing:
         """Returns bytes (batch, height, width, 3) as floats (batch, 3, height, width)."""
         import torch  # not above: the processes that decode images for the service need no torch
 
-        mean = torch.tensor(self.mean, device=pixels.device)
-        std = torch.tensor(self.std, device=pixels.device)
+        device = pixels.device
+        constant = _on_gpu if device.type == "cuda" else torch.tensor
+        mean, std = constant(self.mean, device=device), constant(self.std, device=device)
         return ((pixels.float() / 255.0 - mean) / std).permute(0, 3, 1, 2)
+
+
+@cache
+def _on_gpu(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Returns numbers on a GPU, sent there once, because sending waits for the work before it."""
+    import torch
+
+    return torch.tensor(values, device=device)
 
 
 def _crop_long_ends(image: Image.Image) -> Image.Image:

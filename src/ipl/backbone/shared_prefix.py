@@ -8,14 +8,17 @@ to the shared keys and to their own. The result is that of running every prompt 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from ipl.backbone.replaced_rows import ReplacedRows
 from ipl.backbone.text_tower import TextTower
+
+TILE = 64  # rows that a kernel takes together
 
 
 class SharedShape(NamedTuple):
@@ -29,10 +32,16 @@ class SharedShape(NamedTuple):
 
 
 class OwnRows(NamedTuple):
-    """Where the prompts' own rows stand if the padding after each EOS is left out."""
+    """Where the prompts' own rows stand if the padding after each EOS is left out.
+
+    A kernel takes whole prompts of `TILE` rows together, or a single one of more rows.
+    """
 
     place: Tensor  # (rows,): that of each among the (prompts * own) rows with padding
-    starts: Tensor  # (prompts + 1,): where each prompt's rows begin, and where the last end; int32
+    starts: Tensor  # (prompts + 1,): where each prompt's rows begin, and where the last end
+    firsts: Tensor  # (rows,): where the prompt of each row begins; int32
+    tiles: Tensor  # (tiles + 1,): where the rows of each tile begin, and where the last end; int32
+    most: int  # rows in a tile
 
     @classmethod
     def of(cls, counts: Sequence[int], device: torch.device) -> OwnRows:
@@ -40,21 +49,46 @@ class OwnRows(NamedTuple):
         own = max(counts)
         places = [prompt * own + row for prompt, count in enumerate(counts) for row in range(count)]
         starts = list(accumulate(counts, initial=0))
+        firsts = [first for first, count in zip(starts, counts, strict=False) for _ in range(count)]
+        tiles = [0]
+        for begin, end in pairwise(starts):
+            if end - tiles[-1] > TILE and begin > tiles[-1]:
+                tiles.append(begin)
+        tiles.append(starts[-1])
         return cls(
             torch.tensor(places, device=device),
-            torch.tensor(starts, dtype=torch.int32, device=device),
+            torch.tensor(starts, device=device),
+            torch.tensor(firsts, dtype=torch.int32, device=device),
+            torch.tensor(tiles, dtype=torch.int32, device=device),
+            max(end - begin for begin, end in pairwise(tiles)),
         )
+
+    @classmethod
+    def equal(cls, prompts: int, own: int, device: torch.device) -> OwnRows:
+        """Returns the rows of prompts of the same length, without waiting for the device."""
+        rows, each = prompts * own, max(1, TILE // own) * own
+        places = torch.arange(rows, device=device)
+        ends = torch.arange(0, rows + each, each, device=device).clamp(max=rows)
+        starts = torch.arange(0, rows + 1, own, device=device)
+        return cls(places, starts, (places // own * own).int(), ends.int(), min(each, rows))
 
     def for_groups(self, groups: int, own: int) -> OwnRows:
         """Returns the rows of several groups of these prompts; with padding, each has `own`."""
         if groups == 1:
             return self
         group = torch.arange(groups, device=self.place.device)[:, None]
-        prompts, rows = len(self.starts) - 1, len(self.place)
-        starts = self.starts[:-1] + group.int() * rows
-        end = torch.full((1,), groups * rows, dtype=torch.int32, device=self.place.device)
+        rows, padded = len(self.place), (len(self.starts) - 1) * own
+
+        def bounds(values: Tensor) -> Tensor:
+            ends = (values[1:] + group.to(values.dtype) * rows).flatten()
+            return torch.cat([values[:1], ends])
+
         return OwnRows(
-            (self.place + group * (prompts * own)).flatten(), torch.cat([starts.flatten(), end])
+            (self.place + group * padded).flatten(),
+            bounds(self.starts),
+            (self.firsts + group.int() * rows).flatten(),
+            bounds(self.tiles),
+            self.most,
         )
 
 
@@ -91,19 +125,27 @@ def run_shared(
         own_rows = own_rows.for_groups(groups, shape.own)
         own, last = own.index_select(0, own_rows.place), own_rows.starts[1:] - 1
     rows, sizes = torch.cat([common, own]), [len(common), len(own)]
+    branch: Tensor | None = None  # what the last layer adds to the rows
+    prompts_of = enter.by_layer(rows.dtype) if isinstance(enter, ReplacedRows) else {}
     for number in range(len(tower.layers)):
-        if enter is not None:
+        entering = None
+        if isinstance(enter, ReplacedRows):
+            if number in prompts_of:
+                entering = enter.entering(prompts_of[number], shared, groups)
+        elif enter is not None:
+            rows, branch = rows if branch is None else rows + branch, None
             before, rest = rows.split(sizes)
             before = before.view(groups, shared, width)
             after = enter(number, before)
             if after is not before:
                 rows = torch.cat([after.reshape(-1, width), rest])
-        mixed = attend(tower.project_qkv(rows, number), shape, own_rows)
+        rows, qkv = tower.project_qkv(rows, branch, number, entering)
+        mixed = attend(qkv, shape, own_rows)
         if own_rows is not None and number + 1 == len(tower.layers):  # nobody reads the other rows
             rows, mixed = (part.index_select(0, sizes[0] + last) for part in (rows, mixed))
-            return tower.finish_layer(rows, mixed, number)
-        rows = tower.finish_layer(rows, mixed, number)
-    return rows.index_select(0, sizes[0] + last)
+        rows, branch = tower.finish_layer(rows, mixed, number)
+    rows = rows if branch is None else rows + branch
+    return rows if own_rows is not None else rows.index_select(0, sizes[0] + last)
 
 
 def attend_with_torch(qkv: Tensor, shape: SharedShape, own_rows: OwnRows | None = None) -> Tensor:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.backbone import Backbone, Enter
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import CentreCrops, ImageFeatures, Source, encode_files
+from ipl.backbone.replaced_rows import ReplacedRows
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.spec import CLASS_TEMPLATE, LearnerSpec, check_class_template
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
@@ -277,7 +278,7 @@ class Learner(nn.Module, LearnerSpec):
     def encode_prompts(self, soft: Tensor) -> Tensor:
         """Returns the normalised feature of each prompt (classes, dim) with these soft vectors."""
         deep = self.deep_text
-        enter = None if deep is None else replace_rows(self.group_row, deep)
+        enter = None if deep is None else ReplacedRows(self.group_row, deep)
         prompts = self.prompts
         features = self.backbone.encode_text(
             prompts.assemble(soft), prompts.eos, enter, prompts.shared, 1, prompts.own_rows
@@ -324,32 +325,3 @@ class Learner(nn.Module, LearnerSpec):
         """Returns the training loss of a batch."""
         assert batch.features is not None
         return cross_entropy(self.logits(batch.features), batch.labels)
-
-
-def replace_rows(start: int, deep: Tensor) -> Enter:
-    """Returns a hook for the layers of a tower that puts new prompts in place of the old ones.
-
-    Parameters
-    ----------
-    start : int
-        The first row to replace; a negative number counts from the end.
-    deep : Tensor of shape (layers, rows, width)
-        `deep[i]` enters before layer i + 1. Other rows and layers stay as they are.
-
-    Returns
-    -------
-    callable
-        A function of a layer's number and its input, which returns the new input.
-    """
-
-    def enter(number: int, hidden: Tensor) -> Tensor:
-        if not 1 <= number <= len(deep):
-            return hidden
-        first = range(hidden.shape[1])[start]
-        rows = deep[number - 1].to(hidden.dtype).expand(hidden.shape[0], -1, -1)
-        count = rows.shape[1]
-        # Split instead of indexed: the gradients are then joined in one pass instead of added up.
-        before, _, after = hidden.split([first, count, hidden.shape[1] - first - count], dim=1)
-        return torch.cat([before, rows, after], dim=1)
-
-    return enter

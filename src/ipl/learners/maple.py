@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.learners.learner import Batch, Learner, replace_rows
+from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.published import MaPLeSpec
 from ipl.learners.registry import register
 
@@ -43,7 +44,7 @@ class MaPLe(MaPLeSpec, Learner):
         sources = [self.soft[self.layout.group_slice(-1)], *self.deep]
         first, *deeper = (couple(rows) for couple, rows in zip(self.couple, sources, strict=False))
         deep = torch.stack(deeper) if deeper else first[:0][None][:0]
-        enter = replace_rows(-len(first), deep)
+        enter = ReplacedRows(-len(first), deep)
         return normalize(self.backbone.encode_image(pixels, first, enter), dim=-1)
 
     def loss(self, batch: Batch) -> Tensor:

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.prefix_cache import MEMORY
+from ipl.backbone.replaced_rows import ReplacedRows
 from ipl.backbone.slot_features import SlotFeatures, SlotPrompts
-from ipl.learners.learner import Learner, replace_rows
+from ipl.learners.learner import Learner
 from ipl.support.errors import ConfigError
 from ipl.words.loss import CrossEntropy, JoinedCrossEntropy
 from ipl.words.scorer import WHOLE_PROMPTS, CandidateScorer
@@ -124,7 +125,7 @@ class PromptScorer(CandidateScorer):
             for each in prompts:
                 texts = each.embeddings.repeat(len(words), 1, 1, 1)
                 texts[:, :, each.slot] = words[:, None]
-                enter = None if each.deep is None else replace_rows(each.deep_row, each.deep)
+                enter = None if each.deep is None else ReplacedRows(each.deep_row, each.deep)
                 eos = each.eos.repeat(len(words))
                 encoded = self.backbone.encode_text(texts.flatten(0, 1), eos, enter)
                 features.append(encoded.unflatten(0, (len(words), -1)))

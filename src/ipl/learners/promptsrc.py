@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
-from ipl.learners.learner import Batch, Learner, replace_rows
+from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.published import PromptSRCSpec
 from ipl.learners.registry import register
 
@@ -101,7 +102,7 @@ class PromptSRC(PromptSRCSpec, Learner):
 
     def image_features(self, pixels: Tensor) -> Tensor:
         """Returns normalised features (images, dim) of the prompted image tower."""
-        enter = replace_rows(-self.group_size, self.image[1:])
+        enter = ReplacedRows(-self.group_size, self.image[1:])
         return normalize(self.backbone.encode_image(pixels, self.image[0], enter), dim=-1)
 
     @cached_property

@@ -1,0 +1,61 @@
+"""Prompts that take the place of others before the layers of a tower."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class EnteringRows(NamedTuple):
+    """Rows that enter a matrix of rows at the same place of each of its first parts."""
+
+    rows: Tensor  # (count, width)
+    first: int  # row of a part
+    part: int  # rows
+    parts: int
+
+    def put_into(self, hidden: Tensor) -> Tensor:
+        """Returns a matrix (..., width) with these rows in place of its own."""
+        width, count = hidden.shape[-1], len(self.rows)
+        flat = hidden.reshape(-1, width)
+        # Split instead of indexed: the gradients are then joined in one pass instead of added up.
+        parts, rest = flat.split([self.parts * self.part, len(flat) - self.parts * self.part])
+        sizes = [self.first, count, self.part - self.first - count]
+        before, _, after = parts.view(self.parts, self.part, width).split(sizes, dim=1)
+        rows = self.rows.to(hidden.dtype).expand(self.parts, -1, -1)
+        entered = torch.cat([before, rows, after], dim=1).view(-1, width)
+        return (torch.cat([entered, rest]) if len(rest) else entered).view(hidden.shape)
+
+
+@dataclass(frozen=True)
+class ReplacedRows:
+    """Puts new prompts in place of the old ones, as a hook for the layers of a tower.
+
+    Parameters
+    ----------
+    start : int
+        The first row to replace; a negative number counts from the end.
+    deep : Tensor of shape (layers, rows, width)
+        `deep[i]` enters before layer i + 1. Other rows and layers stay as they are.
+    """
+
+    start: int
+    deep: Tensor
+
+    def __call__(self, number: int, hidden: Tensor) -> Tensor:
+        """Returns the input (batch, rows, width) of a layer with its new prompts."""
+        if not 1 <= number <= len(self.deep):
+            return hidden
+        entering = self.entering(self.deep[number - 1], hidden.shape[1], hidden.shape[0])
+        return entering.put_into(hidden)
+
+    def by_layer(self, dtype: torch.dtype) -> dict[int, Tensor]:
+        """Returns the prompts of each layer that gets new ones."""
+        return dict(enumerate(self.deep.to(dtype).unbind(), start=1))
+
+    def entering(self, rows: Tensor, part: int, parts: int) -> EnteringRows:
+        """Returns where the prompts of a layer enter a number of parts of as many rows."""
+        return EnteringRows(rows, range(part)[self.start], part, parts)
