@@ -146,7 +146,8 @@ def test_as_many_test_images_stay_in_memory_as_there_is_room_for(mine: Dataset) 
     for tests, again in ((100, 0), (0, images), (30, images - 30)):
         first, second = works(mine, memory=CropMemory(tests=tests), **given)
         assert [kinds(work)[CLASSIFY] for work in (first, second)] == [images, images]
-        assert (kinds(first)[OPEN], kinds(second).get(OPEN, 0)) == (images, again)
+        assert [kinds(work).get(ENCODE, 0) for work in (first, second)] == [images, 0]
+        assert [kinds(work).get(OPEN, 0) for work in (first, second)] == [again, again]
     (opened,) = {piece.dataset for piece in first.counts if piece.kind == OPEN}
     assert opened == "mine"
     assert OPEN not in kinds(works(mine, arms="plain", epochs=1)[0])  # its features are kept

@@ -21,7 +21,7 @@ from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.protocols.base_to_novel import base_shots
 from ipl.bench.records import RunRecord
-from ipl.bench.run import Run
+from ipl.bench.run import Run, prompts_images
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.classifier import PromptClassifier
 from ipl.datasets.benchmark_readers import read_benchmark
@@ -109,7 +109,8 @@ def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
     opened.clear()
     together = done(environment, *wanted)
     images = 6 + 10  # shots, and test images of both halves
-    assert len(opened) == images * (1 + (1 if available else 2))  # for frozen features, and prompts
+    # Once for frozen features, and without memory once more in each run.
+    assert len(opened) == images * (1 if available else 3)
     for name in ("accuracy", "train_accuracy", "prompt"):
         assert [record[name] for record in together] == [record[name] for record in alone]
     for first, second in zip(together, alone, strict=True):
@@ -117,6 +118,17 @@ def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
             [epoch["loss"] for epoch in each["history"]["epochs"]] for each in (first, second)
         ]
         assert losses[0] == losses[1]
+
+
+def test_crops_are_kept_only_if_a_run_prompts_images(
+    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda: 1 << 40)
+    for learners, expected in (("coop", False), ("coop,maple", True)):
+        wanted = runs(learners=learners, arms="plain")
+        assert prompts_images(wanted) == expected
+        runner = Runner(replace(environment, keeps_crops=expected))
+        assert bool(runner._features(wanted[0]).crops.room) == expected
 
 
 def test_the_memory_for_crops_is_divided_by_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

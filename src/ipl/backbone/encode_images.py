@@ -7,7 +7,7 @@ import random
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -128,13 +128,10 @@ def encode_files(
 
     features, indices, unreadable = [], [], []
     with image_warnings_off(), decoding_threads() as threads:
-        for batch in _batches(enumerate(sources)):
+        for batch in _opened_ahead(threads, load, crops, sources):
             pixels = []
-            kept = [crops.kept(source) for _, source in batch]
-            missing = [item[1] for item, found in zip(batch, kept, strict=True) if found is None]
-            opened = threads.map(load, missing)
-            for (index, _), found in zip(batch, kept, strict=True):
-                result = next(opened) if found is None else found
+            for index, opened in batch:
+                result = opened.result() if isinstance(opened, Future) else opened
                 if isinstance(result, UnreadableImageError):
                     unreadable.append(str(result))
                 else:
@@ -177,6 +174,27 @@ def image_warnings_off() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def _opened_ahead(
+    threads: ThreadPoolExecutor,
+    load: Callable[[Source], Crop | UnreadableImageError],
+    crops: CentreCrops,
+    sources: Sequence[Source],
+) -> Iterator[list[tuple[int, Crop | Future[Crop | UnreadableImageError]]]]:
+    """Yields batches of images with their indices, while the next one is already being opened."""
+    waiting = None
+    for batch in _batches(enumerate(sources)):
+        found = [(index, crops.kept(source), source) for index, source in batch]
+        opened = [
+            (index, threads.submit(load, source) if crop is None else crop)
+            for index, crop, source in found
+        ]
+        if waiting is not None:
+            yield waiting
+        waiting = opened
+    if waiting is not None:
+        yield waiting
 
 
 def _batches(indexed: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:

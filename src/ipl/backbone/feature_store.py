@@ -55,8 +55,8 @@ class FeatureStore:
     text_bytes : int, default=2**30
         Memory for text features; the least recently used are dropped first.
     crop_bytes : int, default=0
-        Memory for centre crops, for learners that prompt images: they encode an image again after
-        every training.
+        Memory for centre crops of the images that are opened, for learners that prompt images: they
+        encode an image again after every training.
     """
 
     def __init__(
@@ -180,9 +180,12 @@ class FeatureStore:
     ) -> None:
         """Runs the image tower and stores its features, or why there are none."""
         # A feature must not depend on how many images happened to be missing.
-        images = encode_files(self.backbone, paths, advance, smallest_batch=SMALLEST_BATCH)
+        images = encode_files(
+            self.backbone, paths, advance, smallest_batch=SMALLEST_BATCH, crops=self.crops
+        )
         reasons = iter(images.unreadable)
         features = dict(zip(images.indices, images.features, strict=True))
+        values = dict(zip(images.indices, images.features.cpu().numpy(), strict=True))
         for index, path in enumerate(paths):
             if index not in features:
                 self._images[path] = next(reasons)
@@ -191,7 +194,7 @@ class FeatureStore:
             if self.cache is not None and _unchanged(path, hashed.get(path)):
                 key = hashed[path].key
                 if key not in self._by_key:
-                    self.cache.put("images", key, {"feature": feature.cpu().numpy()}, {})
+                    self.cache.put("images", key, {"feature": values[index]}, {})
                 # Copies of one file get one feature: in another batch its last bits may differ.
                 feature = self._by_key.setdefault(key, feature)
             self._images[path] = feature

@@ -63,7 +63,7 @@ from ipl.words.frequency import RandomWords
 from ipl.words.pool import Pool
 
 NODES = 4  # numbers of classes that are measured
-SAMPLE = 64  # images of a dataset that are opened
+SAMPLE = 3 * BATCH  # images of a dataset that are opened: the next batch, while one is encoded
 WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
 MOST_REPEATS = 200
 ROUNDS_ON_GPU = 16  # steps that are queued before the clock waits for the GPU, as in training
@@ -142,7 +142,7 @@ class CostMeter:
 
     def _encode(self, piece: WorkPiece) -> Cost:
         """One image: opened, encoded and written to the cache."""
-        images = list(self.data.images[piece.dataset])
+        images = list(self.data.images[piece.dataset])[: SAMPLE if self._on_gpu else BATCH]
         with tempfile.TemporaryDirectory() as folder:
             stores = iter(range(MOST_REPEATS + 2))
 
@@ -306,7 +306,7 @@ class CostMeter:
 
     def _open(self, piece: WorkPiece) -> Cost:
         """One test image that is opened and cropped, in a batch."""
-        images = _repeated(self.data.images[piece.dataset], BATCH)
+        images = _repeated(self.data.images[piece.dataset], SAMPLE if self._on_gpu else BATCH)
         crops = CentreCrops(self.backbone)
 
         def cut(image: StoredImage) -> None:
@@ -314,7 +314,7 @@ class CostMeter:
                 crops.cut(image)
 
         with decoding_threads() as threads:
-            return self._timed(lambda: list(threads.map(cut, images))) * (1 / BATCH)
+            return self._timed(lambda: list(threads.map(cut, images))) * (1 / len(images))
 
     def _classify(self, piece: WorkPiece) -> Cost:
         """One test image: from its crop where the learner prompts images, else its feature."""
@@ -323,7 +323,7 @@ class CostMeter:
             images = _repeated(next(iter(self.data.images.values())), BATCH)
             crops = CentreCrops(self.backbone, sys.maxsize)
             return self._timed(lambda: learner.encode_images(images, crops=crops)) * (1 / BATCH)
-        features = self._features(SAMPLE)
+        features = self._features(BATCH)
         if learner.fixed_texts:
             texts = self._features(piece.classes)
             logits: Callable[[], Any] = lambda: self.backbone.logits(features, texts)  # noqa: E731
@@ -333,7 +333,7 @@ class CostMeter:
                 with torch.no_grad():
                     learner.logits(features)
 
-        return self._timed(logits) * (1 / SAMPLE)
+        return self._timed(logits) * (1 / BATCH)
 
     def _hand_made(self, piece: WorkPiece) -> Cost:
         """A hand-made prompt for every class."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -352,6 +352,14 @@ def _arm_configs(plan: Plan, dataset: str, learner: str, arm: str) -> Iterator[F
                 yield _run_config(plan, dataset, learner, number, random_words=draw)
         else:
             yield _run_config(plan, dataset, learner, number)
+
+
+def prompts_images(runs: Iterable[Run]) -> bool:
+    """Returns whether a learner of these runs has prompts in the image tower."""
+    from ipl.learners.registry import learner_spec
+
+    learners = {run.learner for run in runs if run.learner not in UNTRAINED}
+    return any(learner_spec(learner).prompts_images for learner in learners)
 
 
 def _has_slots(learner: str, plan: Plan) -> bool:

@@ -67,6 +67,8 @@ class RunEnvironment:
         Where each run is logged, such as `tensorboard:DIR`.
     jobs : int
         The processes of the machine that share its memory.
+    keeps_crops : bool
+        Whether centre crops of opened images stay in memory, for learners that prompt images.
     """
 
     root: str
@@ -77,6 +79,7 @@ class RunEnvironment:
     paths: Mapping[str, str] = field(default_factory=dict)
     log_to: Sequence[str] = ()
     jobs: int = 1
+    keeps_crops: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "log_to", tuple(self.log_to))  # JSON knows only lists
@@ -200,7 +203,8 @@ class Runner:
         if self._store is None or self._store[0] != run.dataset:
             self.forget()
             cache = Cache(reporter=self.reporter) if self.environment.cache else None
-            crop_bytes = memory_for_crops(self.environment.jobs)
+            keeps = self.environment.keeps_crops
+            crop_bytes = memory_for_crops(self.environment.jobs) if keeps else 0
             store = FeatureStore(self.backbone(run), cache, crop_bytes=crop_bytes)
             self._store = run.dataset, store
         return self._store[1]

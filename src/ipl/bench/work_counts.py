@@ -14,7 +14,7 @@ from typing import Any
 
 from ipl.bench.arms import LINEAR_PROBE, SEARCHED, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.protocols.protocol import Task
-from ipl.bench.run import Run
+from ipl.bench.run import Run, prompts_images
 from ipl.config import CHOSEN, FRESH, MOST_WORDS, PAPER, RANDOM, FitConfig, settings
 from ipl.config_fields import MODEL, WORDS
 from ipl.datasets.dataset import Dataset, Item
@@ -134,6 +134,8 @@ class WorkCounter:
         Whether text features of the whole pool for so many classes stay in memory.
     memory : CropMemory, optional
         How many crops stay in memory; by default, all.
+    keeps_crops : bool
+        Whether centre crops of images are kept from the first time that they are opened.
     """
 
     def __init__(
@@ -141,8 +143,9 @@ class WorkCounter:
         cache: bool,
         stored_words: Callable[[int], bool],
         memory: CropMemory | None = None,
+        keeps_crops: bool = False,
     ) -> None:
-        self.cache, self.stored_words = cache, stored_words
+        self.cache, self.stored_words, self.keeps_crops = cache, stored_words, keeps_crops
         self.memory = memory or CropMemory()
         self._dataset = ""
         self._bank = RecentValues()  # crops of the shots: their bytes, their features
@@ -180,9 +183,18 @@ class WorkCounter:
             self._fit(counts, run, task)
 
     def _encode(self, counts: Counter[WorkPiece], dataset: str, items: Iterable[Any]) -> None:
-        new = {item.path for item in items} - self._encoded
-        self._encoded |= new
+        paths = dict.fromkeys(item.path for item in items)
+        new = [path for path in paths if path not in self._encoded]
+        self._encoded.update(new)
         counts[WorkPiece(ENCODE, dataset=dataset)] += len(new)
+        if self.keeps_crops:
+            self._open(new)
+
+    def _open(self, paths: Iterable[Hashable]) -> int:
+        """Returns how many images are opened; their centre crops are kept as long as they fit."""
+        new = [path for path in paths if path not in self._opened]
+        self._opened.update(new[: self.memory.tests - len(self._opened)])
+        return len(new)
 
     def _hand_made(self, counts: Counter[WorkPiece], task: Task) -> None:
         for test in task.tests.values():
@@ -292,20 +304,18 @@ class WorkCounter:
             counts[WorkPiece(CLASSIFY, config, classes=classes)] += len(items)
             return
         counts[WorkPiece(CLASSIFY, config)] += len(items)
-        new = [item.path for item in items if item.path not in self._opened]
-        counts[WorkPiece(OPEN, dataset=name)] += len(new)
-        self._opened.update(new[: self.memory.tests - len(self._opened)])
+        counts[WorkPiece(OPEN, dataset=name)] += self._open([item.path for item in items])
 
 
 def count_work(
-    runs: Iterable[Run],
+    runs: Sequence[Run],
     task_of: Callable[[Run], Task],
     cache: bool,
     stored_words: Callable[[int], bool],
     memory: CropMemory | None = None,
 ) -> list[RunWork]:
     """Returns how often each run does each piece, in the order of the runs."""
-    counter = WorkCounter(cache, stored_words, memory)
+    counter = WorkCounter(cache, stored_words, memory, prompts_images(runs))
     return [counter.count(run, task_of(run)) for run in runs]
 
 

@@ -166,11 +166,15 @@ def carry_out(
     reporter: Reporter,
 ) -> GridResult:
     """Does the runs; if it is stopped, it says what was done and how to resume."""
+    from dataclasses import replace
+
     from ipl.bench.engines import make_engine
     from ipl.bench.grid import GridResult, run_grid
+    from ipl.bench.run import prompts_images
     from ipl.display.formatting import several
 
     result = GridResult(save_to, runs)
+    environment = replace(environment, keeps_crops=prompts_images(runs))
     work = make_engine(engine, environment, jobs, address)
     with on_interrupt(lambda: f"{result.summary} {_how_to_resume(save_to)}"):
         try:

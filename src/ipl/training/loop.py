@@ -111,8 +111,7 @@ def train(
                 if word is not None:
                     learner.place_word(word)
                 rate = learning_rate(epoch, hyperparameters.lr, hyperparameters.epochs)
-                for group in optimiser.param_groups:
-                    group["lr"] = rate
+                set_rate(optimiser, rate)
                 losses = []
                 for indices in batches(count, hyperparameters.batch, order):
                     batch = views.batch(epoch, indices)
@@ -141,9 +140,24 @@ def train(
 
 def new_optimiser(learner: Learner, lr: float) -> torch.optim.SGD:
     """Returns the optimiser, the same for every learner."""
+    on_gpu = learner.backbone.device.type == "cuda"
     return torch.optim.SGD(
-        learner.parameters(), lr=lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
+        learner.parameters(),
+        # On a GPU a recorded step reads the rate from there.
+        lr=torch.tensor(lr, device=learner.backbone.device) if on_gpu else lr,
+        momentum=MOMENTUM,
+        weight_decay=WEIGHT_DECAY,
+        fused=on_gpu or None,
     )
+
+
+def set_rate(optimiser: torch.optim.SGD, rate: float) -> None:
+    """Sets the learning rate of an optimiser."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 class Average:

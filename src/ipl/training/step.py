@@ -51,10 +51,14 @@ class RecordedStep(TrainingStep):
                 with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
                     _loss(learner, self.batch).backward()
             optimiser.zero_grad()  # the recording allocates the gradients it writes into
+            for parameter in learner.parameters():  # and updates the momenta in place
+                momenta = optimiser.state[parameter]
+                momenta.setdefault("momentum_buffer", torch.zeros_like(parameter))
             self.recording = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.recording, stream=torch.cuda.current_stream()):
                 self.loss = learner.loss(self.batch)
                 self.loss.backward()
+                optimiser.step()
 
     def __call__(self, batch: Batch) -> Tensor:
         """Updates the learner on a batch and returns the loss."""
@@ -63,7 +67,6 @@ class RecordedStep(TrainingStep):
             if values is not None:
                 getattr(self.batch, field.name).copy_(values, non_blocking=True)
         self.recording.replay()
-        self.optimiser.step()
         return self.loss.detach().clone()
 
 
