@@ -1,4 +1,4 @@
-"""What all families share: chunks of prompts, hashes, fingerprints, tokens and logits."""
+"""What all families share: parts of prompts, hashes, fingerprints, tokens and logits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ipl.backbone import backbone as backbone_module
-from ipl.backbone.backbone import Backbone, _chunks, hash_weights
+from ipl.backbone.backbone import Backbone, hash_weights
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
+from ipl.backbone.shared_prefix import OwnRows, SharedPrompts
 from ipl.learners.learner import Batch
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
@@ -24,15 +25,26 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 NAMES = ["cat", "starry night", "pirate ship", "ox", "siamese cat", "lighthouse", "sea"]
 
 
-def test_chunks_are_groups_or_parts_of_one() -> None:
-    def chunks(*args: int) -> list[tuple[int, int, int]]:
-        return [(part.start, part.stop, count) for part, count in _chunks(*args)]
+def test_parts_are_groups_or_parts_of_one() -> None:
+    def parts(prompts: int, groups: int, most: int) -> list[tuple[int, int, int]]:
+        eos, beginnings = torch.arange(prompts), torch.arange(groups)[:, None, None]
+        own_rows = OwnRows.equal(prompts // groups, 1, torch.device("cpu"))
+        shared = SharedPrompts(beginnings, eos[:, None, None], eos, own_rows)
+        found = []
+        for part in shared.parts(most):
+            first, last, count = int(part.eos[0]), int(part.eos[-1]) + 1, len(part.beginnings)
+            each = prompts // groups
+            assert part.endings.flatten().tolist() == part.eos.tolist() == [*range(first, last)]
+            assert int(part.beginnings[0]) == first // each
+            assert (part.own_rows is not None) == (last - first == count * each)
+            found.append((first, last, count))
+        return found
 
-    assert chunks(7, 1, 3) == [(0, 3, 1), (3, 6, 1), (6, 7, 1)]
-    assert chunks(12, 4, 7) == [(0, 6, 2), (6, 12, 2)]
-    assert chunks(12, 4, 3) == [(0, 3, 1), (3, 6, 1), (6, 9, 1), (9, 12, 1)]
-    assert chunks(10, 2, 3) == [(0, 3, 1), (3, 5, 1), (5, 8, 1), (8, 10, 1)]
-    assert chunks(9, 3, 100) == [(0, 9, 3)]
+    assert parts(7, 1, 3) == [(0, 3, 1), (3, 6, 1), (6, 7, 1)]
+    assert parts(12, 4, 7) == [(0, 6, 2), (6, 12, 2)]
+    assert parts(12, 4, 3) == [(0, 3, 1), (3, 6, 1), (6, 9, 1), (9, 12, 1)]
+    assert parts(10, 2, 3) == [(0, 3, 1), (3, 5, 1), (5, 8, 1), (8, 10, 1)]
+    assert parts(9, 3, 100) == [(0, 9, 3)]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.image_tower import embed_patches
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.support.errors import BackboneError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -95,7 +96,7 @@ def test_a_shared_beginning_changes_nothing(backbone: Backbone, shared: int) -> 
         torch.tensor([row + [backbone.eos] * (longest - len(row)) for row in ids])
     ).requires_grad_()
     plain = backbone.encode_text(rows, eos)
-    once = backbone.encode_text(rows, eos, shared=shared)
+    once = backbone.encode_shared(SharedPrompts(rows[:1, :shared], rows[:, shared:], eos))
     torch.testing.assert_close(once, plain, atol=1e-5, rtol=0)
 
 
@@ -105,13 +106,16 @@ def test_gradients_through_a_shared_beginning(pocket: Backbone) -> None:
     eos = torch.tensor([2, 2])
     soft = torch.randn(3, 192, generator=torch.Generator().manual_seed(0)).requires_grad_()
 
-    def features(shared: int) -> torch.Tensor:
+    def features(once: bool) -> torch.Tensor:
         rows = pocket.embed(ids)
-        start = torch.cat([rows[0, :1], soft]).expand(2, -1, -1)
-        return pocket.encode_text(torch.cat([start, rows[:, 1:]], dim=1), eos + 3, shared=shared)
+        start = torch.cat([rows[0, :1], soft])[None]
+        prompts = SharedPrompts(start, rows[:, 1:], eos + 3)
+        return (
+            pocket.encode_shared(prompts) if once else pocket.encode_text(prompts.whole(), eos + 3)
+        )
 
-    (plain,) = torch.autograd.grad(features(0).square().sum(), soft)
-    (once,) = torch.autograd.grad(features(4).square().sum(), soft)
+    (plain,) = torch.autograd.grad(features(False).square().sum(), soft)
+    (once,) = torch.autograd.grad(features(True).square().sum(), soft)
     torch.testing.assert_close(once, plain, atol=1e-3, rtol=1e-4)
 
 

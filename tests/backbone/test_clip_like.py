@@ -16,6 +16,7 @@ from ipl.backbone.altclip import AltClipBackbone
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
+from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.inference.exports.onnx import export_onnx
@@ -103,7 +104,8 @@ def test_a_shared_beginning_changes_nothing(backbone: Backbone) -> None:
     rows = backbone.embed([row + [backbone.eos] * (longest - len(row)) for row in ids])
     rows.requires_grad_()
     plain = backbone.encode_text(rows, eos)
-    torch.testing.assert_close(backbone.encode_text(rows, eos, shared=3), plain, atol=1e-5, rtol=0)
+    shared = SharedPrompts(rows[:1, :3], rows[:, 3:], eos)
+    torch.testing.assert_close(backbone.encode_shared(shared), plain, atol=1e-5, rtol=0)
     plain.square().sum().backward()
     assert rows.grad is not None
     after_eos = torch.arange(longest) > eos[:, None]

@@ -20,6 +20,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone, load_tokenizer
 from ipl.backbone.openclip import OpenClipBackbone
 from ipl.backbone.prefix_cache import PrefixCache
+from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.inference.exports.classifier import class_matrix
@@ -133,7 +134,8 @@ def test_a_shared_beginning_changes_nothing(backbone: Backbone) -> None:
     eos = torch.tensor([len(row) - 1 for row in ids])
     rows = backbone.embed([row + [7] * (longest - len(row)) for row in ids]).requires_grad_()
     plain = backbone.encode_text(rows, eos)
-    torch.testing.assert_close(backbone.encode_text(rows, eos, shared=2), plain, atol=1e-5, rtol=0)
+    shared = SharedPrompts(rows[:1, :2], rows[:, 2:], eos)
+    torch.testing.assert_close(backbone.encode_shared(shared), plain, atol=1e-5, rtol=0)
     torch.testing.assert_close(
         plain.detach(), backbone.encode_texts([f"a photo {t}" for t in TEXTS]), atol=1e-5, rtol=0
     )

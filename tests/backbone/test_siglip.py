@@ -21,6 +21,7 @@ from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone, load_tokenizer
+from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import Hyperparameters
@@ -181,7 +182,8 @@ def test_what_is_given_after_eos_is_never_seen(siglip: Backbone) -> None:
     plain = siglip.encode_text(rows, eos)
     assert torch.equal(siglip.encode_text(other, eos), plain)
     torch.testing.assert_close(siglip.encode_text(rows[:, :3], eos), plain)
-    assert torch.equal(siglip.encode_text(rows, eos, shared=1), plain)  # there is no sharing
+    shared = SharedPrompts(rows[:, :1], rows[:, 1:], eos)
+    assert torch.equal(siglip.encode_shared(shared), plain)  # there is no sharing
     torch.testing.assert_close(plain, siglip.encode_texts(["a cat"]))
 
 
@@ -303,4 +305,5 @@ def test_a_clip_that_looks_both_ways(pocket: Backbone) -> None:
     torch.testing.assert_close(both.encode_texts(TEXTS), alone, atol=1e-5, rtol=0)
     assert not torch.allclose(alone, pocket.encode_texts(TEXTS), atol=1e-2)
     rows, eos = both.embed([[both.sos, 5, 6, both.eos]] * 2), torch.tensor([3, 3])
-    assert torch.equal(both.encode_text(rows, eos, shared=2), both.encode_text(rows, eos))
+    shared = SharedPrompts(rows[:1, :2], rows[:, 2:], eos)
+    assert torch.equal(both.encode_shared(shared), both.encode_text(rows, eos))

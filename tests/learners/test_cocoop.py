@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.learners import cocoop
 from ipl.learners.cocoop import CoCoOp
 from ipl.learners.coop import CoOp
@@ -98,13 +99,13 @@ def test_only_the_class_side_group_is_shifted(
 ) -> None:
     learner, images = make(pocket, words), few_images[0][:2]
     seen: list[Tensor] = []
-    encode = Backbone.encode_text
+    encode = Backbone.encode_shared
 
-    def spy(self: Backbone, rows: Tensor, *more: object, **named: object) -> Tensor:
-        seen.append(rows.detach())
-        return encode(self, rows, *more, **named)  # type: ignore[arg-type]
+    def spy(self: Backbone, prompts: SharedPrompts) -> Tensor:
+        seen.append(prompts.whole().detach())
+        return encode(self, prompts)
 
-    monkeypatch.setattr(Backbone, "encode_text", spy)
+    monkeypatch.setattr(Backbone, "encode_shared", spy)
     learner.logits(images)
     (rows,) = seen  # images x classes in one go
     rows = rows.unflatten(0, (2, 3))
@@ -130,16 +131,16 @@ def test_the_net_sees_the_normalised_feature(pocket: Backbone, few_images: Image
 def test_chunks_give_the_same(
     pocket: Backbone, few_images: Images, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing is learnt; what gradients need has parts of its own (test_chunks)."""
+    """Where nothing is learnt; what gradients need has parts of its own (test_backbone.py)."""
     learner = make(pocket, 1)
     sizes: list[int] = []
-    encode = Backbone.encode_text
+    encode = Backbone.encode_shared
 
-    def spy(self: Backbone, rows: Tensor, *more: object, **named: object) -> Tensor:
-        sizes.append(len(rows))
-        return encode(self, rows, *more, **named)  # type: ignore[arg-type]
+    def spy(self: Backbone, prompts: SharedPrompts) -> Tensor:
+        sizes.append(len(prompts.endings))
+        return encode(self, prompts)
 
-    monkeypatch.setattr(Backbone, "encode_text", spy)
+    monkeypatch.setattr(Backbone, "encode_shared", spy)
     whole = learner.logits(few_images[0])
     assert sizes == [36]
     monkeypatch.setattr(cocoop, "PROMPTS_AT_ONCE", most)

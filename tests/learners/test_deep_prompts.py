@@ -15,6 +15,7 @@ from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.learners.learner import Learner
 from ipl.learners.maple import MaPLe
@@ -62,11 +63,14 @@ def test_vectors_take_the_towers_precision() -> None:
 
 
 def test_any_function_may_take_the_place_of_replaced_rows(pocket: Backbone) -> None:
-    rows, eos = random_rows(3, 6, pocket.text_width), torch.tensor([5, 4, 5])
-    replaced = ReplacedRows(1, random_rows(2, 2, pocket.text_width, seed=1))
-    found = pocket.encode_text(rows, eos, lambda *at: replaced(*at), shared=4)
-    torch.testing.assert_close(found, pocket.encode_text(rows, eos, replaced, shared=4))
-    assert not torch.allclose(found, pocket.encode_text(rows, eos, shared=4))
+    width = pocket.text_width
+    prompts = SharedPrompts(
+        random_rows(1, 4, width), random_rows(3, 2, width), torch.tensor([5, 4, 5])
+    )
+    replaced = ReplacedRows(1, random_rows(2, 2, width, seed=1))
+    found = pocket.encode_shared(prompts, lambda *at: replaced(*at))
+    torch.testing.assert_close(found, pocket.encode_shared(prompts, replaced))
+    assert not torch.allclose(found, pocket.encode_shared(prompts))
 
 
 # -- a shared beginning, with deep prompts and with groups ---------------------------------------
@@ -83,15 +87,17 @@ def test_a_shared_run_is_the_full_run(pocket: Backbone, groups: int, deep_layers
     eos = torch.tensor([4, 8, 7, 5, 6, 8])[: groups * each]
     weights = random_rows(groups * each, pocket.feature_dim, seed=3)
 
-    def run(shared_rows: int, parts: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-        begin = starts.repeat_interleave(each, 0)
-        rows = torch.cat([begin, own], dim=1)
-        features = pocket.encode_text(rows, eos, ReplacedRows(1, deep), shared_rows, parts)
+    def run(once: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+        prompts, enter = SharedPrompts(starts, own, eos), ReplacedRows(1, deep)
+        if once:
+            features = pocket.encode_shared(prompts, enter)
+        else:
+            features = pocket.encode_text(prompts.whole(), eos, enter)
         wanted = (starts, own, deep)
         return features, torch.autograd.grad((features * weights).sum(), wanted, allow_unused=True)
 
-    full, full_gradients = run(0, 1)
-    once, once_gradients = run(shared, groups)
+    full, full_gradients = run(False)
+    once, once_gradients = run(True)
     torch.testing.assert_close(once, full, atol=1e-5, rtol=1e-4)
     for ours, theirs in zip(once_gradients, full_gradients, strict=True):
         if ours is not None or theirs is not None:  # None: no deep vectors
@@ -105,9 +111,9 @@ def test_enter_is_shown_the_beginning_of_each_group(pocket: Backbone) -> None:
         seen.append((layer, tuple(hidden.shape)))
         return hidden
 
-    rows = random_rows(2, 3, pocket.text_width).repeat_interleave(3, 0)
-    rows = torch.cat([rows, random_rows(6, 2, pocket.text_width, seed=1)], dim=1)
-    pocket.encode_text(rows, torch.full((6,), 4), enter, shared=3, groups=2)
+    width = pocket.text_width
+    beginnings, endings = random_rows(2, 3, width), random_rows(6, 2, width, seed=1)
+    pocket.encode_shared(SharedPrompts(beginnings, endings, torch.full((6,), 4)), enter)
     assert seen == [(layer, (2, 3, pocket.text_width)) for layer in range(6)]
 
 
@@ -286,17 +292,17 @@ def test_a_shared_beginning_enters_the_same_rows(
     pocket: Backbone, kind: type[Learner], words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, Tensor, Tensor]] = []
-    encode = Backbone.encode_text
+    encode = Backbone.encode_shared
 
-    def spy(self: Backbone, rows: Tensor, eos: Tensor, enter: Any, *more: Any) -> Tensor:
+    def spy(self: Backbone, prompts: SharedPrompts, enter: Any) -> Tensor:
         def watch(layer: int, hidden: Tensor) -> Tensor:
             before, after = hidden.clone(), enter(layer, hidden)
             seen.append((layer, before, after))
             return after
 
-        return encode(self, rows, eos, watch, *more)
+        return encode(self, prompts, watch)
 
-    monkeypatch.setattr(Backbone, "encode_text", spy)
+    monkeypatch.setattr(Backbone, "encode_shared", spy)
     learner = make(kind, pocket, words, depth=4)
     with torch.no_grad():
         learner.text_features()

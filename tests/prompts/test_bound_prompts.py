@@ -45,6 +45,25 @@ def test_every_row_is_where_it_should_be(pocket: Backbone) -> None:
         assert torch.equal(rows[c, : len(by_hand)], by_hand)
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [
+        PromptLayout.interleaved(1, 2),
+        PromptLayout((SOS, Soft(2, std=0.02), ClassName(), Soft(1, std=0.02), EOS)),
+        PromptLayout((SOS, FixedText("a photo of a"), ClassName(), EOS)),
+    ],
+    ids=["before the name", "around the name", "none"],
+)
+def test_split_prompts_are_the_assembled_ones(pocket: Backbone, layout: PromptLayout) -> None:
+    bound = bind(layout, pocket, NAMES)
+    soft = torch.randn(2, layout.soft_count, pocket.text_width)
+    several = bound.split(soft)
+    assert several.beginnings.shape[:2] == (2, bound.shared)
+    assert torch.equal(several.whole(), bound.assemble(soft).flatten(0, 1))
+    assert torch.equal(several.eos, torch.cat([bound.eos, bound.eos]))
+    assert torch.equal(bound.split(soft[1]).whole(), bound.assemble(soft[1]))
+
+
 def test_words_of_several_tokens_are_where_they_should_be(pocket: Backbone) -> None:
     words = ("playfulness", "furry")
     sizes = [len(pocket.tokenize(word)) for word in words]

@@ -14,7 +14,6 @@ from torch import Tensor
 from ipl.backbone.backbone import Enter, run_layers
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared_prefix import OwnRows
 
 
 class AltClipBackbone(ClipBackbone):
@@ -58,23 +57,17 @@ class AltClipBackbone(ClipBackbone):
         table: Tensor = embeddings.position_embeddings.weight
         return table[embeddings.padding_idx + 1 :]  # RoBERTa counts from behind the padding
 
-    def _encode_prompts(
-        self,
-        embeddings: Tensor,
-        eos: Tensor,
-        enter: Enter | None,
-        shared: int,
-        groups: int,
-        own_rows: OwnRows | None,
-    ) -> Tensor:
-        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
-        del shared, groups, own_rows
-        text = self.model.text_model
-        first = text.roberta.embeddings
+    def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
+        """Returns the features (prompts, dim) of prompts that fit in memory."""
+        first = self.model.text_model.roberta.embeddings
         hidden = self._with_positions(embeddings) + first.token_type_embeddings.weight[0]
         tokens = torch.arange(hidden.shape[1], device=self.device)
         mask = (tokens <= eos[:, None])[:, None, None]  # (prompts, 1, 1, tokens): no padding
         hidden = run_layers(self.text_layers, first.LayerNorm(hidden), enter, mask)
-        pooled = text.transformation(text.pre_LN(hidden[:, 0]))
-        features: Tensor = self.model.text_projection(pooled)
+        return self._project(hidden[:, 0])
+
+    def _project(self, rows: Tensor) -> Tensor:
+        """Returns the features (prompts, dim) of the first rows (prompts, width)."""
+        text = self.model.text_model
+        features: Tensor = self.model.text_projection(text.transformation(text.pre_LN(rows)))
         return features.float()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,16 +22,15 @@ from torch.nn.functional import normalize, pad
 from torch.utils.checkpoint import checkpoint
 
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared_prefix import OwnRows
+from ipl.backbone.shared_prefix import SharedPrompts, run_shared
 from ipl.backbone.text_tower import TextTower
 from ipl.support.errors import BackboneError, ConfigError, DataError
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-# Bytes of activations kept for gradients; beyond it, chunks run again in the backward pass.
+# Bytes of activations kept for gradients; beyond it, parts run again in the backward pass.
 ACTIVATION_BYTES = 4 << 30
 # Called before each layer with (layer index, hidden states); returns the states to continue with.
 Enter = Callable[[int, Tensor], Tensor]
-_EncodeChunk = Callable[[Tensor, Tensor, int], Tensor]  # (embeddings, eos, groups) to features
 
 
 class Backbone(ABC):
@@ -259,19 +259,11 @@ class Backbone(ABC):
 
     # -- text -----------------------------------------------------------------------------------
 
-    def encode_text(
-        self,
-        embeddings: Tensor,
-        eos: Tensor,
-        enter: Enter | None = None,
-        shared: int = 0,
-        groups: int = 1,
-        own_rows: OwnRows | None = None,
-    ) -> Tensor:
+    def encode_text(self, embeddings: Tensor, eos: Tensor, enter: Enter | None = None) -> Tensor:
         """Encode prompts that are given as token embeddings.
 
         Gradients flow to the embeddings. If the activations for them would not fit in memory, the
-        prompts are run in chunks, each a second time in the backward pass.
+        prompts are run in parts, each a second time in the backward pass.
 
         Parameters
         ----------
@@ -282,15 +274,7 @@ class Backbone(ABC):
             The row of each prompt's EOS token.
         enter : callable, optional
             Called as `enter(layer, hidden)` before each layer; what it returns takes the place of
-            the hidden states. With `shared`, it gets the shared rows alone.
-        shared : int, default=0
-            How many first rows are the same in every prompt of a group. A causal tower runs them
-            once per group.
-        groups : int, default=1
-            How many groups of equal size the prompts form, one after the other.
-        own_rows : OwnRows, optional
-            The rows after the shared ones, up to EOS, of the prompts of one group. With them, a
-            causal tower leaves out the padding.
+            the hidden states.
 
         Returns
         -------
@@ -302,30 +286,71 @@ class Backbone(ABC):
         BackboneError
             If a prompt is longer than `positions`.
         """
-        if not self.causal:
-            shared = 0
+        fit = self._prompts_that_fit(
+            self.positions if self.fills_positions else embeddings.shape[1], embeddings
+        )
+        if len(embeddings) <= fit:
+            return self._encode_prompts(embeddings, eos, enter)
+        parts = zip(embeddings.split(fit // 4 or 1), eos.split(fit // 4 or 1), strict=True)
+        return torch.cat([_run_again(self._encode_prompts, *part, enter) for part in parts])
 
-        def encode(chunk: Tensor, chunk_eos: Tensor, chunk_groups: int) -> Tensor:
-            whole = len(chunk) * groups == len(embeddings) * chunk_groups  # groups are not divided
-            rows = own_rows if whole else None
-            return self._encode_prompts(chunk, chunk_eos, enter, shared, chunk_groups, rows)
+    def encode_shared(self, prompts: SharedPrompts, enter: Enter | None = None) -> Tensor:
+        """Encode prompts with the same beginning, which a causal tower runs once for all.
 
+        Parameters
+        ----------
+        prompts : SharedPrompts
+            The prompts. Gradients flow to their beginnings and endings, as in `encode_text`.
+        enter : callable, optional
+            As in `encode_text`; in a causal tower it gets the beginnings alone.
+
+        Returns
+        -------
+        Tensor of shape (prompts, feature_dim)
+            Features in fp32, not normalised: those of `encode_text`, up to rounding.
+
+        Raises
+        ------
+        BackboneError
+            If a prompt is longer than `positions`.
+        """
+        if not self.causal or not prompts.beginnings.shape[1]:
+            return self.encode_text(prompts.whole(), prompts.eos, enter)
+        fit = self._prompts_that_fit(prompts.endings.shape[1], prompts.beginnings, prompts.endings)
+        if len(prompts.endings) <= fit:
+            return self._encode_shared(prompts, enter)
+        parts = prompts.parts(fit // 4 or 1)
+        return torch.cat([_run_again(self._encode_shared, part, enter) for part in parts])
+
+    def _prompts_that_fit(self, tokens: int, *embeddings: Tensor) -> int:
+        """Returns how many prompts of so many rows can be run at once."""
+        if not (torch.is_grad_enabled() and any(each.requires_grad for each in embeddings)):
+            return sys.maxsize
         row_activations = 8 * self.text_width + self._mlp_width  # numbers per layer
-        tokens = self.positions if self.fills_positions else embeddings.shape[1] - shared
-        prompt_bytes = tokens * row_activations * len(self.text_layers) * self.dtype.itemsize
-        return _encode_in_chunks(encode, embeddings, eos, groups, prompt_bytes)
+        row_bytes = row_activations * len(self.text_layers) * self.dtype.itemsize
+        return ACTIVATION_BYTES // (tokens * row_bytes)
 
     @abstractmethod
-    def _encode_prompts(
-        self,
-        embeddings: Tensor,
-        eos: Tensor,
-        enter: Enter | None,
-        shared: int,
-        groups: int,
-        own_rows: OwnRows | None,
-    ) -> Tensor:
-        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
+    def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
+        """Returns the features (prompts, dim) of prompts that fit in memory."""
+
+    def _encode_shared(self, prompts: SharedPrompts, enter: Enter | None) -> Tensor:
+        """Returns the features (prompts, dim) of prompts that fit in memory, in a causal tower."""
+        beginnings, endings, eos, own_rows = prompts
+        rows = SharedPrompts(
+            self._with_positions(beginnings),
+            self._with_positions(endings, beginnings.shape[1]),
+            eos,
+            own_rows,
+        )
+        return self._project(run_shared(self.text_tower(self.dtype), rows, enter))
+
+    @abstractmethod
+    def _project(self, rows: Tensor) -> Tensor:
+        """Returns the features (prompts, dim) of the rows (prompts, width) that they are read at.
+
+        The rows are those after all layers, before the last norm.
+        """
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """Encode plain strings, without gradients.
@@ -359,15 +384,15 @@ class Backbone(ABC):
         del dtype
         raise BackboneError(f"The text tower of {self.name} has no causal form.")
 
-    def _with_positions(self, embeddings: Tensor) -> Tensor:
-        """Returns embeddings (prompts, tokens, width) with position embeddings added."""
-        tokens = embeddings.shape[1]
+    def _with_positions(self, embeddings: Tensor, first: int = 0) -> Tensor:
+        """Returns embeddings (prompts, tokens, width) from a position on, with that added."""
+        tokens = first + embeddings.shape[1]
         if tokens > self.positions:
             raise BackboneError(
                 f"A prompt of {tokens} tokens does not fit the {self.positions} positions of "
                 f"{self.name}."
             )
-        return embeddings.to(self.dtype) + self._position_table[:tokens]
+        return embeddings.to(self.dtype) + self._position_table[first:tokens]
 
     def _fill_positions(self, embeddings: Tensor, eos: Tensor, padding: Tensor) -> Tensor:
         """Returns embeddings (prompts, positions, width) with `padding` (1, width) after EOS."""
@@ -471,42 +496,7 @@ def hash_weights(model: Any) -> str:
     return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
 
 
-def _encode_in_chunks(
-    encode: _EncodeChunk, embeddings: Tensor, eos: Tensor, groups: int, prompt_bytes: int
-) -> Tensor:
-    """Returns encode(embeddings, eos, groups), in chunks if gradients need too much memory.
-
-    `prompt_bytes` is what the activations of one prompt take. A chunk is a number of whole groups
-    or a part of one group, and runs again in the backward pass.
-    """
-    capacity = ACTIVATION_BYTES // prompt_bytes
-    wants_gradients = torch.is_grad_enabled() and embeddings.requires_grad
-    if not wants_gradients or len(embeddings) <= capacity:
-        return encode(embeddings, eos, groups)
-    features = []
-    for chunk, count in _chunks(len(embeddings), groups, max(1, capacity // 4)):
-        features.append(
-            checkpoint(
-                encode,
-                embeddings[chunk],
-                eos[chunk],
-                count,
-                use_reentrant=False,
-                preserve_rng_state=False,
-            )
-        )
-    return torch.cat(features)
-
-
-def _chunks(prompts: int, groups: int, most: int) -> Iterator[tuple[slice, int]]:
-    """Yields slices of at most `most` prompts, and the number of groups in each."""
-    group_size = prompts // groups
-    whole_groups = most // group_size
-    if whole_groups:
-        for first in range(0, groups, whole_groups):
-            last = min(first + whole_groups, groups)
-            yield slice(first * group_size, last * group_size), last - first
-        return
-    for start in range(0, prompts, group_size):
-        for first in range(start, start + group_size, most):
-            yield slice(first, min(first + most, start + group_size)), 1
+def _run_again(encode: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    """Returns encode(*arguments), which runs a second time in the backward pass."""
+    features: Tensor = checkpoint(encode, *arguments, use_reentrant=False, preserve_rng_state=False)
+    return features

@@ -17,7 +17,6 @@ from ipl.backbone.backbone import Backbone, Enter, run_layers
 from ipl.backbone.folded_layers import TowerLayer
 from ipl.backbone.image_tower import ImageTower, embed_patches
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared_prefix import OwnRows, run_shared
 from ipl.backbone.text_tower import CausalText, TextTower
 
 
@@ -61,29 +60,19 @@ class ClipBackbone(Backbone):
             self._towers[dtype] = TextTower(causal_text(self.model), dtype)
         return self._towers[dtype]
 
-    def _encode_prompts(
-        self,
-        embeddings: Tensor,
-        eos: Tensor,
-        enter: Enter | None,
-        shared: int,
-        groups: int,
-        own_rows: OwnRows | None,
-    ) -> Tensor:
-        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
-        hidden = self._with_positions(embeddings)
-        if shared:
-            tower = self.text_tower(self.dtype)
-            last = run_shared(tower, hidden, eos, shared, enter, groups, own_rows)
-        else:
-            mask = None
-            if not self.causal:  # then padding has to be masked: (prompts, 1, 1, tokens)
-                tokens = torch.arange(hidden.shape[1], device=self.device)
-                mask = (tokens <= eos[:, None])[:, None, None]
-            hidden = run_layers(self.text_layers, hidden, enter, mask, self.causal)
-            last = hidden[torch.arange(len(hidden), device=self.device), eos]
+    def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
+        """Returns the features (prompts, dim) of prompts that fit in memory."""
+        hidden, mask = self._with_positions(embeddings), None
+        if not self.causal:  # then padding has to be masked: (prompts, 1, 1, tokens)
+            tokens = torch.arange(hidden.shape[1], device=self.device)
+            mask = (tokens <= eos[:, None])[:, None, None]
+        hidden = run_layers(self.text_layers, hidden, enter, mask, self.causal)
+        return self._project(hidden[torch.arange(len(hidden), device=self.device), eos])
+
+    def _project(self, rows: Tensor) -> Tensor:
+        """Returns the features (prompts, dim) of the rows (prompts, width) at EOS."""
         norm = self.model.text_model.final_layer_norm
-        features: Tensor = self.model.text_projection(norm(last))
+        features: Tensor = self.model.text_projection(norm(rows))
         return features.float()
 
     def encode_image(

@@ -16,7 +16,6 @@ from ipl.backbone.backbone import Backbone, Enter
 from ipl.backbone.families import OPEN_CLIP
 from ipl.backbone.folded_layers import TowerLayer, WeightAndBias
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.shared_prefix import OwnRows, run_shared
 from ipl.backbone.text_tower import CausalText, TextTower
 from ipl.support.errors import BackboneError
 
@@ -177,34 +176,25 @@ class OpenClipBackbone(Backbone):
             self._towers[dtype] = TextTower(_causal_text(_text_of(self.model)), dtype)
         return self._towers[dtype]
 
-    def _encode_prompts(
-        self,
-        embeddings: Tensor,
-        eos: Tensor,
-        enter: Enter | None,
-        shared: int,
-        groups: int,
-        own_rows: OwnRows | None,
-    ) -> Tensor:
-        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`."""
+    def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
+        """Returns the features (prompts, dim) of prompts that fit in memory."""
         text = _text_of(self.model)
         if self.fills_positions:
             padding = self.embed([self.tokenizer.pad_token_id])
             embeddings = self._fill_positions(embeddings, eos, padding)
         hidden = self._with_positions(embeddings)
-        if shared:
-            tower = self.text_tower(self.dtype)
-            last = run_shared(tower, hidden, eos, shared, enter, groups, own_rows)
-        else:
-            tokens = hidden.shape[1]
-            mask = text.attn_mask[:tokens, :tokens] if self._sees_backwards_only else None
-            hidden = _run_blocks(self.text_layers, hidden, enter, mask)
-            rows = {"first": 0, "last": -1}.get(self._pooling, eos)
-            last = hidden[torch.arange(len(hidden), device=self.device), rows]
-        hidden = text.ln_final(last)
-        features: Tensor = hidden
+        tokens = hidden.shape[1]
+        mask = text.attn_mask[:tokens, :tokens] if self._sees_backwards_only else None
+        hidden = _run_blocks(self.text_layers, hidden, enter, mask)
+        rows = {"first": 0, "last": -1}.get(self._pooling, eos)
+        return self._project(hidden[torch.arange(len(hidden), device=self.device), rows])
+
+    def _project(self, rows: Tensor) -> Tensor:
+        """Returns the features (prompts, dim) of the rows (prompts, width) that are pooled."""
+        text = _text_of(self.model)
+        features: Tensor = text.ln_final(rows)
         if text.text_projection is not None:
-            features = nn.functional.linear(hidden, *_projection(text))
+            features = nn.functional.linear(features, *_projection(text))
         return features.float()
 
     # -- images ---------------------------------------------------------------------------------

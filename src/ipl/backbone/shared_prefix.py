@@ -7,7 +7,7 @@ to the shared keys and to their own. The result is that of running every prompt 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -92,6 +92,36 @@ class OwnRows(NamedTuple):
         )
 
 
+class SharedPrompts(NamedTuple):
+    """Prompts as embeddings whose first rows are the same in all, or in all of each group."""
+
+    beginnings: Tensor  # (groups, shared, width)
+    endings: Tensor  # (prompts, own, width), one group after the other; padding after EOS
+    eos: Tensor  # (prompts,): the row of EOS, counted from the first row of the prompt
+    own_rows: OwnRows | None = None  # of one group; without them padding is computed as well
+
+    def whole(self) -> Tensor:
+        """Returns the prompts from their first row on (prompts, tokens, width)."""
+        each = len(self.endings) // len(self.beginnings)
+        return torch.cat([self.beginnings.repeat_interleave(each, 0), self.endings], dim=1)
+
+    def parts(self, most: int) -> Iterator[SharedPrompts]:
+        """Yields parts of at most `most` prompts: whole groups, or if none fits, parts of one."""
+        groups, prompts = len(self.beginnings), len(self.endings)
+        each = prompts // groups
+        whole = most // each  # groups that fit
+        for group in range(0, groups, whole or 1):
+            last = min(group + (whole or 1), groups)
+            for first in range(group * each, last * each, most if not whole else prompts):
+                part = slice(first, min(first + most, last * each))
+                yield SharedPrompts(
+                    self.beginnings[group:last],
+                    self.endings[part],
+                    self.eos[part],
+                    self.own_rows if whole else None,
+                )
+
+
 # Queries, keys and values (rows, 3 * width), their order, and where they are without padding.
 Attention = Callable[[Tensor, SharedShape, OwnRows | None], Tensor]
 MOST_PADDING = 0.25  # of all own rows, that torch's attention computes rather than leaves out
@@ -99,25 +129,21 @@ MOST_PADDING = 0.25  # of all own rows, that torch's attention computes rather t
 
 def run_shared(
     tower: TextTower,
-    hidden: Tensor,
-    eos: Tensor,
-    shared: int,
+    prompts: SharedPrompts,
     enter: Callable[[int, Tensor], Tensor] | None = None,
-    groups: int = 1,
-    own_rows: OwnRows | None = None,
 ) -> Tensor:
     """Returns the row of each prompt's EOS (prompts, width) after all layers.
 
-    `hidden` is (prompts, tokens, width), positions added; its first `shared` rows are the same in
-    every prompt, or in every prompt of each of `groups` equal parts. `enter` may rewrite these rows
-    (groups, shared, width), and no others, before each layer. Given `own_rows`, those of one group,
-    padding is not computed.
+    The prompts are in the tower's precision, positions added. `enter` may rewrite the beginnings
+    (groups, shared, width), and no other rows, before each layer.
     """
-    prompts, tokens, width = hidden.shape
-    shape = SharedShape(groups, shared, prompts // groups, tokens - shared, tower.heads)
-    attend = _attention(hidden.device, width // tower.heads)
-    common, own = hidden[:: shape.each, :shared].flatten(0, 1), hidden[:, shared:].flatten(0, 1)
-    last = torch.arange(prompts, device=hidden.device) * shape.own + eos - shared
+    groups, shared, width = prompts.beginnings.shape
+    count, tokens = prompts.endings.shape[:2]
+    shape = SharedShape(groups, shared, count // groups, tokens, tower.heads)
+    device, own_rows = prompts.endings.device, prompts.own_rows
+    attend = _attention(device, width // tower.heads)
+    common, own = prompts.beginnings.flatten(0, 1), prompts.endings.flatten(0, 1)
+    last = torch.arange(count, device=device) * shape.own + prompts.eos - shared
     if own_rows is not None and attend is attend_with_torch:
         padding = 1 - len(own_rows.place) / (shape.each * shape.own)
         own_rows = own_rows if padding > MOST_PADDING else None

@@ -12,7 +12,6 @@ from functools import cached_property
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone, Enter, run_layers
-from ipl.backbone.shared_prefix import OwnRows
 
 
 class SiglipBackbone(Backbone):
@@ -40,25 +39,20 @@ class SiglipBackbone(Backbone):
         """Returns the id of the token that fills a text up to all positions."""
         return int(self.tokenizer.pad_token_id)
 
-    def _encode_prompts(
-        self,
-        embeddings: Tensor,
-        eos: Tensor,
-        enter: Enter | None,
-        shared: int,
-        groups: int,
-        own_rows: OwnRows | None,
-    ) -> Tensor:
-        """Returns the features (prompts, dim) of one chunk; arguments are as in `encode_text`.
+    def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
+        """Returns the features (prompts, dim) of prompts that fit in memory.
 
         Rows after each prompt's EOS become the pad token's, up to all positions, and every row
         sees them, as in SigLIP's training: a shared beginning cannot be run once for all.
         """
-        del shared, groups, own_rows
         rows = self._fill_positions(embeddings, eos, self.embed([self.pad]))
         hidden = run_layers(self.text_layers, self._with_positions(rows), enter)
+        return self._project(hidden[:, -1])
+
+    def _project(self, rows: Tensor) -> Tensor:
+        """Returns the features (prompts, dim) of the last rows (prompts, width)."""
         text = self.model.text_model
-        features: Tensor = text.head(text.final_layer_norm(hidden[:, -1]))
+        features: Tensor = text.head(text.final_layer_norm(rows))
         return features.float()
 
     def encode_image(

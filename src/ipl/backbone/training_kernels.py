@@ -51,7 +51,8 @@ def _scores(
     )
 
 
-@triton.jit
+# Counts are not specialised on: other classes and words would compile a kernel of their own.
+@triton.jit(do_not_specialize=["groups", "shared", "each", "heads"])
 def _forward(
     qkv, out, lse, firsts, tiles, groups, shared, each, heads,
     HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr,
@@ -82,7 +83,7 @@ def _forward(
     tl.store(lse + (start + place) * heads + head, top + tl.log(total), place < count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["groups", "shared", "each", "heads"])
 def _backward(
     qkv, out, lse, grad, grad_qkv, firsts, tiles, wanted, groups, shared, each, heads,
     HEAD: tl.constexpr, BLOCK: tl.constexpr, COMMON: tl.constexpr, LAST: tl.constexpr,

@@ -53,10 +53,6 @@ class CoCoOp(CoCoOpSpec, Learner):
     def _logits(self, images: Tensor) -> Tensor:
         images = normalize(images, dim=-1)
         soft = self._shifted_soft(images)
-        texts = self.prompts.assemble(soft).flatten(0, 1)  # (images * classes, tokens, width)
-        eos = self.prompts.eos.repeat(len(images))
-        # The prompts of one image differ from the class name on.
-        shared, own_rows = self.prompts.shared, self.prompts.own_rows
-        features = self.backbone.encode_text(texts, eos, None, shared, len(images), own_rows)
+        features = self.backbone.encode_shared(self.prompts.split(soft))  # those of every image
         features = features.unflatten(0, (len(images), -1))
         return self.backbone.logits(images[:, None], features)[:, 0]

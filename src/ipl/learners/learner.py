@@ -279,11 +279,7 @@ class Learner(nn.Module, LearnerSpec):
         """Returns the normalised feature of each prompt (classes, dim) with these soft vectors."""
         deep = self.deep_text
         enter = None if deep is None else ReplacedRows(self.group_row, deep)
-        prompts = self.prompts
-        features = self.backbone.encode_text(
-            prompts.assemble(soft), prompts.eos, enter, prompts.shared, 1, prompts.own_rows
-        )
-        return normalize(features, dim=-1)
+        return normalize(self.backbone.encode_shared(self.prompts.split(soft), enter), dim=-1)
 
     def image_features(self, pixels: Tensor) -> Tensor:
         """Returns normalised features (images, dim) of normalised pixels."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.shared_prefix import OwnRows
+from ipl.backbone.shared_prefix import OwnRows, SharedPrompts
 from ipl.datasets.dataset import check_class_names, clean_class_name
 from ipl.prompts.layout import ClassName, Eos, FixedText, PromptLayout, Soft, Sos, WordSlot
 from ipl.support.errors import ConfigError, DataError
@@ -62,6 +62,25 @@ class BoundPrompts:
         """Puts a word's embeddings (tokens, width) into its slot, for every class."""
         classes = torch.arange(len(self.class_names), device=self.embeddings.device)
         self.embeddings[classes[:, None], self.slot_rows[:, slot]] = embeddings
+
+    @cached_property
+    def _endings_are_fixed(self) -> bool:
+        """Returns whether all soft vectors stand before the class name."""
+        return bool((self.soft_rows < self.shared).all())
+
+    def split(self, soft: Tensor) -> SharedPrompts:
+        """Returns the prompts with soft vectors (soft, width), or several (groups, soft, width)."""
+        soft = soft if soft.ndim == 3 else soft[None]
+        groups, shared = len(soft), self.shared
+        if self._endings_are_fixed:
+            index = self.soft_rows[:1, :, None].expand_as(soft)
+            beginnings = self.embeddings[:1, :shared].expand(groups, -1, -1).scatter(1, index, soft)
+            endings = self.embeddings[:, shared:]
+            endings = endings if groups == 1 else endings.repeat(groups, 1, 1)
+        else:
+            rows = self.assemble(soft)
+            beginnings, endings = rows[:, 0, :shared], rows[:, :, shared:].flatten(0, 1)
+        return SharedPrompts(beginnings, endings, self.eos.repeat(groups), self.own_rows)
 
     def assemble(self, soft: Tensor) -> Tensor:
         """Returns embeddings (..., classes, tokens, width) with soft vectors (..., soft, width)."""
