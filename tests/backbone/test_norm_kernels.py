@@ -27,9 +27,15 @@ def plain(
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("enters", [False, True])
 @pytest.mark.parametrize("stream_is_used", [False, True])
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("shape", [(27, 24), (3, 9, 768)], ids=str)
 def test_values_and_gradients(
-    dtype: torch.dtype, adds: bool, enters: bool, stream_is_used: bool, shape: tuple[int, ...]
+    dtype: torch.dtype,
+    adds: bool,
+    enters: bool,
+    stream_is_used: bool,
+    parts: int,
+    shape: tuple[int, ...],
 ) -> None:
     pytest.importorskip("triton")
     from ipl.backbone.norm_kernels import add_and_norm
@@ -42,7 +48,7 @@ def test_values_and_gradients(
     found = []
     for function, kind in ((plain, torch.float64), (add_and_norm, dtype)):
         given = [value.to(kind).requires_grad_() for value in (rows, branch, new)]
-        entering = EnteringRows(given[2], first=3, part=9, parts=2) if enters else None
+        entering = EnteringRows(given[2], first=3, part=9, parts=parts) if enters else None
         stream, normed = function(given[0], given[1] if adds else None, entering, EPS)
         loss = (normed * weights[0].to(kind)).sum()
         if stream_is_used:

@@ -139,7 +139,7 @@ def encode_files(
                     indices.append(index)
             if pixels:
                 filled = pixels + pixels[-1:] * (smallest_batch - len(pixels))
-                batch_features = encode_pixels(backbone, torch.from_numpy(np.stack(filled)), encode)
+                batch_features = encode_pixels(backbone, _stack(filled, backbone.device), encode)
                 features.append(batch_features[: len(pixels)])
             if advance is not None:
                 advance(len(batch))
@@ -155,7 +155,16 @@ def encode_pixels(backbone: Backbone, pixels: Tensor, encode: Encode | None = No
 
 def to_device(backbone: Backbone, pixels: Tensor) -> Tensor:
     """Returns bytes (batch, height, width, 3) as the image tower takes them."""
-    return backbone.preprocessing.normalise(pixels.to(backbone.device))
+    on_device = pixels.to(backbone.device, non_blocking=pixels.is_pinned())
+    return backbone.preprocessing.normalise(on_device)
+
+
+def _stack(crops: Sequence[Crop], device: torch.device) -> Tensor:
+    """Returns crops as one tensor, from which a GPU copies while it still computes."""
+    on_gpu = device.type == "cuda"
+    pixels = torch.empty((len(crops), *crops[0].shape), dtype=torch.uint8, pin_memory=on_gpu)
+    np.stack(crops, out=pixels.numpy())
+    return pixels
 
 
 def decoding_threads() -> ThreadPoolExecutor:

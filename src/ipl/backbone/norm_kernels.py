@@ -74,7 +74,8 @@ def _backward(
     if ENTERS:
         new, place = _enters(row, first, count, part, parts)
         known = (row // part * count + place)[:, None] * width + columns[None, :]
-        tl.store(grad_entering + known, found, new[:, None] & inside)
+        kind = grad_entering.dtype.element_ty
+        tl.store(grad_entering + known, found.to(kind), new[:, None] & inside)
         found = tl.where(new[:, None], 0.0, found)
     tl.store(grad + at, found.to(grad.dtype.element_ty), live)
 
@@ -117,7 +118,8 @@ class _AddAndNorm(torch.autograd.Function):
         width = normed.shape[-1]
         if ctx.enters:
             _, count, _, parts = ctx.where
-            grad_entering = deviations.new_empty(parts, count, width)
+            kind = normed.dtype if parts == 1 else torch.float32  # sums are rounded once
+            grad_entering = normed.new_empty(parts, count, width, dtype=kind)
         _backward[(triton.cdiv(len(deviations), ROWS),)](
             normed, deviations, grad_normed.contiguous(),
             normed if grad_stream is None else grad_stream.contiguous(),
@@ -126,7 +128,8 @@ class _AddAndNorm(torch.autograd.Function):
             ROWS=ROWS, BLOCK=triton.next_power_of_2(width),
         )  # fmt: skip
         if grad_entering is not None:
-            grad_entering = grad_entering.sum(0).to(normed.dtype)
+            several = len(grad_entering) > 1
+            grad_entering = grad_entering.sum(0).to(normed.dtype) if several else grad_entering[0]
         return grad, grad if ctx.adds else None, grad_entering, None, None
 
 

@@ -244,6 +244,10 @@ class CostMeter:
         config = piece.config
         assert config is not None
         names = self.data.names[piece.classes]
+        if self._on_gpu:  # kernels are compiled once, not for every training
+            learner = new_learner(config, self.backbone, names, int(config.words))
+            batch = self._views(learner, piece.images).batch(0, torch.arange(piece.images))
+            make_step(learner, new_optimiser(learner, 1e-6), batch, SILENT)
         started = _Clock(self.backbone)
         new_learner(config, self.backbone, names, int(config.words))  # a fit checks it first
         learner = new_learner(config, self.backbone, names, int(config.words))
@@ -320,9 +324,10 @@ class CostMeter:
         """One test image: from its crop where the learner prompts images, else its feature."""
         learner = self._learner(piece)
         if learner.prompts_images:
-            images = _repeated(next(iter(self.data.images.values())), BATCH)
+            count = SAMPLE if self._on_gpu else BATCH
+            images = _repeated(next(iter(self.data.images.values())), count)
             crops = CentreCrops(self.backbone, sys.maxsize)
-            return self._timed(lambda: learner.encode_images(images, crops=crops)) * (1 / BATCH)
+            return self._timed(lambda: learner.encode_images(images, crops=crops)) * (1 / count)
         features = self._features(BATCH)
         if learner.fixed_texts:
             texts = self._features(piece.classes)

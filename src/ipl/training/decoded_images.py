@@ -90,7 +90,7 @@ class ImagesOnGpu(DecodedImages):
         self.room = torch.cuda.mem_get_info(backbone.device)[0] // GPU_SHARE
 
     def _read(self, index: int) -> Any:
-        return torch.from_numpy(np.array(super()._read(index))).to(self.backbone.device)
+        return torch.from_numpy(np.asarray(super()._read(index))).to(self.backbone.device)
 
     def _size(self, image: Any) -> tuple[int, int]:
         return image.shape[1], image.shape[0]
