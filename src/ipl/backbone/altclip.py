@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ipl.backbone.backbone import Enter, run_layers
+from ipl.backbone.backbone import run_layers
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.replaced_rows import Enter
 
 
 class AltClipBackbone(ClipBackbone):

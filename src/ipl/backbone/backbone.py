@@ -22,6 +22,7 @@ from torch.nn.functional import normalize, pad
 from torch.utils.checkpoint import checkpoint
 
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.replaced_rows import Enter
 from ipl.backbone.shared_prefix import SharedPrompts, run_shared
 from ipl.backbone.text_tower import TextTower
 from ipl.support.errors import BackboneError, ConfigError, DataError
@@ -29,8 +30,6 @@ from ipl.support.errors import BackboneError, ConfigError, DataError
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Bytes of activations kept for gradients; beyond it, parts run again in the backward pass.
 ACTIVATION_BYTES = 4 << 30
-# Called before each layer with (layer index, hidden states); returns the states to continue with.
-Enter = Callable[[int, Tensor], Tensor]
 
 
 class Backbone(ABC):

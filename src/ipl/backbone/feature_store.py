@@ -30,7 +30,7 @@ TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dr
 STEP = 16 * BATCH  # images between two writes to the cache, in case the rest is interrupted
 SMALLEST_BATCH = 16  # images; in larger batches the bits of a feature do not change
 StoredImage = Path | ImageSource  # an image that can be opened again, and is a key
-FEATURE_VERSION = 3  # part of every cache key: raise it when files become other features
+FEATURE_VERSION = 4  # part of every cache key: raise it when files become other features
 
 
 @dataclass(frozen=True)

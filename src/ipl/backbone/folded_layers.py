@@ -154,10 +154,15 @@ class FoldedLayers:
         if kernels is not None:
             found: tuple[Tensor, Tensor] = kernels.add_and_norm(rows, branch, entering, self.eps)
             return found
-        stream = rows if branch is None else rows + branch
+        stream = add(rows, branch)
         if entering is not None:
             stream = entering.put_into(stream)
         return stream, layer_norm(stream, stream.shape[-1:], eps=self.eps)
+
+
+def add(rows: Tensor, branch: Tensor | None) -> Tensor:
+    """Returns rows + branch, if there is one."""
+    return rows if branch is None else rows + branch
 
 
 def norm_kernels(device: torch.device) -> Any | None:

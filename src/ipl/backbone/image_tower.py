@@ -7,43 +7,38 @@ of the last layer, whose first row alone becomes the feature, nothing but that r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import linear, scaled_dot_product_attention
 
-from ipl.backbone.folded_layers import FoldedLayers
-from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.folded_layers import FoldedLayers, add
+from ipl.backbone.replaced_rows import Enter, entering_rows
 
 
 class ImageTower(FoldedLayers):
     """The layers of a CLIP image tower, between its first norm and its last."""
 
-    def run(self, hidden: Tensor, enter: Callable[[int, Tensor], Tensor] | None = None) -> Tensor:
+    def run(self, hidden: Tensor, enter: Enter | None = None) -> Tensor:
         """Returns the class row (images, width) after all layers.
 
         `hidden` is (images, rows, width), the class row first; `enter` may rewrite it before each
         layer.
         """
         branch: Tensor | None = None  # what the last layer adds to the rows
-        prompts_of = enter.by_layer(hidden.dtype) if isinstance(enter, ReplacedRows) else {}
         images, rows = hidden.shape[:2]
+        entering, enter = entering_rows(enter, hidden.dtype, rows, images)
         for index in range(len(self.layers)):
-            entering = None
-            if isinstance(enter, ReplacedRows):
-                if index in prompts_of:
-                    entering = enter.entering(prompts_of[index], rows, images)
-            elif enter is not None:
-                hidden, branch = enter(index, hidden if branch is None else hidden + branch), None
-            hidden, projected = self.project_qkv(hidden, branch, index, entering)
-            qkv = projected.unflatten(-1, (3, self.heads, -1))
+            if enter is not None:
+                hidden, branch = enter(index, add(hidden, branch)), None
+            hidden, qkv = self.project_qkv(hidden, branch, index, entering.get(index))
+            qkv = qkv.unflatten(-1, (3, self.heads, -1))
             query, key, value = (part.transpose(1, 2) for part in qkv.unbind(2))
             if index + 1 == len(self.layers):
                 hidden, query = hidden[:, :1], query[:, :, :1]
             mixed = scaled_dot_product_attention(query, key, value, scale=1.0)
             hidden, branch = self.finish_layer(hidden, mixed.transpose(1, 2).flatten(2), index)
-        return (hidden if branch is None else hidden + branch)[:, 0]
+        return add(hidden, branch)[:, 0]
 
 
 def embed_patches(convolution: Any, pixels: Tensor) -> Tensor:

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ipl.backbone.backbone import Backbone, Enter
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.families import OPEN_CLIP
 from ipl.backbone.folded_layers import TowerLayer, WeightAndBias
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.backbone.replaced_rows import Enter
 from ipl.backbone.text_tower import CausalText, TextTower
 from ipl.support.errors import BackboneError
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+# Called before each layer with (layer index, hidden states); returns the states to continue with.
+Enter = Callable[[int, Tensor], Tensor]
 
 
 class EnteringRows(NamedTuple):
@@ -49,13 +53,20 @@ class ReplacedRows:
         """Returns the input (batch, rows, width) of a layer with its new prompts."""
         if not 1 <= number <= len(self.deep):
             return hidden
-        entering = self.entering(self.deep[number - 1], hidden.shape[1], hidden.shape[0])
-        return entering.put_into(hidden)
+        batch, rows = hidden.shape[:2]
+        first = range(rows)[self.start]
+        return EnteringRows(self.deep[number - 1], first, rows, batch).put_into(hidden)
 
-    def by_layer(self, dtype: torch.dtype) -> dict[int, Tensor]:
-        """Returns the prompts of each layer that gets new ones."""
-        return dict(enumerate(self.deep.to(dtype).unbind(), start=1))
 
-    def entering(self, rows: Tensor, part: int, parts: int) -> EnteringRows:
-        """Returns where the prompts of a layer enter a number of parts of as many rows."""
-        return EnteringRows(rows, range(part)[self.start], part, parts)
+def entering_rows(
+    enter: Enter | None, dtype: torch.dtype, part: int, parts: int
+) -> tuple[dict[int, EnteringRows], Enter | None]:
+    """Returns the rows that a hook lets enter before each layer, and any other hook as it is.
+
+    The stream has a number of parts of as many rows, and maybe others behind them.
+    """
+    if not isinstance(enter, ReplacedRows):
+        return {}, enter
+    layers = enumerate(enter.deep.to(dtype).unbind(), start=1)
+    first = range(part)[enter.start]
+    return {number: EnteringRows(rows, first, part, parts) for number, rows in layers}, None

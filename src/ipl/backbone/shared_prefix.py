@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.folded_layers import add
+from ipl.backbone.replaced_rows import Enter, entering_rows
 from ipl.backbone.text_tower import TextTower
 
 TILE = 64  # rows that a kernel takes together
@@ -130,7 +131,7 @@ MOST_PADDING = 0.25  # of all own rows, that torch's attention computes rather t
 def run_shared(
     tower: TextTower,
     prompts: SharedPrompts,
-    enter: Callable[[int, Tensor], Tensor] | None = None,
+    enter: Enter | None = None,
 ) -> Tensor:
     """Returns the row of each prompt's EOS (prompts, width) after all layers.
 
@@ -152,25 +153,21 @@ def run_shared(
         own, last = own.index_select(0, own_rows.place), own_rows.starts[1:] - 1
     rows, sizes = torch.cat([common, own]), [len(common), len(own)]
     branch: Tensor | None = None  # what the last layer adds to the rows
-    prompts_of = enter.by_layer(rows.dtype) if isinstance(enter, ReplacedRows) else {}
+    entering, enter = entering_rows(enter, rows.dtype, shared, groups)
     for number in range(len(tower.layers)):
-        entering = None
-        if isinstance(enter, ReplacedRows):
-            if number in prompts_of:
-                entering = enter.entering(prompts_of[number], shared, groups)
-        elif enter is not None:
-            rows, branch = rows if branch is None else rows + branch, None
+        if enter is not None:
+            rows, branch = add(rows, branch), None
             before, rest = rows.split(sizes)
             before = before.view(groups, shared, width)
             after = enter(number, before)
             if after is not before:
                 rows = torch.cat([after.reshape(-1, width), rest])
-        rows, qkv = tower.project_qkv(rows, branch, number, entering)
+        rows, qkv = tower.project_qkv(rows, branch, number, entering.get(number))
         mixed = attend(qkv, shape, own_rows)
         if own_rows is not None and number + 1 == len(tower.layers):  # nobody reads the other rows
             rows, mixed = (part.index_select(0, sizes[0] + last) for part in (rows, mixed))
         rows, branch = tower.finish_layer(rows, mixed, number)
-    rows = rows if branch is None else rows + branch
+    rows = add(rows, branch)
     return rows if own_rows is not None else rows.index_select(0, sizes[0] + last)
 
 

@@ -11,7 +11,8 @@ from functools import cached_property
 
 from torch import Tensor
 
-from ipl.backbone.backbone import Backbone, Enter, run_layers
+from ipl.backbone.backbone import Backbone, run_layers
+from ipl.backbone.replaced_rows import Enter
 
 
 class SiglipBackbone(Backbone):
