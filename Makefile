@@ -37,8 +37,8 @@ faults: .venv/test.stamp
 	$(BIN)/pytest tests/faults --faults long -o faulthandler_timeout=0 -n auto --maxschedchunk 1
 
 lint: .venv/test.stamp
-	$(BIN)/ruff check src tests benchmarks docs/hooks.py .ci
-	$(BIN)/ruff format --check src tests benchmarks docs/hooks.py .ci
+	$(BIN)/ruff check src tests conftest.py benchmarks docs/hooks.py .ci
+	$(BIN)/ruff format --check src tests conftest.py benchmarks docs/hooks.py .ci
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests benchmarks docs *.md
@@ -61,7 +61,7 @@ lint: .venv/test.stamp
 # The versions and hashes of everything that is installed; UPGRADE=--upgrade takes the newest.
 lock:
 	uv pip compile -q $(UPGRADE) pyproject.toml --group build --extra test -o requirements-test.txt
-	uv pip compile -q pyproject.toml --group build -c requirements-test.txt -o requirements.txt
+	uv pip compile -q pyproject.toml --group build --no-emit-package triton -c requirements-test.txt -o requirements.txt
 
 # What is installed, as a CycloneDX file with versions, licences and hashes.
 sbom: .venv/test.stamp

@@ -28,7 +28,7 @@ NAMES = ["cat", "starry night", "pirate ship", "ox", "siamese cat", "lighthouse"
 def test_parts_are_groups_or_parts_of_one() -> None:
     def parts(prompts: int, groups: int, most: int) -> list[tuple[int, int, int]]:
         eos, beginnings = torch.arange(prompts), torch.arange(groups)[:, None, None]
-        own_rows = OwnRows.equal(prompts // groups, 1, torch.device("cpu"))
+        own_rows = OwnRows.equal(prompts // groups, 1, torch.device("cpu"), torch.float32)
         shared = SharedPrompts(beginnings, eos[:, None, None], eos, own_rows)
         found = []
         for part in shared.parts(most):

@@ -9,7 +9,6 @@ from torch.nn.functional import layer_norm
 
 from ipl.backbone.replaced_rows import EnteringRows
 
-pytestmark = pytest.mark.gpu
 CLOSE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 8e-2}
 EPS = 1e-5
 
@@ -30,6 +29,7 @@ def plain(
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("shape", [(27, 24), (3, 9, 768)], ids=str)
 def test_values_and_gradients(
+    kernel_device: str,
     dtype: torch.dtype,
     adds: bool,
     enters: bool,
@@ -37,14 +37,13 @@ def test_values_and_gradients(
     parts: int,
     shape: tuple[int, ...],
 ) -> None:
-    pytest.importorskip("triton")
     from ipl.backbone.norm_kernels import add_and_norm
 
     generator = torch.Generator().manual_seed(0)
     rows, branch, *weights = (
-        torch.randn(shape, generator=generator).cuda().to(dtype) for _ in range(4)
+        torch.randn(shape, generator=generator).to(kernel_device).to(dtype) for _ in range(4)
     )
-    new = torch.randn(2, shape[-1], generator=generator).cuda().to(dtype)
+    new = torch.randn(2, shape[-1], generator=generator).to(kernel_device).to(dtype)
     found = []
     for function, kind in ((plain, torch.float64), (add_and_norm, dtype)):
         given = [value.to(kind).requires_grad_() for value in (rows, branch, new)]

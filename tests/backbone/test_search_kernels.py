@@ -23,16 +23,14 @@ from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
-pytestmark = pytest.mark.gpu
-DEVICE = "cuda"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 3e-3, torch.float16: 4e-3}  # fp32: Triton multiplies in TF32
 NAMES = ["cat", "starry night", "siamese cat with a very long name", "ox"]
 WORDS = Pool.bundled().words[::15]
 
 
 @pytest.fixture(scope="module")
-def kernels() -> ModuleType:
-    pytest.importorskip("triton")
+def kernels(kernel_device: str) -> ModuleType:
     from ipl.backbone import search_kernels as kernels
 
     return kernels
@@ -170,6 +168,7 @@ def run(cache: PrefixCache, ids: Tensor, dtype: torch.dtype, fused: bool) -> Ten
         return one.features(ids).float()
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize(
     ("count", "tail"), [(1, ""), (64, ", in a photo."), (65, ""), (130, ", in a photo.")]
 )
@@ -190,6 +189,7 @@ def test_the_fused_sweep_is_as_good_as_torchs(
         assert off.mean() < 3 * its.mean() + 1e-6
 
 
+@pytest.mark.gpu
 def test_fp32_never_goes_through_the_kernels(cuda: Backbone, pocket: Backbone) -> None:
     caches = [
         PrefixCache(one, [[one.sos, *one.tokenize(f"a {name},")] for name in NAMES])
@@ -219,6 +219,7 @@ def gains(selection: Selection) -> list[dict[str, float]]:
     ]
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("seed", range(4))
 def test_exact_is_exhaustive_here_and_on_the_cpu(
     cuda: Backbone, pocket: Backbone, seed: int
@@ -242,6 +243,7 @@ def test_exact_is_exhaustive_here_and_on_the_cpu(
     assert max(step.scored for step in found.steps) < len(pool) / 2
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ["coop", "cocoop", "maple", "promptsrc"])
 @pytest.mark.parametrize("selected", [(), ("furry", "blue")])
 def test_words_in_slots_are_scored_as_on_the_cpu(

@@ -20,7 +20,7 @@ NAMES = ["cat", "a very old pirate ship in a storm", "starry night", "dog"]
 
 
 def test_where_rows_are() -> None:
-    own = OwnRows.of([2, 3, 1], torch.device("cpu"))
+    own = OwnRows.of([2, 3, 1], torch.device("cpu"), torch.float32)
     assert own.place.tolist() == [0, 1, 3, 4, 5, 6]
     assert own.starts.tolist() == [0, 2, 5, 6]
     twice = own.for_groups(2, own=3)
@@ -31,17 +31,20 @@ def test_where_rows_are() -> None:
 
 
 def test_tiles_are_whole_prompts_of_one_group() -> None:
-    own = OwnRows.of([30, 30, 10, 70, 1, 63, 1], torch.device("cpu"))
+    own = OwnRows.of([30, 30, 10, 70, 1, 63, 1], torch.device("cpu"), torch.float16)
     assert own.tiles.tolist() == [0, 60, 70, 140, 204, 205]
     assert own.most == 70
     twice = own.for_groups(2, own=70)
     assert twice.tiles.tolist() == [0, 60, 70, 140, 204, 205, 265, 275, 345, 409, 410]
+    small = OwnRows.of([9, 7, 1, 16, 20], torch.device("cpu"), torch.float32)
+    assert small.tiles.tolist() == [0, 16, 17, 33, 53]
 
 
 @pytest.mark.parametrize(("prompts", "own"), [(1, 1), (7, 9), (14, 9), (64, 1), (65, 1), (3, 70)])
-def test_prompts_of_the_same_length(prompts: int, own: int) -> None:
-    device = torch.device("cpu")
-    found, expected = OwnRows.equal(prompts, own, device), OwnRows.of([own] * prompts, device)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_prompts_of_the_same_length(prompts: int, own: int, dtype: torch.dtype) -> None:
+    where = (torch.device("cpu"), dtype)
+    found, expected = OwnRows.equal(prompts, own, *where), OwnRows.of([own] * prompts, *where)
     assert [torch.as_tensor(value).tolist() for value in found] == [
         torch.as_tensor(value).tolist() for value in expected
     ]

@@ -19,8 +19,6 @@ from ipl.backbone.folded_layers import add
 from ipl.backbone.replaced_rows import Enter, entering_rows
 from ipl.backbone.text_tower import TextTower
 
-TILE = 64  # rows that a kernel takes together
-
 
 class SharedShape(NamedTuple):
     """The order of rows in one matrix: the shared ones of every group, then each prompt's own."""
@@ -32,10 +30,18 @@ class SharedShape(NamedTuple):
     heads: int
 
 
+def tile_rows(dtype: torch.dtype) -> int:
+    """Returns how many rows a kernel takes together.
+
+    In fp32 there are no matrix units: a kernel of 64 rows takes 20 s to compile.
+    """
+    return 16 if dtype == torch.float32 else 64
+
+
 class OwnRows(NamedTuple):
     """Where the prompts' own rows stand if the padding after each EOS is left out.
 
-    A kernel takes whole prompts of `TILE` rows together, or a single one of more rows.
+    A kernel takes the rows of a tile together: whole prompts, or a single one with more rows.
     """
 
     place: Tensor  # (rows,): that of each among the (prompts * own) rows with padding
@@ -45,15 +51,15 @@ class OwnRows(NamedTuple):
     most: int  # rows in a tile
 
     @classmethod
-    def of(cls, counts: Sequence[int], device: torch.device) -> OwnRows:
-        """Returns the rows of prompts with these numbers of own rows."""
+    def of(cls, counts: Sequence[int], device: torch.device, dtype: torch.dtype) -> OwnRows:
+        """Returns the rows of prompts with these numbers of own rows, in a tower's precision."""
         own = max(counts)
         places = [prompt * own + row for prompt, count in enumerate(counts) for row in range(count)]
         starts = list(accumulate(counts, initial=0))
         firsts = [first for first, count in zip(starts, counts, strict=False) for _ in range(count)]
         tiles = [0]
         for begin, end in pairwise(starts):
-            if end - tiles[-1] > TILE and begin > tiles[-1]:
+            if end - tiles[-1] > tile_rows(dtype) and begin > tiles[-1]:
                 tiles.append(begin)
         tiles.append(starts[-1])
         return cls(
@@ -65,9 +71,9 @@ class OwnRows(NamedTuple):
         )
 
     @classmethod
-    def equal(cls, prompts: int, own: int, device: torch.device) -> OwnRows:
+    def equal(cls, prompts: int, own: int, device: torch.device, dtype: torch.dtype) -> OwnRows:
         """Returns the rows of prompts of the same length, without waiting for the device."""
-        rows, each = prompts * own, max(1, TILE // own) * own
+        rows, each = prompts * own, max(1, tile_rows(dtype) // own) * own
         places = torch.arange(rows, device=device)
         ends = torch.arange(0, rows + each, each, device=device).clamp(max=rows)
         starts = torch.arange(0, rows + 1, own, device=device)

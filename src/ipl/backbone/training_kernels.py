@@ -62,15 +62,14 @@ def _forward(
     columns = head * HEAD + tl.arange(0, HEAD)
     place = tl.arange(0, BLOCK)
     common = program < groups  # the common rows of a group: they see only themselves
-    tile = program - groups
+    tile = tl.maximum(program - groups, 0)
     group = tl.where(common, program, tile // each)
-    begin = tl.load(tiles + tile, mask=program >= groups, other=0)
-    end = tl.load(tiles + tile + 1, mask=program >= groups, other=0)
+    begin, end = tl.load(tiles + tile), tl.load(tiles + tile + 1)
     start = tl.where(common, program * shared, groups * shared + begin)
     count = tl.where(common, shared, end - begin)
     before = tl.where(common, 0, shared)
-    own = (place < count) & (program >= groups)
-    first = tl.load(firsts + begin + place, own, other=begin) - begin
+    own = tl.where(common, 0, end - begin)
+    first = tl.load(firsts + begin + place, place < own, other=begin) - begin
     query, key, value = _load(qkv, start, count, width, columns, BLOCK)
     _, common_key, common_value = _load(qkv, group * shared, before, width, columns, COMMON)
     score, common_score = _scores(query, key, common_key, first, count, before, BLOCK, COMMON)
@@ -179,7 +178,7 @@ def _sizes(shape: SharedShape, width: int, rows: int) -> dict[str, int]:
 def attend(qkv: Tensor, shape: SharedShape, own_rows: OwnRows | None = None) -> Tensor:
     """Returns the attention (rows, width) of queries, keys and values (rows, 3 * width)."""
     if own_rows is None:  # every prompt has all its rows
-        own_rows = OwnRows.equal(shape.each, shape.own, qkv.device)
+        own_rows = OwnRows.equal(shape.each, shape.own, qkv.device, qkv.dtype)
         own_rows = own_rows.for_groups(shape.groups, shape.own)
     mixed: Tensor = _Attend.apply(
         qkv.contiguous(), shape, own_rows.firsts, own_rows.tiles, own_rows.most

@@ -38,6 +38,8 @@ class BoundPrompts:
         The rows of each class name.
     eos : Tensor of shape (classes,)
         The row of each EOS, where the feature is read.
+    dtype : torch.dtype
+        The precision of the text tower.
     """
 
     class_names: tuple[str, ...]
@@ -46,6 +48,7 @@ class BoundPrompts:
     slot_rows: Tensor
     class_rows: tuple[range, ...]
     eos: Tensor
+    dtype: torch.dtype
 
     @property
     def shared(self) -> int:
@@ -56,7 +59,7 @@ class BoundPrompts:
     def own_rows(self) -> OwnRows:
         """Returns the rows of each class from its name to EOS."""
         counts = [end - self.shared + 1 for end in self.eos.tolist()]
-        return OwnRows.of(counts, self.eos.device)
+        return OwnRows.of(counts, self.eos.device, self.dtype)
 
     def place_word(self, slot: slice, embeddings: Tensor) -> None:
         """Puts a word's embeddings (tokens, width) into its slot, for every class."""
@@ -138,6 +141,7 @@ def bind(
         slot_rows=torch.tensor([walk.slots for walk in walks], dtype=torch.long, device=device),
         class_rows=tuple(walk.name for walk in walks),
         eos=torch.tensor([len(walk.ids) - 1 for walk in walks], device=device),
+        dtype=backbone.dtype,
     )
     width = embeddings.shape[-1]
     embeddings.scatter_(1, bound.soft_rows[..., None].expand(-1, -1, width), 0.0)
