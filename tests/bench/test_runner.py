@@ -93,24 +93,31 @@ def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
     assert wide["accuracy"] == plain["accuracy"]
 
 
-@pytest.mark.parametrize("available", [1 << 40, 0])
+@pytest.mark.parametrize(
+    ("available", "keeps_crops"), [(1 << 40, True), (1 << 40, False), (0, True)]
+)
 def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
-    environment: RunEnvironment, runs: Runs, available: int, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment,
+    runs: Runs,
+    available: int,
+    keeps_crops: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened: list[object] = []
     plain = encode_images.open_source
     monkeypatch.setattr(
         encode_images, "open_source", lambda source: (opened.append(source), plain(source))[1]
     )
-    environment = replace(environment, cache=False)  # so that nothing is resumed
+    # Without a cache, so that nothing is resumed.
+    environment = replace(environment, cache=False, keeps_crops=keeps_crops)
     wanted = runs(learners="maple", arms="plain,empty", words=1, views=2)
     alone = [done(environment, run)[0] for run in wanted]
     monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda: available)
     opened.clear()
     together = done(environment, *wanted)
     images = 6 + 10  # shots, and test images of both halves
-    # Once for frozen features, and without memory once more in each run.
-    assert len(opened) == images * (1 if available else 3)
+    # For frozen features, and then for the first prompts or, without memory, for all of them.
+    assert len(opened) == images * (1 + (2 if not available else not keeps_crops))
     for name in ("accuracy", "train_accuracy", "prompt"):
         assert [record[name] for record in together] == [record[name] for record in alone]
     for first, second in zip(together, alone, strict=True):
@@ -120,15 +127,9 @@ def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
         assert losses[0] == losses[1]
 
 
-def test_crops_are_kept_only_if_a_run_prompts_images(
-    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda: 1 << 40)
+def test_whether_runs_prompt_images(runs: Runs) -> None:
     for learners, expected in (("coop", False), ("coop,maple", True)):
-        wanted = runs(learners=learners, arms="plain")
-        assert prompts_images(wanted) == expected
-        runner = Runner(replace(environment, keeps_crops=expected))
-        assert bool(runner._features(wanted[0]).crops.room) == expected
+        assert prompts_images(runs(learners=learners, arms="zero-shot,plain")) == expected
 
 
 def test_the_memory_for_crops_is_divided_by_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

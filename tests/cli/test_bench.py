@@ -11,7 +11,13 @@ import pytest
 
 import ipl.bench.runner
 from ipl.backbone.backbone import Backbone
+from ipl.bench.plan import Plan
+from ipl.bench.run import expand
+from ipl.bench.runner import RunEnvironment
 from ipl.classifier import PromptClassifier
+from ipl.cli.bench import carry_out
+from ipl.support.errors import ConfigError
+from ipl.support.progress import SILENT
 from ipl_scenes import draw
 
 NAMES = ("beach", "castle", "forest", "lake")
@@ -239,3 +245,21 @@ def test_every_run_is_logged(bench: Bench, home: Path) -> None:
     again = bench("--log-to", "tensorboard:others")
     assert f"warning: {len(done)} runs had been done before" in again.err
     assert not (home / "others").exists()
+
+
+@pytest.mark.parametrize(("learners", "expected"), [("coop", False), ("coop,maple", True)])
+def test_crops_are_kept_if_a_run_prompts_images(
+    tmp_path: Path, learners: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[RunEnvironment] = []
+
+    def spy(name: str, environment: RunEnvironment, *more: object) -> None:
+        seen.append(environment)
+        raise ConfigError("seen")
+
+    monkeypatch.setattr("ipl.bench.engines.make_engine", spy)
+    values = {"protocol": "few-shot", "datasets": "scenes", "shots": 1, "learners": learners}
+    runs = tuple(expand(Plan.from_values(values)))
+    with pytest.raises(ConfigError, match="seen"):
+        carry_out(runs, tmp_path, RunEnvironment(""), "local", 1, None, False, SILENT)
+    assert [environment.keeps_crops for environment in seen] == [expected]

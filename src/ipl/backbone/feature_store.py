@@ -55,8 +55,10 @@ class FeatureStore:
     text_bytes : int, default=2**30
         Memory for text features; the least recently used are dropped first.
     crop_bytes : int, default=0
-        Memory for centre crops of the images that are opened, for learners that prompt images: they
-        encode an image again after every training.
+        Memory for centre crops, for learners that prompt images: they encode an image again after
+        every training.
+    keeps_crops : bool, default=False
+        Whether the crops of images that are opened for their features are kept as well.
     """
 
     def __init__(
@@ -65,11 +67,13 @@ class FeatureStore:
         cache: Cache | None = None,
         text_bytes: int = TEXT_BYTES,
         crop_bytes: int = 0,
+        keeps_crops: bool = False,
     ) -> None:
         self.backbone = backbone
         self.cache = cache
         self.text_bytes = text_bytes
         self.crops = CentreCrops(backbone, crop_bytes)
+        self.keeps_crops = keeps_crops
         self.kept = RecentValues()
         self._images: dict[StoredImage, Tensor | str] = {}  # a feature, or why there is none
         self._by_key: dict[str, Tensor] = {}  # features computed and written by this store
@@ -180,8 +184,9 @@ class FeatureStore:
     ) -> None:
         """Runs the image tower and stores its features, or why there are none."""
         # A feature must not depend on how many images happened to be missing.
+        crops = self.crops if self.keeps_crops else None
         images = encode_files(
-            self.backbone, paths, advance, smallest_batch=SMALLEST_BATCH, crops=self.crops
+            self.backbone, paths, advance, smallest_batch=SMALLEST_BATCH, crops=crops
         )
         reasons = iter(images.unreadable)
         features = dict(zip(images.indices, images.features, strict=True))

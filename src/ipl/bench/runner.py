@@ -68,7 +68,7 @@ class RunEnvironment:
     jobs : int
         The processes of the machine that share its memory.
     keeps_crops : bool
-        Whether centre crops of opened images stay in memory, for learners that prompt images.
+        Whether centre crops of all images stay in memory, because a later run may prompt images.
     """
 
     root: str
@@ -79,7 +79,7 @@ class RunEnvironment:
     paths: Mapping[str, str] = field(default_factory=dict)
     log_to: Sequence[str] = ()
     jobs: int = 1
-    keeps_crops: bool = True
+    keeps_crops: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "log_to", tuple(self.log_to))  # JSON knows only lists
@@ -203,9 +203,12 @@ class Runner:
         if self._store is None or self._store[0] != run.dataset:
             self.forget()
             cache = Cache(reporter=self.reporter) if self.environment.cache else None
-            keeps = self.environment.keeps_crops
-            crop_bytes = memory_for_crops(self.environment.jobs) if keeps else 0
-            store = FeatureStore(self.backbone(run), cache, crop_bytes=crop_bytes)
+            store = FeatureStore(
+                self.backbone(run),
+                cache,
+                crop_bytes=memory_for_crops(self.environment.jobs),
+                keeps_crops=self.environment.keeps_crops,
+            )
             self._store = run.dataset, store
         return self._store[1]
 
