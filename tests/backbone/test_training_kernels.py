@@ -16,7 +16,7 @@ from ipl.learners.registry import learner_class
 SHAPES = {
     SharedShape(groups=1, shared=1, each=1, own=1, heads=2): 16,
     SharedShape(groups=1, shared=5, each=7, own=3, heads=8): 32,
-    SharedShape(groups=3, shared=12, each=50, own=9, heads=4): 64,
+    SharedShape(groups=3, shared=12, each=20, own=9, heads=4): 64,
     SharedShape(groups=2, shared=40, each=2, own=37, heads=3): 32,
     SharedShape(groups=1, shared=3, each=2, own=70, heads=2): 16,
 }
@@ -52,7 +52,7 @@ def test_values_and_gradients(
     assert ours.grad is not None
     close = {torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}[dtype]
     scale = float(exact.grad.abs().max())
-    assert float((found.double() - expected).abs().max()) < close
+    assert float((found.detach().double() - expected.detach()).abs().max()) < close
     assert float((ours.grad.double() - exact.grad).abs().max()) < close * max(scale, 1.0)
 
 
