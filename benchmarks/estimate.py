@@ -28,7 +28,7 @@ from ipl.bench.calibration import SAMPLE, CostMeter, PlanData
 from ipl.bench.estimate import Estimate, duration, estimate_runs
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.protocol import Task
-from ipl.bench.run import Run, expand
+from ipl.bench.run import Run, expand, prompts_images
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.bench.work_counts import Cost
 from ipl.datasets.benchmarks import BENCHMARKS
@@ -92,7 +92,8 @@ def run_small(device: str, per_class: int) -> None:
         for title, values in SMALL.items():
             os.environ["IPL_CACHE"] = str(Path(work) / f"cache-{len(rows)}")
             runs = expand(Plan.from_values({"datasets": "scenes", **values}))
-            environment = RunEnvironment(work, device)
+            keeps_crops = prompts_images(runs)  # as `ipl bench` has it
+            environment = RunEnvironment(work, device, keeps_crops=keeps_crops)
             runner = Runner(environment, datasets={"scenes": dataset})
             started = time.perf_counter()
             estimate = estimate_runs(runs, runner.task, device, reporter=Reporter(quiet=True))

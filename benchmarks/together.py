@@ -36,7 +36,7 @@ from ipl.bench.records import record_path
 from ipl.bench.run import Run, expand
 from ipl.bench.runner import RunEnvironment
 from ipl.display.table import Table
-from ipl.learners.registry import learner_class
+from ipl.learners.registry import learner_spec
 from ipl.words.pool import Pool
 
 LEARNERS = "coop,cocoop,kgcoop,maple,promptsrc"
@@ -97,7 +97,7 @@ def measure(
 ) -> list[list[str]]:
     """Returns a row for each number of jobs."""
     paths = {"drawn": str(folder / "data")}
-    keeps = learner_class(learner).prompts_images  # as `ipl bench` has it
+    keeps = learner_spec(learner).prompts_images  # as `ipl bench` has it
     environment = RunEnvironment(str(folder), options.device, paths=paths, keeps_crops=keeps)
     values = {
         "protocol": "base-to-novel",

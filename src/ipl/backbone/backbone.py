@@ -346,10 +346,7 @@ class Backbone(ABC):
 
     @abstractmethod
     def _project(self, rows: Tensor) -> Tensor:
-        """Returns the features (prompts, dim) of the rows (prompts, width) that they are read at.
-
-        The rows are those after all layers, before the last norm.
-        """
+        """Returns the features (prompts, dim) of the rows (prompts, width) they are read from."""
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """Encode plain strings, without gradients.

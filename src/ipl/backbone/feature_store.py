@@ -183,10 +183,13 @@ class FeatureStore:
         advance: Callable[..., None],
     ) -> None:
         """Runs the image tower and stores its features, or why there are none."""
-        # A feature must not depend on how many images happened to be missing.
-        crops = self.crops if self.keeps_crops else None
         images = encode_files(
-            self.backbone, paths, advance, smallest_batch=SMALLEST_BATCH, crops=crops
+            self.backbone,
+            paths,
+            advance,
+            # A feature must not depend on how many images happened to be missing.
+            smallest_batch=SMALLEST_BATCH,
+            crops=self.crops if self.keeps_crops else None,
         )
         reasons = iter(images.unreadable)
         features = dict(zip(images.indices, images.features, strict=True))

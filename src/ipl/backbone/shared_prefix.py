@@ -134,11 +134,7 @@ Attention = Callable[[Tensor, SharedShape, OwnRows | None], Tensor]
 MOST_PADDING = 0.25  # of all own rows, that torch's attention computes rather than leaves out
 
 
-def run_shared(
-    tower: TextTower,
-    prompts: SharedPrompts,
-    enter: Enter | None = None,
-) -> Tensor:
+def run_shared(tower: TextTower, prompts: SharedPrompts, enter: Enter | None = None) -> Tensor:
     """Returns the row of each prompt's EOS (prompts, width) after all layers.
 
     The prompts are in the tower's precision, positions added. `enter` may rewrite the beginnings
