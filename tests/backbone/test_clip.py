@@ -55,6 +55,12 @@ def test_text_features_are_the_librarys(backbone: Backbone) -> None:
     torch.testing.assert_close(ours, library_text_features(backbone, TEXTS), atol=1e-5, rtol=0)
 
 
+def test_many_texts_are_encoded_in_parts(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = pocket.encode_texts(TEXTS)
+    monkeypatch.setattr("ipl.backbone.backbone.TEXTS_AT_ONCE", 2)
+    torch.testing.assert_close(pocket.encode_texts(TEXTS), whole, atol=1e-5, rtol=0)
+
+
 def test_pocket_pools_where_the_library_pools(pocket: Backbone) -> None:
     """The EOS row we read is the one that get_text_features reads."""
     tokens = [[pocket.sos, *pocket.tokenize(text), pocket.eos] for text in TEXTS]

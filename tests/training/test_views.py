@@ -108,12 +108,13 @@ def check_same(views: View, alone: View) -> None:
 
 @pytest.mark.parametrize("number", [0, 2, "fresh"])
 @pytest.mark.parametrize(
-    ("kinds", "times"),
+    ("kinds", "keeps_crops", "times"),
     [
-        ((CoOp, CoOp), 1),
-        ((PromptSRC, MaPLe, CoOp, PromptSRC), 1),
-        ((MaPLe, PromptSRC), 1),
-        ((CoOp, PromptSRC, CoOp, MaPLe), 2),  # features alone, then the bytes
+        ((CoOp, CoOp), False, 1),
+        ((PromptSRC, MaPLe, CoOp, PromptSRC), False, 1),
+        ((MaPLe, PromptSRC), False, 1),
+        ((CoOp, PromptSRC, CoOp, MaPLe), False, 2),  # features alone, then the bytes
+        ((CoOp, PromptSRC, CoOp, MaPLe), True, 1),
     ],
 )
 def test_the_crops_of_a_store_are_cut_once(
@@ -121,10 +122,11 @@ def test_the_crops_of_a_store_are_cut_once(
     paths: list[Path],
     number: int | str,
     kinds: tuple[type[Learner], ...],
+    keeps_crops: bool,
     times: int,
     opened: list[object],
 ) -> None:
-    store, shots = FeatureStore(pocket), seen(pocket, paths)
+    store, shots = FeatureStore(pocket, keeps_crops=keeps_crops), seen(pocket, paths)
     shared = [make_views(number, kind, pocket, shots, 1, SILENT, store) for kind in kinds]
     shared[0].batch(0, torch.arange(6))
     expected = {0: MaPLe in kinds, 2: times, "fresh": 1}[number]
@@ -162,3 +164,15 @@ def test_a_store_keeps_no_more_crops_than_a_fit_may(
     )
     assert store.kept.get(("crops", tuple(paths), 2, 1)) is None
     assert store.kept.get(("features", tuple(paths), 2, 1)) is not None
+
+
+def test_room_that_kept_crops_take_is_not_lost(
+    pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crops = 2 * len(paths) * 3 * pocket.preprocessing.crop**2
+    store, shots = FeatureStore(pocket), seen(pocket, paths)
+    for seed, free in ((1, 2 * crops), (2, crops // 2)):  # as the GPU says it
+        monkeypatch.setattr(decoded_images, "KEPT_BYTES", free)
+        make_views(2, MaPLe, pocket, shots, seed, SILENT, store)
+    for seed in (1, 2):
+        assert store.kept.get(("crops", tuple(paths), 2, seed)) is not None

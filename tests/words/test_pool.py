@@ -75,15 +75,19 @@ def test_a_pool_of_names_alone_leaves_nothing() -> None:
 def test_clip_keeps_every_word_and_another_tokenizer_its_own(tokenizer: Any) -> None:
     class ShortWords:
         all_special_ids = ()
+        asked = 0
 
         def encode(self, text: str, **_: object) -> list[int]:
+            self.asked += 1
             return list(range((len(text) + 3) // 4))  # four letters a token
 
-    pool = Pool.bundled()
+    pool, own = Pool.bundled(), ShortWords()
     assert pool.for_tokenizer(tokenizer) is pool
-    short = pool.for_tokenizer(ShortWords())  # type: ignore[arg-type]
+    short = pool.for_tokenizer(own)  # type: ignore[arg-type]
     assert short.words == tuple(word for word in pool.words if len(word) <= 4)
     assert short.source != pool.source
+    assert pool.for_tokenizer(own) is short  # type: ignore[arg-type]
+    assert own.asked == len(pool)  # each word once
 
 
 def test_own_list_keeps_what_can_be_a_candidate(tmp_path: Path, tokenizer: Any) -> None:

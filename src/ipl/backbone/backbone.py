@@ -30,6 +30,7 @@ from ipl.support.errors import BackboneError, ConfigError, DataError
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Bytes of activations kept for gradients; beyond it, parts run again in the backward pass.
 ACTIVATION_BYTES = 4 << 30
+TEXTS_AT_ONCE = 1024  # plain strings that are encoded together
 
 
 class Backbone(ABC):
@@ -201,13 +202,21 @@ class Backbone(ABC):
         DataError
             If the text contains a special token or a character unknown to the tokenizer.
         """
-        ids = list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        return self._tokenize([text])[0]
+
+    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each text."""
+        given = list(texts)
+        ids = self.tokenizer(given, add_special_tokens=False, verbose=False)["input_ids"]
         # An unknown character becomes CLIP's EOS token, which would end the prompt right there.
-        if not {self.eos, *self.opening}.isdisjoint(ids):
-            raise DataError(
-                f"{text!r} contains a special token or a character that {self.name} cannot read."
-            )
-        return ids
+        special = {self.eos, *self.opening}
+        for text, row in zip(given, ids, strict=True):
+            if not special.isdisjoint(row):
+                raise DataError(
+                    f"{text!r} contains a special token or a character that {self.name} cannot "
+                    "read."
+                )
+        return [list(row) for row in ids]
 
     def tokenize_words(self, words: Sequence[str]) -> list[int]:
         """Tokenize words that are one token each; the ids are remembered.
@@ -368,12 +377,17 @@ class Backbone(ABC):
         DataError
             If a text contains a special token or a character unknown to the tokenizer.
         """
-        ids = [[*self.opening, *self.tokenize(text), self.eos] for text in texts]
+        ids = [[*self.opening, *row, self.eos] for row in self._tokenize(texts)]
+        parts = (ids[start : start + TEXTS_AT_ONCE] for start in range(0, len(ids), TEXTS_AT_ONCE))
+        with torch.no_grad():
+            return torch.cat([self._encode_ids(part) for part in parts])
+
+    def _encode_ids(self, ids: Sequence[list[int]]) -> Tensor:
+        """Returns the features (texts, dim) of token ids from the first to EOS."""
         longest = max(len(row) for row in ids)
         padded = torch.tensor([row + [self.eos] * (longest - len(row)) for row in ids])
         eos = torch.tensor([len(row) - 1 for row in ids], device=self.device)
-        with torch.no_grad():
-            return self.encode_text(self.embed(padded), eos)
+        return self.encode_text(self.embed(padded), eos)
 
     def text_tower(self, dtype: torch.dtype) -> TextTower:
         """Returns the causal text tower as plain matrices in a precision, built once."""

@@ -58,7 +58,7 @@ class FeatureStore:
         Memory for centre crops, for learners that prompt images: they encode an image again after
         every training.
     keeps_crops : bool, default=False
-        Whether the crops of images that are opened for their features are kept as well.
+        Whether a later fit prompts images: crops that are cut for their features are then kept.
     """
 
     def __init__(

@@ -28,10 +28,8 @@ from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.bench.profile import UsageMonitor
 from ipl.bench.work_counts import (
-    CANDIDATES,
     CLASSIFY,
     CROP,
-    DRAW,
     EMBED,
     ENCODE,
     HAND_MADE,
@@ -59,13 +57,13 @@ from ipl.training.loop import new_optimiser, training_threads
 from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import AT_ONCE, BankedViews, Pixels, View, from_bank
 from ipl.words.choice import WordChoice
-from ipl.words.frequency import RandomWords
 from ipl.words.pool import Pool
 
 NODES = 4  # numbers of classes that are measured
 SAMPLE = 3 * BATCH  # images of a dataset that are opened: the next batch, while one is encoded
 WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
 MOST_REPEATS = 200
+TESTED_ON_GPU = 1024  # features that are classified together
 ROUNDS_ON_GPU = 16  # steps that are queued before the clock waits for the GPU, as in training
 
 
@@ -221,17 +219,6 @@ class CostMeter:
         self._costs[replace(piece, kind=SEARCH_AGAIN)] = again
         return fresh, again
 
-    def _candidates(self, piece: WorkPiece) -> Cost:
-        """The words of the pool that are one token, asked for twice by every fit."""
-        choice = self._choice(piece)
-        return self._timed(lambda: choice.candidates(self.backbone)) * 2
-
-    def _draw(self, piece: WorkPiece) -> Cost:
-        """The frequencies of the pool, from which random words are drawn."""
-        pool = self._choice(piece).candidates(self.backbone)
-        cost = self._timed(lambda: RandomWords(pool, self.backbone.tokenize_words(pool.words)))
-        return cost + self._candidates(piece) * 0.5
-
     def _choice(self, piece: WorkPiece) -> WordChoice:
         assert piece.config is not None
         config = replace(piece.config, memory=self.memory)
@@ -328,7 +315,7 @@ class CostMeter:
             images = _repeated(next(iter(self.data.images.values())), count)
             crops = CentreCrops(self.backbone, sys.maxsize)
             return self._timed(lambda: learner.encode_images(images, crops=crops)) * (1 / count)
-        features = self._features(BATCH)
+        features = self._features(TESTED_ON_GPU if self._on_gpu else BATCH)
         if learner.fixed_texts:
             texts = self._features(piece.classes)
             logits: Callable[[], Any] = lambda: self.backbone.logits(features, texts)  # noqa: E731
@@ -338,7 +325,7 @@ class CostMeter:
                 with torch.no_grad():
                     learner.logits(features)
 
-        return self._timed(logits) * (1 / BATCH)
+        return self._timed(logits) * (1 / len(features))
 
     def _hand_made(self, piece: WorkPiece) -> Cost:
         """A hand-made prompt for every class."""
@@ -416,8 +403,6 @@ MEASURES: Mapping[str, Callable[[CostMeter, WorkPiece], Cost]] = {
     EMBED: CostMeter._embed,
     SEARCH: CostMeter._search,
     SEARCH_AGAIN: CostMeter._search_again,
-    CANDIDATES: CostMeter._candidates,
-    DRAW: CostMeter._draw,
     PREPARE: CostMeter._prepare,
     STEP: CostMeter._step,
     TEXTS: CostMeter._texts,

@@ -30,7 +30,7 @@ REPLACEMENTS = 5  # draws of random words that a record of a finished prompt has
 # What is done, and how a table names it.
 START, ENCODE, READ, CROP, TOWER = "start", "encode", "read", "crop", "tower"
 OPEN = "open"
-EMBED, SEARCH, SEARCH_AGAIN, CANDIDATES, DRAW = "embed", "search", "again", "candidates", "draw"
+EMBED, SEARCH, SEARCH_AGAIN = "embed", "search", "again"
 PREPARE, STEP, TEXTS, CLASSIFY = "prepare", "step", "texts", "classify"
 HAND_MADE, PROBE = "zero-shot", "probe"
 TITLES = {
@@ -42,8 +42,6 @@ TITLES = {
     EMBED: "searching words",
     SEARCH: "searching words",
     SEARCH_AGAIN: "searching words",
-    CANDIDATES: "searching words",
-    DRAW: "drawing random words",
     PREPARE: "preparing trainings",
     STEP: "training",
     TEXTS: "testing",
@@ -204,7 +202,6 @@ class WorkCounter:
         """Counts the steps of a search that no earlier run has done."""
         classes, images = _sizes(training)
         config = search_config(run.config)
-        counts[WorkPiece(CANDIDATES, config)] += 1
         if config not in self._embedded:
             counts[WorkPiece(EMBED, config)] += 1
             if self.cache:
@@ -231,8 +228,6 @@ class WorkCounter:
         numbers = word_numbers(config)
         if run.arm in SEARCHED:
             self._search(counts, run, task.training, numbers[-1])
-        if run.arm == RANDOM:
-            counts[WorkPiece(DRAW, search_config(config))] += 1
         hyperparameters = config.hyperparameters
         batch = min(hyperparameters.batch, images)
         per_epoch = images_per_epoch(images, hyperparameters.batch)
@@ -251,8 +246,6 @@ class WorkCounter:
             self._classify(counts, dataset, trained, test, test.test)
             if run.arm in (CHOSEN, RANDOM) and _is_cheap(config.learner):
                 counts[WorkPiece(TEXTS, trained, classes=len(test.class_names))] += REPLACEMENTS
-        if run.arm in (CHOSEN, RANDOM) and numbers[-1] and _is_cheap(config.learner):
-            counts[WorkPiece(DRAW, search_config(config))] += 1
 
     def _crops(
         self, counts: Counter[WorkPiece], run: Run, images: int, seen: int, batch: int
@@ -271,10 +264,11 @@ class WorkCounter:
         crops = max(int(views), 1) * images
         size = crops * self.memory.crop_bytes
         has_bytes, cuts = self._bank.get(("bytes", *key)) is not None, False
-        if spec.prompts_images and not has_bytes:
+        encodes = spec.wants_features and views != 0 and self._bank.get(("features", *key)) is None
+        if not has_bytes and (spec.prompts_images or (encodes and self.keeps_crops)):
             if size <= room:
                 has_bytes = cuts = self._is_new(("bytes", *key), size)
-            else:
+            elif spec.prompts_images:
                 counts[in_steps] += seen
         if spec.wants_features and views != 0:
             new = self._is_new(("features", *key), crops * self.memory.feature_bytes)

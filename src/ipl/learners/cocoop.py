@@ -10,7 +10,8 @@ from ipl.learners.learner import Learner
 from ipl.learners.published import NARROWING, CoCoOpSpec
 from ipl.learners.registry import register
 
-PROMPTS_AT_ONCE = 4096  # images x classes that are encoded together outside training
+# Images x classes that are encoded together outside training; a GPU is not busy with fewer.
+PROMPTS_AT_ONCE, PROMPTS_ON_GPU = 4096, 16384
 
 
 @register
@@ -34,7 +35,9 @@ class CoCoOp(CoCoOpSpec, Learner):
             return image_features.new_zeros(0, classes)
         if torch.is_grad_enabled():
             return self._logits(image_features)
-        parts = image_features.split(max(1, PROMPTS_AT_ONCE // classes))
+        on_gpu = self.backbone.device.type == "cuda"
+        at_once = (PROMPTS_ON_GPU if on_gpu else PROMPTS_AT_ONCE) // classes
+        parts = image_features.split(max(1, at_once))
         return torch.cat([self._logits(part) for part in parts])
 
     def soft_for(self, image_features: Tensor) -> Tensor:

@@ -108,11 +108,10 @@ class PromptSRC(PromptSRCSpec, Learner):
     @cached_property
     def teacher(self) -> Tensor:
         """Returns the frozen text features (classes, dim): the mean of 60 templates, normalised."""
-        means = [
-            self.backbone.encode_texts([t.format(name) for t in IMAGENET_TEMPLATES]).mean(0)
-            for name in self.prompts.class_names
-        ]
-        return normalize(torch.stack(means), dim=-1)
+        names = self.prompts.class_names
+        texts = [template.format(name) for name in names for template in IMAGENET_TEMPLATES]
+        features = self.backbone.encode_texts(texts).unflatten(0, (len(names), -1))
+        return normalize(features.mean(1), dim=-1)
 
     def loss(self, batch: Batch) -> Tensor:
         """Returns cross-entropy + 25 L1(text) + 10 L1(image) + KL(frozen || prompted) / entries."""

@@ -16,6 +16,13 @@ class RecentValues:
     def __init__(self) -> None:
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()  # with their bytes
         self._lock = threading.RLock()  # of several threads that ask for a value, one makes it
+        self._most_room = 0
+
+    def most_room(self, free: int) -> int:
+        """Returns the most that was ever free: what is kept since then takes some of it."""
+        with self._lock:
+            self._most_room = max(self._most_room, free)
+            return self._most_room
 
     def get(self, key: Hashable) -> Any:
         """Returns a value, or None if it is not kept."""

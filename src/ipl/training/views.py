@@ -129,7 +129,7 @@ def make_views(
     kept = RecentValues() if store is None else store.kept
     paths = tuple(item.path for item in shots.items)
     decoded = decoded_images(backbone, paths, random_crops=views != 0)
-    room = decoded.room
+    room = kept.most_room(decoded.room)
     if views == "fresh":
         images = kept.keep(("images", paths), lambda: decoded, room, room)
         return FreshViews(backbone, shots.labels, images, kind, seed)
@@ -154,7 +154,10 @@ def make_views(
     key = (paths, views, seed)
     bank: Tensor | None = kept.get(("crops", *key))
     size = 3 * backbone.preprocessing.crop**2 * count * len(paths)
-    if bank is None and kind.prompts_images and size <= room:
+    encodes = kind.wants_features and views > 0 and kept.get(("features", *key)) is None
+    # Crops that have to be cut to be encoded are kept if a later fit prompts images.
+    wanted = kind.prompts_images or (encodes and store is not None and store.keeps_crops)
+    if bank is None and wanted and size <= room:
         bank = kept.keep(
             ("crops", *key),
             lambda: for_each("Cutting crops", lambda crops: crops.to(backbone.device), from_files),

@@ -27,6 +27,8 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, *, add_special_tokens: bool, verbose: bool) -> list[int]: ...
 
+    def __hash__(self) -> int: ...
+
 
 def is_alphabetic(word: str) -> bool:
     """Returns whether the word has at least three characters, all of them letters."""

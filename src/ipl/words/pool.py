@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -186,10 +186,7 @@ class Pool:
         DataError
             If no word is left.
         """
-        words = tuple(word for word in self.words if is_one_token(word, tokenizer))
-        if words == self.words:
-            return self
-        return Pool.from_words(words, f"{self.source}, one token each")
+        return _single_tokens(self, tokenizer)
 
     def without_names(self) -> Pool:
         """Returns a copy without words that are only proper names.
@@ -221,6 +218,14 @@ def proper_names() -> frozenset[str]:
 @cache
 def _bundled() -> Pool:
     return Pool(_read_bundled("pool.txt", POOL_SHA256), "bundled")
+
+
+@lru_cache(maxsize=8)  # every fit of a grid asks for the same words
+def _single_tokens(pool: Pool, tokenizer: Tokenizer) -> Pool:
+    words = tuple(word for word in pool.words if is_one_token(word, tokenizer))
+    if words == pool.words:
+        return pool
+    return Pool.from_words(words, f"{pool.source}, one token each")
 
 
 def _read_bundled(name: str, sha256: str) -> tuple[str, ...]:
