@@ -18,6 +18,7 @@ import random
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ PIXELS = {
     "ucf101": (320, 240),
 }
 TRAIN_IMAGES = 48  # of each class that shots are drawn from
+DRAWN = 64  # images of each dataset; the other files repeat them
 
 
 def run_small(device: str, per_class: int) -> None:
@@ -164,17 +166,21 @@ def draw_images(folder: Path, names: Sequence[str]) -> Mapping[str, Sequence[Pat
     stream = random.Random(0)
     files = {}
     for name in names:
-        width, height = PIXELS.get(name, (500, 375))
-        files[name] = []
-        for index in range(SAMPLE):
-            # Coarse noise, which has about as many bytes per pixel as a photograph.
-            coarse = Image.frombytes(
-                "RGB", (width // 4, height // 4), stream.randbytes(3 * (width // 4) * (height // 4))
-            )
-            path = folder / f"{name}-{index}.jpg"
-            coarse.resize((width, height), Image.Resampling.BICUBIC).save(path, quality=90)
-            files[name].append(path)
+        drawn = [draw_jpeg(*PIXELS.get(name, (500, 375)), stream) for _ in range(DRAWN)]
+        files[name] = [folder / f"{name}-{index}.jpg" for index in range(SAMPLE)]
+        for index, path in enumerate(files[name]):
+            # Bytes after the end of the image, so that no two files are the same.
+            path.write_bytes(drawn[index % DRAWN] + index.to_bytes(4, "big"))
     return files
+
+
+def draw_jpeg(width: int, height: int, stream: random.Random) -> bytes:
+    """Returns coarse noise, which has about as many bytes per pixel as a photograph."""
+    size = width // 4, height // 4
+    coarse = Image.frombytes("RGB", size, stream.randbytes(3 * size[0] * size[1]))
+    file = BytesIO()
+    coarse.resize((width, height), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+    return file.getvalue()
 
 
 def estimate_paper(

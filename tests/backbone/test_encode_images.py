@@ -44,12 +44,12 @@ def test_as_many_are_kept_as_there_is_room_for(pocket: Backbone, paths: list[Pat
     crops = CentreCrops(pocket, 3 * expected[0].nbytes - 1)
     assert [crops.kept(path) for path in paths] == [None] * 4
     for _ in range(2):
-        assert all(np.array_equal(crops.cut(p), e) for p, e in zip(paths, expected, strict=False))
+        assert np.array_equal(crops.cut(paths[:3]), expected)
     found = [crops.kept(path) for path in paths]
     assert np.array_equal(found[:2], expected[:2])
     assert found[2:] == [None, None]
-    with pytest.raises(UnreadableImageError):
-        crops.cut(paths[3])
+    (reason,) = crops.cut(paths[3:])
+    assert isinstance(reason, UnreadableImageError)
 
 
 def test_features_and_unreadable_images_are_those_of_the_files(

@@ -234,7 +234,7 @@ def test_what_changes_the_feature_changes_the_key(
     def look(**changes: Any) -> None:
         fields = ("fingerprint", "device", "dtype", "feature_dim")
         parts = {name: getattr(pocket, name) for name in fields}
-        FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(images[:1])
+        FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(images[:1], None)
 
     look()
     look()

@@ -19,10 +19,10 @@ from typing import IO, Any
 
 from PIL import Image
 
-import ipl
 from ipl.apps.image_decoding import check_image_header, decode_image
 from ipl.apps.limits import Limits, Refusal
 from ipl.backbone.preprocessing import Preprocessing
+from ipl.support.child_process import child_environment
 
 COMMAND = "from ipl.apps.decoder_process import main; main()"
 LARGE = 4_000_000  # pixels, of all scans; decoding more takes longer than a tenth of a second
@@ -39,17 +39,11 @@ class DecoderProcess:
 
     def __init__(self, limits: Limits, preprocessing: Preprocessing) -> None:
         self.seconds = limits.decode_seconds
-        package = str(Path(ipl.__file__).parents[1])
-        environment = {
-            "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
-            "PYTHONSAFEPATH": "1",
-            "OPENBLAS_NUM_THREADS": "1",  # each would reserve memory
-        }
         self._process = subprocess.Popen(
             [sys.executable, "-c", COMMAND],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **environment},
+            env=child_environment(OPENBLAS_NUM_THREADS="1"),  # each would reserve memory
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

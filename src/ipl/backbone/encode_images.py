@@ -6,13 +6,13 @@ import os
 import random
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +20,15 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ipl.backbone import image_processes
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.image_processes import Crop, ImageProcesses
 from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
 from ipl.support.machine import cores
 
 Source = Path | ImageSource | Image.Image
 BATCH = 64
+AHEAD = 4  # batches that are opened while one is encoded
 FEWEST_THREADS, MOST_THREADS = 4, 16  # that decode images
 
 
@@ -39,7 +42,7 @@ class ImageFeatures:
 
 
 Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to features (batch, dim)
-Crop = np.ndarray[Any, Any]  # bytes (height, width, 3)
+Opened = Crop | UnreadableImageError
 
 
 def open_source(source: Source) -> Image.Image:
@@ -77,9 +80,28 @@ class CentreCrops:
         """Returns the crop of an image if it is in memory."""
         return self._kept.get(source) if self._kept else None
 
-    def cut(self, source: Source) -> Crop:
-        """Returns the crop of an image from its file; raises UnreadableImageError if it cannot."""
-        pixels = crop(self.backbone, source)
+    def cut(
+        self, sources: Sequence[Source], processes: ImageProcesses | None = None
+    ) -> list[Opened]:
+        """Returns the crops of images from their files, or why one cannot be read.
+
+        Processes cut those that they can.
+        """
+        found: list[Opened | None] = [None] * len(sources)
+        paths = [source for source in sources if isinstance(source, Path)]
+        if processes is not None and len(paths) == len(sources):
+            found = processes.cut(paths)
+        return [self._keep(*pair) for pair in zip(sources, found, strict=True)]
+
+    def _keep(self, source: Source, pixels: Opened | None) -> Opened:
+        """Returns the crop of an image, which is cut here if it has not been."""
+        if pixels is None:
+            try:
+                pixels = crop(self.backbone, source)
+            except UnreadableImageError as error:
+                return error
+        if isinstance(pixels, UnreadableImageError):
+            return pixels
         with self._lock:
             if pixels.nbytes <= self.room and source not in self._kept:
                 self._kept[source] = pixels
@@ -94,6 +116,7 @@ def encode_files(
     smallest_batch: int = 1,
     encode: Encode | None = None,
     crops: CentreCrops | None = None,
+    processes: ImageProcesses | None = None,
 ) -> ImageFeatures:
     """Encode images, each once.
 
@@ -112,6 +135,8 @@ def encode_files(
         Takes the place of the frozen image tower.
     crops : CentreCrops, optional
         Has crops of images that need not be opened again, and keeps others.
+    processes : ImageProcesses, optional
+        Open the images; by default, threads do.
 
     Returns
     -------
@@ -119,24 +144,18 @@ def encode_files(
         Normalised features of the readable images, in the order given.
     """
     crops = crops or CentreCrops(backbone)
-
-    def load(source: Source) -> Crop | UnreadableImageError:
-        try:
-            return crops.cut(source)
-        except UnreadableImageError as error:
-            return error
-
     features, indices, unreadable = [], [], []
+    index = count()
     with image_warnings_off(), decoding_threads() as threads:
-        for batch in _opened_ahead(threads, load, crops, sources):
+        for batch in _opened_ahead(threads, crops, processes, sources):
             pixels = []
-            for index, opened in batch:
-                result = opened.result() if isinstance(opened, Future) else opened
-                if isinstance(result, UnreadableImageError):
-                    unreadable.append(str(result))
+            for opened in batch:
+                at = next(index)
+                if isinstance(opened, UnreadableImageError):
+                    unreadable.append(str(opened))
                 else:
-                    pixels.append(result)
-                    indices.append(index)
+                    pixels.append(opened)
+                    indices.append(at)
             if pixels:
                 filled = pixels + pixels[-1:] * (smallest_batch - len(pixels))
                 batch_features = encode_pixels(backbone, _stack(filled, backbone.device), encode)
@@ -168,13 +187,18 @@ def _stack(crops: Sequence[Crop], device: torch.device) -> Tensor:
 
 
 def decoding_threads() -> ThreadPoolExecutor:
-    """Returns threads that decode images, one for each core of this process, within limits.
+    """Returns threads that decode images."""
+    return ThreadPoolExecutor(decoders())
+
+
+def decoders() -> int:
+    """Returns how many images are decoded at a time: one for each core, within limits.
 
     `OMP_NUM_THREADS` says how many cores a process has of those that it shares with others.
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
-    count = int(given) if given.isdecimal() else cores()
-    return ThreadPoolExecutor(min(max(count, FEWEST_THREADS), MOST_THREADS))
+    available = int(given) if given.isdecimal() else cores()
+    return min(max(available, FEWEST_THREADS), MOST_THREADS)
 
 
 @contextmanager
@@ -187,25 +211,26 @@ def image_warnings_off() -> Iterator[None]:
 
 def _opened_ahead(
     threads: ThreadPoolExecutor,
-    load: Callable[[Source], Crop | UnreadableImageError],
     crops: CentreCrops,
+    processes: ImageProcesses | None,
     sources: Sequence[Source],
-) -> Iterator[list[tuple[int, Crop | Future[Crop | UnreadableImageError]]]]:
-    """Yields batches of images with their indices, while the next one is already being opened."""
-    waiting = None
-    for batch in _batches(enumerate(sources)):
-        found = [(index, crops.kept(source), source) for index, source in batch]
-        opened = [
-            (index, threads.submit(load, source) if crop is None else crop)
-            for index, crop, source in found
-        ]
-        if waiting is not None:
-            yield waiting
-        waiting = opened
-    if waiting is not None:
-        yield waiting
+) -> Iterator[list[Opened]]:
+    """Yields batches of images, while the next ones are already being opened."""
+    together = 1 if processes is None else image_processes.AT_ONCE
+    waiting: deque[tuple[list[Crop | None], list[Future[list[Opened]]]]] = deque()
 
+    def join() -> list[Opened]:
+        kept, futures = waiting.popleft()
+        opened = iter([image for future in futures for image in future.result()])
+        return [next(opened) if crop is None else crop for crop in kept]
 
-def _batches(indexed: Iterator[tuple[int, Source]]) -> Iterator[list[tuple[int, Source]]]:
-    while batch := list(islice(indexed, BATCH)):
-        yield batch
+    for start in range(0, len(sources), BATCH):
+        batch = sources[start : start + BATCH]
+        kept = [crops.kept(source) for source in batch]
+        missing = [source for source, crop in zip(batch, kept, strict=True) if crop is None]
+        parts = [missing[i : i + together] for i in range(0, len(missing), together)]
+        waiting.append((kept, [threads.submit(crops.cut, part, processes) for part in parts]))
+        if len(waiting) > AHEAD:
+            yield join()
+    while waiting:
+        yield join()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,8 +20,17 @@ from ipl.backbone.encode_images import (
     BATCH,
     CentreCrops,
     ImageFeatures,
+    decoders,
     decoding_threads,
     encode_files,
+)
+from ipl.backbone.image_processes import (
+    AT_ONCE,
+    HashedFile,
+    ImageProcesses,
+    hash_file,
+    processes_for,
+    stamp_of,
 )
 from ipl.datasets.images import ImageSource, open_image
 from ipl.support.cache import Cache, key_of
@@ -30,6 +41,7 @@ TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dr
 STEP = 16 * BATCH  # images between two writes to the cache, in case the rest is interrupted
 SMALLEST_BATCH = 16  # images; in larger batches the bits of a feature do not change
 StoredImage = Path | ImageSource  # an image that can be opened again, and is a key
+Feature = np.ndarray[Any, Any]  # (dim,), in fp32
 FEATURE_VERSION = 4  # part of every cache key: raise it when files become other features
 
 
@@ -79,7 +91,12 @@ class FeatureStore:
         self._by_key: dict[str, Tensor] = {}  # features computed and written by this store
         self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()
 
-    def encode(self, paths: Sequence[StoredImage], reporter: Reporter = SILENT) -> ImageFeatures:
+    def encode(
+        self,
+        paths: Sequence[StoredImage],
+        reporter: Reporter = SILENT,
+        processes: ImageProcesses | None = None,
+    ) -> ImageFeatures:
         """Encode images, computing only the features that are not stored yet.
 
         Parameters
@@ -88,6 +105,9 @@ class FeatureStore:
             The images; one may be given more than once.
         reporter : Reporter, optional
             Shows progress.
+        processes : ImageProcesses, optional
+            Read the images; by default some are started if many images are new, and the backbone
+            is on a GPU.
 
         Returns
         -------
@@ -95,12 +115,12 @@ class FeatureStore:
             Normalised features of the readable images, in the order given.
         """
         new = [path for path in dict.fromkeys(paths) if path not in self._images]
-        hashed = self._look_up(new)
-        missing = [path for path in new if path not in self._images]
-        if missing:
-            with reporter.task("Encoding images", len(missing)) as advance:
-                for start in range(0, len(missing), STEP):
-                    self._compute(missing[start : start + STEP], hashed, advance)
+        if processes is not None:
+            self._encode_new(new, reporter, processes)
+        else:
+            kind, preprocessing = self.backbone.device.type, self.backbone.preprocessing
+            with processes_for(len(new), preprocessing, kind, decoders()) as started:
+                self._encode_new(new, reporter, started)
         indices, features, unreadable = [], [self.backbone.no_features()], []
         for index, path in enumerate(paths):
             stored = self._images[path]
@@ -141,7 +161,31 @@ class FeatureStore:
         while sum(c.nbytes for stored in self._texts.values() for c in stored) > self.text_bytes:
             self._texts.popitem(last=False)
 
-    def _look_up(self, paths: Sequence[StoredImage]) -> dict[StoredImage, _HashedFile]:
+    def _encode_new(
+        self,
+        paths: Sequence[StoredImage],
+        reporter: Reporter,
+        processes: ImageProcesses | None,
+    ) -> None:
+        """Stores the features of images, from the cache or computed."""
+        hashed = self._look_up(paths, processes)
+        missing = [path for path in paths if path not in self._images]
+        if not missing:
+            return
+        with (
+            reporter.task("Encoding images", len(missing)) as advance,
+            ThreadPoolExecutor(1) as writer,  # writes features while the next ones are computed
+        ):
+            writing = []
+            for start in range(0, len(missing), STEP):
+                entries = self._compute(missing[start : start + STEP], hashed, advance, processes)
+                writing.append(writer.submit(self._write, entries))
+        for written in writing:
+            written.result()
+
+    def _look_up(
+        self, paths: Sequence[StoredImage], processes: ImageProcesses | None
+    ) -> dict[StoredImage, _HashedFile]:
         """Stores what the cache has of these images; returns the keys of the others."""
         cache = self.cache
         if cache is None or not paths:
@@ -155,11 +199,10 @@ class FeatureStore:
             "arithmetic": str(backbone.dtype),
         }
 
-        def look_up(path: StoredImage) -> _HashedFile | Tensor | None:
-            try:
-                stamp, digest = _stamp(path), _sha256(path)
-            except (OSError, ValueError):  # encode_files will say why
-                return None
+        def look_up(images: Sequence[StoredImage]) -> list[_HashedFile | Tensor | None]:
+            return [found and read(*found) for found in _hash_all(images, processes)]
+
+        def read(stamp: tuple[int, ...], digest: str) -> _HashedFile | Tensor:
             key = key_of(file=digest, **parts)
             entry = cache.get("images", key)
             feature = None if entry is None else entry.arrays.get("feature")
@@ -168,8 +211,10 @@ class FeatureStore:
             return torch.from_numpy(feature).to(backbone.device)
 
         hashed = {}
+        some = [paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE)]
         with decoding_threads() as threads:
-            for path, result in zip(paths, threads.map(look_up, paths), strict=True):
+            results = chain.from_iterable(threads.map(look_up, some))
+            for path, result in zip(paths, results, strict=True):
                 if isinstance(result, Tensor):
                     self._images[path] = result
                 elif result is not None:
@@ -181,8 +226,12 @@ class FeatureStore:
         paths: Sequence[StoredImage],
         hashed: dict[StoredImage, _HashedFile],
         advance: Callable[..., None],
-    ) -> None:
-        """Runs the image tower and stores its features, or why there are none."""
+        processes: ImageProcesses | None,
+    ) -> dict[str, Feature]:
+        """Runs the image tower and stores its features, or why there are none.
+
+        Returns the features that are not in the cache yet, by their keys.
+        """
         images = encode_files(
             self.backbone,
             paths,
@@ -190,7 +239,9 @@ class FeatureStore:
             # A feature must not depend on how many images happened to be missing.
             smallest_batch=SMALLEST_BATCH,
             crops=self.crops if self.keeps_crops else None,
+            processes=processes,
         )
+        entries = {}
         reasons = iter(images.unreadable)
         features = dict(zip(images.indices, images.features, strict=True))
         values = dict(zip(images.indices, images.features.cpu().numpy(), strict=True))
@@ -202,37 +253,44 @@ class FeatureStore:
             if self.cache is not None and _unchanged(path, hashed.get(path)):
                 key = hashed[path].key
                 if key not in self._by_key:
-                    self.cache.put("images", key, {"feature": values[index]}, {})
+                    entries[key] = values[index]
                 # Copies of one file get one feature: in another batch its last bits may differ.
                 feature = self._by_key.setdefault(key, feature)
             self._images[path] = feature
+        return entries
+
+    def _write(self, entries: Mapping[str, Feature]) -> None:
+        """Writes features to the cache."""
+        for key, feature in entries.items():
+            assert self.cache is not None
+            self.cache.put("images", key, {"feature": feature}, {})
 
 
-def _stamp(path: StoredImage) -> tuple[int, ...]:
-    """Returns what changes when a file is written; raises ValueError if it is not a regular one."""
-    if isinstance(path, ImageSource):
-        return ()
-    status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):  # a device may have no end
-        raise ValueError(f"{path} is not a regular file")
-    return status.st_mtime_ns, status.st_size, status.st_ino
+def _hash_all(
+    images: Sequence[StoredImage], processes: ImageProcesses | None
+) -> list[HashedFile | None]:
+    """Returns what the cache knows a few images by; None for those that cannot be read."""
+    found: list[HashedFile | None] = [None] * len(images)
+    paths = [image for image in images if isinstance(image, Path)]
+    if processes is not None and len(paths) == len(images):
+        found = processes.hash(paths)
+    return [known or _hash(image) for image, known in zip(images, found, strict=True)]
 
 
-def _sha256(path: StoredImage) -> str:
-    digest = hashlib.sha256()
-    if isinstance(path, ImageSource):  # no file of its own, so its pixels are hashed
-        image = open_image(path)
-        digest.update(f"pixels {image.size}".encode() + image.tobytes())
-        return digest.hexdigest()
-    with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
+def _hash(image: StoredImage) -> HashedFile | None:
+    try:
+        if isinstance(image, Path):
+            return hash_file(image)
+        pixels = open_image(image)  # no file of its own, so its pixels are hashed
+    except (OSError, ValueError):  # encode_files will say why
+        return None
+    return (), hashlib.sha256(f"pixels {pixels.size}".encode() + pixels.tobytes()).hexdigest()
 
 
 def _unchanged(path: StoredImage, hashed: _HashedFile | None) -> bool:
     # The feature of a file rewritten between hashing and encoding must not get the old hash.
     try:
-        return hashed is not None and _stamp(path) == hashed.stamp
+        stamp = stamp_of(path) if isinstance(path, Path) else ()
+        return hashed is not None and stamp == hashed.stamp
     except (OSError, ValueError):
         return False

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -22,8 +21,15 @@ import torch
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import BATCH, CentreCrops, decoding_threads, encode_pixels
+from ipl.backbone.encode_images import (
+    BATCH,
+    CentreCrops,
+    decoders,
+    decoding_threads,
+    encode_pixels,
+)
 from ipl.backbone.feature_store import TEXT_BYTES, FeatureStore, StoredImage
+from ipl.backbone.image_processes import processes_for
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.bench.profile import UsageMonitor
@@ -47,7 +53,6 @@ from ipl.bench.work_counts import (
 )
 from ipl.config import FitConfig
 from ipl.datasets.dataset import Item
-from ipl.datasets.images import UnreadableImageError
 from ipl.learners.learner import Learner
 from ipl.support.cache import Cache
 from ipl.support.progress import SILENT, Reporter
@@ -60,7 +65,7 @@ from ipl.words.choice import WordChoice
 from ipl.words.pool import Pool
 
 NODES = 4  # numbers of classes that are measured
-SAMPLE = 3 * BATCH  # images of a dataset that are opened: the next batch, while one is encoded
+SAMPLE = 12 * BATCH  # images of a dataset that are opened on a GPU, several batches ahead
 WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
 MOST_REPEATS = 200
 TESTED_ON_GPU = 1024  # features that are classified together
@@ -141,12 +146,16 @@ class CostMeter:
     def _encode(self, piece: WorkPiece) -> Cost:
         """One image: opened, encoded and written to the cache."""
         images = list(self.data.images[piece.dataset])[: SAMPLE if self._on_gpu else BATCH]
-        with tempfile.TemporaryDirectory() as folder:
+        kind, preprocessing = self.backbone.device.type, self.backbone.preprocessing
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            processes_for(piece.images, preprocessing, kind, decoders()) as processes,
+        ):
             stores = iter(range(MOST_REPEATS + 2))
 
             def encode() -> None:
                 cache = Cache(Path(folder) / str(next(stores))) if self.cache else None
-                FeatureStore(self.backbone, cache).encode(images)
+                FeatureStore(self.backbone, cache).encode(images, processes=processes)
 
             return self._timed(encode) * (1 / len(images))
 
@@ -300,12 +309,12 @@ class CostMeter:
         images = _repeated(self.data.images[piece.dataset], SAMPLE if self._on_gpu else BATCH)
         crops = CentreCrops(self.backbone)
 
-        def cut(image: StoredImage) -> None:
-            with suppress(UnreadableImageError):
-                crops.cut(image)
-
         with decoding_threads() as threads:
-            return self._timed(lambda: list(threads.map(cut, images))) * (1 / len(images))
+
+            def cut() -> None:
+                list(threads.map(crops.cut, [[image] for image in images]))
+
+            return self._timed(cut) * (1 / len(images))
 
     def _classify(self, piece: WorkPiece) -> Cost:
         """One test image: from its crop where the learner prompts images, else its feature."""

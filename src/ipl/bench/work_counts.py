@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ipl.backbone.image_processes import MANY
 from ipl.bench.arms import LINEAR_PROBE, SEARCHED, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.run import Run, prompts_images
@@ -184,7 +185,9 @@ class WorkCounter:
         paths = dict.fromkeys(item.path for item in items)
         new = [path for path in paths if path not in self._encoded]
         self._encoded.update(new)
-        counts[WorkPiece(ENCODE, dataset=dataset)] += len(new)
+        # Many images are read by processes.
+        together = MANY if len(new) >= MANY else 0
+        counts[WorkPiece(ENCODE, dataset=dataset, images=together)] += len(new)
         if self.keeps_crops:
             self._open(new)
 

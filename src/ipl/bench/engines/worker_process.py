@@ -10,13 +10,12 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import ipl
 from ipl.bench.engines.engine import ReportProgress
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
+from ipl.support.child_process import child_environment
 from ipl.support.errors import IplError
 from ipl.support.machine import cores
 
@@ -116,14 +115,7 @@ def visible_gpus(device: str) -> list[str]:
 
 
 def _environment(jobs: int, gpu: str | None) -> dict[str, str]:
-    package = str(Path(ipl.__file__).parents[1])
-    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    extra = {
-        "PYTHONPATH": path,  # the very package that is running
-        "PYTHONSAFEPATH": "1",  # and nothing that happens to lie in the working folder
-        "OMP_NUM_THREADS": str(max(1, cores() // jobs)),
-        "OMP_WAIT_POLICY": "PASSIVE",
-    }
+    extra = {"OMP_NUM_THREADS": str(max(1, cores() // jobs)), "OMP_WAIT_POLICY": "PASSIVE"}
     if gpu is not None:
         extra["CUDA_VISIBLE_DEVICES"] = gpu
-    return {**os.environ, **extra}
+    return child_environment(**extra)
