@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 import torch
 
 import ipl.backbone.feature_store as store_module
+from ipl.backbone import encode_images
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import encode_files
+from ipl.backbone.encode_images import ImageFeatures, encode_batches, encode_files
 from ipl.backbone.feature_store import FeatureStore
 from ipl.support.cache import Cache
 from ipl.support.progress import Reporter
@@ -62,10 +64,16 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[list[Path]]:
 
     def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         calls.append(list(paths))
-        return encode_files(backbone, paths, *rest, **more)
+        return encode_batches(backbone, paths, *rest, **more)
 
-    monkeypatch.setattr(store_module, "encode_files", encode)
+    monkeypatch.setattr(store_module, "encode_batches", encode)
     return calls
+
+
+def encode_at_once(backbone: Backbone, paths: Sequence[Path]) -> ImageFeatures:
+    """Returns what a store computes for a few images."""
+    (found,) = encode_batches(backbone, paths, store_module.SMALLEST_BATCH)
+    return found
 
 
 def count(cache: Cache) -> int:
@@ -79,7 +87,7 @@ def test_without_a_cache_nothing_is_written(
     store = FeatureStore(pocket)
     first, second = store.encode(images), store.encode(images[::-1])
     assert torch.equal(first.features, second.features.flip(0))
-    assert torch.equal(first.features, encode_files(pocket, images, smallest_batch=16).features)
+    assert torch.equal(first.features, encode_at_once(pocket, images).features)
     assert computed == [images]
     assert not Path(before).exists()
 
@@ -95,7 +103,7 @@ def test_a_second_store_runs_no_image_tower(
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("the image tower was run")
 
-    monkeypatch.setattr(store_module, "encode_files", fail)
+    monkeypatch.setattr(store_module, "encode_batches", fail)
     monkeypatch.setattr(pocket, "encode_image", fail)
     reporter = Counted()
     second = FeatureStore(pocket, Cache(cache.folder)).encode(images, reporter)
@@ -119,7 +127,7 @@ def test_only_what_is_missing_is_computed_and_counted(
     assert reporter.totals == [3]
     assert features.indices == tuple(range(8))
     assert torch.equal(features.features[0], features.features[6])
-    expected = encode_files(pocket, asked, smallest_batch=16).features
+    expected = encode_at_once(pocket, asked).features
     assert torch.allclose(features.features, expected, atol=1e-5)
     assert store.encode(asked, reporter).features.equal(features.features)
     assert reporter.totals == [3]  # from memory
@@ -133,7 +141,7 @@ def test_a_file_is_known_by_its_content(
     images[0].rename(moved)
     FeatureStore(pocket, cache).encode([moved])
     assert len(computed) == 1
-    other = encode_files(pocket, images[1:2], smallest_batch=16).features
+    other = encode_at_once(pocket, images[1:2]).features
     moved.write_bytes(images[1].read_bytes())  # other content at the same path
     again = FeatureStore(pocket, cache).encode([moved])
     assert computed[1:] == [[moved]]
@@ -148,10 +156,11 @@ def test_copies_of_a_file_share_one_feature(
 
     def wobble(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         """As a tower does whose last bits depend on the place in the batch."""
-        found = encode_files(backbone, paths, *rest, **more)
-        return replace(found, features=found.features + 1e-7 * torch.arange(len(paths))[:, None])
+        for found in encode_batches(backbone, paths, *rest, **more):
+            shift = 1e-7 * torch.arange(len(paths))[:, None]
+            yield replace(found, features=found.features + shift)
 
-    monkeypatch.setattr(store_module, "encode_files", wobble)
+    monkeypatch.setattr(store_module, "encode_batches", wobble)
     paths = [images[0], images[1], copy]
     first = FeatureStore(pocket, cache).encode(paths)
     assert torch.equal(first.features[0], first.features[2])
@@ -169,7 +178,7 @@ def test_unreadable_files_are_named_and_never_kept(
     (tmp / "folder.png").mkdir()
     bad = [tmp / name for name in ("text.png", "missing.png", "empty.png", "cut.png", "folder.png")]
     asked = [bad[0], images[0], bad[1], bad[2], images[1], bad[3], bad[4]]
-    expected = encode_files(pocket, asked, smallest_batch=16)
+    expected = encode_at_once(pocket, asked)
     for _ in range(2):
         seen = FeatureStore(pocket, cache).encode(asked)
         assert seen.indices == expected.indices == (1, 4)
@@ -200,15 +209,15 @@ def test_a_file_written_while_it_is_encoded_is_not_kept(
 
     def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
         images[0].write_bytes(images[1].read_bytes())  # after it was hashed
-        return encode_files(backbone, paths, *rest, **more)
+        return encode_batches(backbone, paths, *rest, **more)
 
-    monkeypatch.setattr(store_module, "encode_files", encode)
+    monkeypatch.setattr(store_module, "encode_batches", encode)
     FeatureStore(pocket, cache).encode(images[:1])
     assert count(cache) == 0
     monkeypatch.undo()
     images[0].write_bytes(old)
     again = FeatureStore(pocket, cache).encode(images[:1])
-    assert torch.equal(again.features, encode_files(pocket, images[:1], smallest_batch=16).features)
+    assert torch.equal(again.features, encode_at_once(pocket, images[:1]).features)
 
 
 @pytest.mark.parametrize(
@@ -298,28 +307,19 @@ def test_a_cache_that_cannot_be_written_does_not_break_the_work(
     reporter = Counted()
     store = FeatureStore(pocket, Cache(tmp_path / "in the way", reporter))
     seen = store.encode(images)
-    assert torch.equal(seen.features, encode_files(pocket, images, smallest_batch=16).features)
+    assert torch.equal(seen.features, encode_at_once(pocket, images).features)
     assert len(reporter.heard) == 1
 
 
 def test_what_was_done_before_an_interruption_is_kept(
     pocket: Backbone, cache: Cache, images: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = []
+    def encode(*given: Any, **more: Any) -> Any:
+        yield from islice(encode_batches(*given, **more), 2)
+        raise KeyboardInterrupt
 
-    def encode(backbone: Backbone, paths: Sequence[Path], *rest: Any, **more: Any) -> Any:
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        calls.append(list(paths))
-        return encode_files(backbone, paths, *rest, **more)
-
-    monkeypatch.setattr(store_module, "encode_files", encode)
-    monkeypatch.setattr(store_module, "STEP", 2)
+    monkeypatch.setattr(store_module, "encode_batches", encode)
+    monkeypatch.setattr(encode_images, "BATCH", 2)
     with pytest.raises(KeyboardInterrupt):
         FeatureStore(pocket, cache).encode(images)
-    assert calls == [images[:2], images[2:4]]
     assert count(cache) == 4
-
-
-def test_steps_are_whole_batches() -> None:
-    assert store_module.STEP % store_module.BATCH == 0  # so that steps do not change any batch

@@ -17,7 +17,7 @@ from PIL import Image
 
 from ipl.backbone import image_processes
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import CentreCrops, encode_files
+from ipl.backbone.encode_images import CentreCrops, encode_batches, encode_files
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.image_processes import ImageProcesses, hash_file, processes_for
 from ipl.datasets.images import UnreadableImageError, open_image
@@ -88,7 +88,7 @@ def test_crops_from_processes_are_kept(
     pocket: Backbone, images: list[Path], processes: ImageProcesses
 ) -> None:
     crops = CentreCrops(pocket, 1 << 30)
-    expected = encode_files(pocket, images, crops=crops, processes=processes)
+    (expected,) = encode_batches(pocket, images, crops=crops, processes=processes)
     for path in images:
         if path not in (images[3], images[7]):
             path.unlink()
@@ -98,7 +98,7 @@ def test_crops_from_processes_are_kept(
 
 def test_images_in_memory_are_opened_here(pocket: Backbone, processes: ImageProcesses) -> None:
     image = Image.new("RGB", (60, 80), "red")
-    found = encode_files(pocket, [image] * 3, processes=processes)
+    (found,) = encode_batches(pocket, [image] * 3, processes=processes)
     assert torch.equal(found.features, encode_files(pocket, [image] * 3).features)
 
 
@@ -120,7 +120,7 @@ def test_what_a_killed_process_had_to_do_is_done_here(pocket: Backbone, images: 
         kill_all(processes, 2)
         assert processes.cut(images[:2]) == [None, None]
         assert processes.hash(images[:2]) == [None, None]
-        found = encode_files(pocket, images, processes=processes)
+        (found,) = encode_batches(pocket, images, processes=processes)
     finally:
         processes.close()
     assert torch.equal(found.features, encode_files(pocket, images).features)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
 from ipl.support.machine import cores
 
 Source = Path | ImageSource | Image.Image
-BATCH = 64
+BATCH, GPU_BATCH = 64, 128  # images that go through the image tower together
 AHEAD = 4  # batches that are opened while one is encoded
 FEWEST_THREADS, MOST_THREADS = 4, 16  # that decode images
 
@@ -39,6 +38,11 @@ class ImageFeatures:
     features: Tensor  # (readable, dim)
     indices: tuple[int, ...]  # of the image that each feature belongs to, among those given
     unreadable: tuple[str, ...]  # a reason for each image that is not among the indices
+
+    @property
+    def images(self) -> int:
+        """Returns how many images were given."""
+        return len(self.indices) + len(self.unreadable)
 
 
 Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to features (batch, dim)
@@ -113,10 +117,8 @@ def encode_files(
     backbone: Backbone,
     sources: Sequence[Source],
     advance: Callable[..., None] | None = None,
-    smallest_batch: int = 1,
     encode: Encode | None = None,
     crops: CentreCrops | None = None,
-    processes: ImageProcesses | None = None,
 ) -> ImageFeatures:
     """Encode images, each once.
 
@@ -128,42 +130,67 @@ def encode_files(
         The images.
     advance : callable, optional
         Called with the number of images after each batch.
-    smallest_batch : int, default=1
-        A smaller batch is filled up to this number of images: matrix products of a few rows take
-        other paths through a processor, which changes the last bits of a feature.
     encode : callable, optional
         Takes the place of the frozen image tower.
     crops : CentreCrops, optional
         Has crops of images that need not be opened again, and keeps others.
-    processes : ImageProcesses, optional
-        Open the images; by default, threads do.
 
     Returns
     -------
     ImageFeatures
         Normalised features of the readable images, in the order given.
     """
-    crops = crops or CentreCrops(backbone)
-    features, indices, unreadable = [], [], []
-    index = count()
+    features, indices, unreadable = [backbone.no_features()], list[int](), list[str]()
+    done = 0
+    for batch in encode_batches(backbone, sources, 1, encode, crops):
+        features.append(batch.features)
+        indices += [done + index for index in batch.indices]
+        unreadable += batch.unreadable
+        done += batch.images
+        if advance is not None:
+            advance(batch.images)
+    return ImageFeatures(torch.cat(features), tuple(indices), tuple(unreadable))
+
+
+def encode_batches(
+    backbone: Backbone,
+    sources: Sequence[Source],
+    smallest: int = 1,
+    encode: Encode | None = None,
+    crops: CentreCrops | None = None,
+    processes: ImageProcesses | None = None,
+) -> Iterator[ImageFeatures]:
+    """Encode images, and get the features of each batch as soon as it is done.
+
+    Parameters
+    ----------
+    backbone, sources, encode, crops
+        As in `encode_files`.
+    smallest : int, default=1
+        A smaller batch is filled up to this number of images: matrix products of a few rows take
+        other paths through a processor, which changes the last bits of a feature.
+    processes : ImageProcesses, optional
+        Open the images; by default, threads do.
+
+    Yields
+    ------
+    ImageFeatures
+        Of the next images; indices are counted from the first of them.
+    """
     with image_warnings_off(), decoding_threads() as threads:
-        for batch in _opened_ahead(threads, crops, processes, sources):
-            pixels = []
-            for opened in batch:
-                at = next(index)
+        for batch in _opened_ahead(threads, crops or CentreCrops(backbone), processes, sources):
+            indices, pixels, unreadable = [], [], []
+            for index, opened in enumerate(batch):
                 if isinstance(opened, UnreadableImageError):
                     unreadable.append(str(opened))
                 else:
+                    indices.append(index)
                     pixels.append(opened)
-                    indices.append(at)
+            features = backbone.no_features()
             if pixels:
-                filled = pixels + pixels[-1:] * (smallest_batch - len(pixels))
-                batch_features = encode_pixels(backbone, _stack(filled, backbone.device), encode)
-                features.append(batch_features[: len(pixels)])
-            if advance is not None:
-                advance(len(batch))
-    all_features = torch.cat([backbone.no_features(), *features])
-    return ImageFeatures(all_features, tuple(indices), tuple(unreadable))
+                filled = pixels + pixels[-1:] * (smallest - len(pixels))
+                features = encode_pixels(backbone, _stack(filled, backbone.device), encode)
+            yield ImageFeatures(features[: len(pixels)], tuple(indices), tuple(unreadable))
 
 
 @torch.no_grad()
@@ -184,6 +211,11 @@ def _stack(crops: Sequence[Crop], device: torch.device) -> Tensor:
     pixels = torch.empty((len(crops), *crops[0].shape), dtype=torch.uint8, pin_memory=on_gpu)
     np.stack(crops, out=pixels.numpy())
     return pixels
+
+
+def batch_size(device: torch.device) -> int:
+    """Returns how many images go through the image tower together."""
+    return GPU_BATCH if device.type == "cuda" else BATCH
 
 
 def decoding_threads() -> ThreadPoolExecutor:
@@ -224,8 +256,9 @@ def _opened_ahead(
         opened = iter([image for future in futures for image in future.result()])
         return [next(opened) if crop is None else crop for crop in kept]
 
-    for start in range(0, len(sources), BATCH):
-        batch = sources[start : start + BATCH]
+    size = batch_size(crops.backbone.device)
+    for start in range(0, len(sources), size):
+        batch = sources[start : start + size]
         kept = [crops.kept(source) for source in batch]
         missing = [source for source, crop in zip(batch, kept, strict=True) if crop is None]
         parts = [missing[i : i + together] for i in range(0, len(missing), together)]

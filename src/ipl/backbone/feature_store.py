@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,11 @@ from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import (
-    BATCH,
     CentreCrops,
     ImageFeatures,
     decoders,
     decoding_threads,
-    encode_files,
+    encode_batches,
 )
 from ipl.backbone.image_processes import (
     AT_ONCE,
@@ -38,11 +37,10 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.support.recent_values import RecentValues
 
 TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dropped first
-STEP = 16 * BATCH  # images between two writes to the cache, in case the rest is interrupted
 SMALLEST_BATCH = 16  # images; in larger batches the bits of a feature do not change
 StoredImage = Path | ImageSource  # an image that can be opened again, and is a key
 Feature = np.ndarray[Any, Any]  # (dim,), in fp32
-FEATURE_VERSION = 4  # part of every cache key: raise it when files become other features
+FEATURE_VERSION = 5  # part of every cache key: raise it when files become other features
 
 
 @dataclass(frozen=True)
@@ -176,10 +174,17 @@ class FeatureStore:
             reporter.task("Encoding images", len(missing)) as advance,
             ThreadPoolExecutor(1) as writer,  # writes features while the next ones are computed
         ):
-            writing = []
-            for start in range(0, len(missing), STEP):
-                entries = self._compute(missing[start : start + STEP], hashed, advance, processes)
+            writing, remaining = [], iter(missing)
+            for found in encode_batches(
+                self.backbone,
+                missing,
+                SMALLEST_BATCH,  # it must not depend on how many images happened to be missing
+                crops=self.crops if self.keeps_crops else None,
+                processes=processes,
+            ):
+                entries = self._store(list(islice(remaining, found.images)), found, hashed)
                 writing.append(writer.submit(self._write, entries))
+                advance(found.images)
         for written in writing:
             written.result()
 
@@ -221,30 +226,20 @@ class FeatureStore:
                     hashed[path] = result
         return hashed
 
-    def _compute(
+    def _store(
         self,
         paths: Sequence[StoredImage],
+        found: ImageFeatures,
         hashed: dict[StoredImage, _HashedFile],
-        advance: Callable[..., None],
-        processes: ImageProcesses | None,
     ) -> dict[str, Feature]:
-        """Runs the image tower and stores its features, or why there are none.
+        """Stores the features of a batch, or why there are none.
 
-        Returns the features that are not in the cache yet, by their keys.
+        Returns those that are not in the cache yet, by their keys.
         """
-        images = encode_files(
-            self.backbone,
-            paths,
-            advance,
-            # A feature must not depend on how many images happened to be missing.
-            smallest_batch=SMALLEST_BATCH,
-            crops=self.crops if self.keeps_crops else None,
-            processes=processes,
-        )
         entries = {}
-        reasons = iter(images.unreadable)
-        features = dict(zip(images.indices, images.features, strict=True))
-        values = dict(zip(images.indices, images.features.cpu().numpy(), strict=True))
+        reasons = iter(found.unreadable)
+        features = dict(zip(found.indices, found.features, strict=True))
+        values = dict(zip(found.indices, found.features.cpu().numpy(), strict=True))
         for index, path in enumerate(paths):
             if index not in features:
                 self._images[path] = next(reasons)
@@ -282,7 +277,7 @@ def _hash(image: StoredImage) -> HashedFile | None:
         if isinstance(image, Path):
             return hash_file(image)
         pixels = open_image(image)  # no file of its own, so its pixels are hashed
-    except (OSError, ValueError):  # encode_files will say why
+    except (OSError, ValueError):  # encode_batches will say why
         return None
     return (), hashlib.sha256(f"pixels {pixels.size}".encode() + pixels.tobytes()).hexdigest()
 

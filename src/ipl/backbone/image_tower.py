@@ -1,8 +1,8 @@
-"""CLIP's image tower as plain matrices, for prompts in it.
+"""CLIP's image tower as plain matrices, for a GPU.
 
-A training step has few images, and on a GPU launching kernels takes longer than running them. This
-needs fewer of them than the library's layers: queries, keys and values come from one product, and
-of the last layer, whose first row alone becomes the feature, nothing but that row is computed.
+A training step has few images, and launching kernels takes longer than running them. This needs
+fewer of them than the library's layers: queries, keys and values come from one product, and of the
+last layer, whose first row alone becomes the feature, nothing but that row is computed.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ from torch.nn.functional import normalize
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import (
     BATCH,
+    GPU_BATCH,
     CentreCrops,
+    batch_size,
     decoders,
     decoding_threads,
     encode_pixels,
@@ -60,12 +62,12 @@ from ipl.training.decoded_images import decoded_images
 from ipl.training.fit import new_learner, read_pool, word_choice
 from ipl.training.loop import new_optimiser, training_threads
 from ipl.training.step import TrainingStep, make_step
-from ipl.training.views import AT_ONCE, BankedViews, Pixels, View, from_bank
+from ipl.training.views import BankedViews, Pixels, View, from_bank
 from ipl.words.choice import WordChoice
 from ipl.words.pool import Pool
 
 NODES = 4  # numbers of classes that are measured
-SAMPLE = 12 * BATCH  # images of a dataset that are opened on a GPU, several batches ahead
+SAMPLE = 6 * GPU_BATCH  # images of a dataset that are opened on a GPU, several batches ahead
 WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
 MOST_REPEATS = 200
 TESTED_ON_GPU = 1024  # features that are classified together
@@ -161,18 +163,18 @@ class CostMeter:
 
     def _crop(self, piece: WorkPiece) -> Cost:
         """One random crop of a decoded image, in a batch."""
-        paths = _repeated(self.data.images[piece.dataset], piece.images)
+        paths = _repeated(self.data.images[piece.dataset], piece.images or self._batch)
         images, every = decoded_images(self.backbone, paths, random_crops=True), range(len(paths))
         images.read(every)
 
         def cut() -> None:
             images.crops(every, [random.Random(index) for index in every])
 
-        return self._timed(cut) * (1 / piece.images)
+        return self._timed(cut) * (1 / len(paths))
 
     def _read(self, piece: WorkPiece) -> Cost:
         """One image that is decoded for its crops, in a batch."""
-        paths = _repeated(self.data.images[piece.dataset], AT_ONCE)
+        paths = _repeated(self.data.images[piece.dataset], self._batch)
 
         def read() -> None:
             decoded_images(self.backbone, paths, random_crops=True).read(range(len(paths)))
@@ -181,8 +183,8 @@ class CostMeter:
 
     def _tower(self, piece: WorkPiece) -> Cost:
         """One crop through the frozen image tower, in a batch."""
-        pixels = self._bytes(piece.images)
-        return self._timed(lambda: encode_pixels(self.backbone, pixels)) * (1 / piece.images)
+        pixels = self._bytes(piece.images or self._batch).to(self.backbone.device)
+        return self._timed(lambda: encode_pixels(self.backbone, pixels)) * (1 / len(pixels))
 
     # -- words ----------------------------------------------------------------------------------
 
@@ -349,6 +351,10 @@ class CostMeter:
         )
 
     # -- helpers --------------------------------------------------------------------------------
+
+    @property
+    def _batch(self) -> int:
+        return batch_size(self.backbone.device)
 
     @property
     def _on_gpu(self) -> bool:

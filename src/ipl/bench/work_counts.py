@@ -24,7 +24,6 @@ from ipl.learners.registry import learner_class, learner_spec
 from ipl.support.recent_values import RecentValues
 from ipl.training.decoded_images import KEPT_BYTES
 from ipl.training.schedule import images_per_epoch
-from ipl.training.views import AT_ONCE
 
 REPLACEMENTS = 5  # draws of random words that a record of a finished prompt has
 
@@ -68,7 +67,7 @@ class WorkPiece:
     classes : int
         The classes; 0 if they make no difference.
     images : int
-        Images that are handled together, such as those of a batch; 0 if that makes no difference.
+        Images that are handled together, such as those of a batch; 0 for as many as usual.
     """
 
     kind: str
@@ -256,7 +255,7 @@ class WorkCounter:
         """Counts the crops of the shots that no earlier run has cut or encoded."""
         spec, views, room = learner_spec(run.config.learner), run.config.views, self.memory.bank
         reading = WorkPiece(READ, dataset=run.dataset)
-        in_bank = WorkPiece(CROP, dataset=run.dataset, images=AT_ONCE)
+        in_bank = WorkPiece(CROP, dataset=run.dataset)
         in_steps = WorkPiece(CROP, dataset=run.dataset, images=batch)
         key = (run.seed, run.shots, views)
         if views == FRESH:
@@ -275,7 +274,7 @@ class WorkCounter:
                 counts[in_steps] += seen
         if spec.wants_features and views != 0:
             new = self._is_new(("features", *key), crops * self.memory.feature_bytes)
-            counts[WorkPiece(TOWER, images=AT_ONCE)] += crops * new
+            counts[WorkPiece(TOWER)] += crops * new
             cuts = cuts or (new and not has_bytes)
         counts[in_bank] += crops * cuts
         counts[reading] += images * bool(counts[in_bank] or counts[in_steps])

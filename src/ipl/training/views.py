@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import encode_pixels, to_device
+from ipl.backbone.encode_images import batch_size, encode_pixels, to_device
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.learners.learner import Batch, Learner
@@ -32,7 +32,6 @@ class View(Protocol):
 
 
 Pixels = Callable[[Tensor, Tensor], Tensor]  # views and images (batch,) to bytes (batch, h, w, 3)
-AT_ONCE = 64  # crops through the image tower
 
 
 class BankedViews:
@@ -146,7 +145,7 @@ def make_views(
         parts = []
         with reporter.task(title, count * len(paths)) as advance:
             for view in range(count):
-                for images in torch.arange(len(paths)).split(AT_ONCE):
+                for images in torch.arange(len(paths)).split(batch_size(backbone.device)):
                     parts.append(make(pixels(torch.full_like(images, view), images)))
                     advance(len(images))
         return torch.cat(parts).reshape(count, len(paths), *parts[0].shape[1:])
