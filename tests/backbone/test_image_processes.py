@@ -96,6 +96,16 @@ def test_crops_from_processes_are_kept(
     assert torch.equal(again.features, expected.features)
 
 
+def test_the_time_that_processes_have_worked(
+    pocket: Backbone, images: list[Path], processes: ImageProcesses
+) -> None:
+    before = processes.cpu_seconds()
+    assert before > 0
+    for _ in range(3):
+        processes.cut(images[:3])
+    assert before < processes.cpu_seconds() < before + 10
+
+
 def test_images_in_memory_are_opened_here(pocket: Backbone, processes: ImageProcesses) -> None:
     image = Image.new("RGB", (60, 80), "red")
     (found,) = encode_batches(pocket, [image] * 3, processes=processes)
@@ -120,6 +130,7 @@ def test_what_a_killed_process_had_to_do_is_done_here(pocket: Backbone, images: 
         kill_all(processes, 2)
         assert processes.cut(images[:2]) == [None, None]
         assert processes.hash(images[:2]) == [None, None]
+        assert processes.cpu_seconds() == 0
         (found,) = encode_batches(pocket, images, processes=processes)
     finally:
         processes.close()

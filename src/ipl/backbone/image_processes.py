@@ -15,6 +15,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,7 +33,7 @@ COMMAND = "from ipl.backbone.image_processes import main; main()"
 MANY = 2048  # images from which on it pays to start processes
 AT_ONCE = 8  # images of a request
 MOST_PIXELS = 16_000_000  # a larger image is left to the caller, whose threads share their memory
-HASH, CROP = "hash", "crop"
+HASH, CROP, TIME = "hash", "crop", "time"
 
 Crop = np.ndarray[Any, Any]  # bytes (height, width, 3)
 HashedFile = tuple[tuple[int, ...], str]  # what changes when the file is written, and its SHA-256
@@ -78,16 +79,20 @@ class ImageProcesses:
         """
         return self._ask(CROP, paths)
 
+    def cpu_seconds(self) -> float:
+        """Returns the CPU time of all processes so far; none may be working."""
+        return float(sum(self._ask(TIME)[0] for _ in range(self._idle.qsize())))
+
     def close(self) -> None:
         """Ends the processes; none may be working."""
         self._stop.close()
 
-    def _ask(self, task: str, paths: Sequence[Path]) -> list[Any]:
+    def _ask(self, task: str, paths: Sequence[Path] = ()) -> list[Any]:
         process = self._idle.get()
         try:
             return process.ask(task, paths)
         except _EndedError:
-            return [None] * len(paths)
+            return [0.0] if task == TIME else [None] * len(paths)
         finally:
             self._idle.put(process)
 
@@ -123,6 +128,8 @@ class _ImageProcess:
             answers = json.loads(self._process.stdout.readline())
         except (OSError, ValueError):  # it has ended, and its answer is not complete
             raise _EndedError from None
+        if task == TIME:
+            return list(answers)
         if task == HASH:
             return [found and (tuple(found[0]), found[1]) for found in answers]
         return [self._result(index, answer) for index, answer in enumerate(answers)]
@@ -214,9 +221,10 @@ def main() -> None:
     while line := requests.readline():
         task, *names = json.loads(line)
         paths = [Path(name) for name in names]
+        found: list[Any] = [time.process_time()]
         if task == HASH:
-            found: list[Any] = [_hash(path) for path in paths]
-        else:
+            found = [_hash(path) for path in paths]
+        elif task == CROP:
             found = [_cut(path, preprocessing, memory, index) for index, path in enumerate(paths)]
         answers.write(json.dumps(found).encode() + b"\n")
         answers.flush()

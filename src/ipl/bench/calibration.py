@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -153,13 +154,16 @@ class CostMeter:
             tempfile.TemporaryDirectory() as folder,
             processes_for(piece.images, preprocessing, kind, decoders()) as processes,
         ):
-            stores = iter(range(MOST_REPEATS + 2))
+            times, started = count(), processes.cpu_seconds() if processes else 0.0
 
             def encode() -> None:
-                cache = Cache(Path(folder) / str(next(stores))) if self.cache else None
+                cache = Cache(Path(folder) / str(next(times))) if self.cache else None
                 FeatureStore(self.backbone, cache).encode(images, processes=processes)
 
-            return self._timed(encode) * (1 / len(images))
+            cost = self._timed(encode)
+            if processes is not None:
+                cost += Cost(cpu=(processes.cpu_seconds() - started) / next(times))
+            return cost * (1 / len(images))
 
     def _crop(self, piece: WorkPiece) -> Cost:
         """One random crop of a decoded image, in a batch."""
