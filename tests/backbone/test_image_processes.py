@@ -184,13 +184,19 @@ def test_only_many_images_for_a_gpu_are_worth_processes(
     pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(image_processes, "MANY", 3)
-    for images, device, expected in ((3, "cuda", True), (2, "cuda", False), (3, "cpu", False)):
-        with processes_for(images, pocket.preprocessing, device, 1) as processes:
+    monkeypatch.setattr(image_processes, "ENOUGH", 2)
+    for images, device, cores, expected in (
+        (3, "cuda", 2, True),
+        (2, "cuda", 2, False),
+        (3, "cuda", 1, False),
+        (3, "cpu", 2, False),
+    ):
+        with processes_for(images, pocket.preprocessing, device, cores) as processes:
             assert (processes is not None) == expected
 
     def refuse(*_: object) -> None:
         raise OSError("not allowed")
 
     monkeypatch.setattr(os, "memfd_create", refuse)
-    with processes_for(3, pocket.preprocessing, "cuda", 1) as processes:
+    with processes_for(3, pocket.preprocessing, "cuda", 2) as processes:
         assert processes is None

@@ -82,7 +82,8 @@ class ClipBackbone(Backbone):
         """Encode images, as described in `Backbone`; prompts pass the pre-norm like patch rows."""
         vision = self.model.vision_model
         hidden = vision.pre_layrnorm(self._patch_rows(pixels, prompts))
-        if self.device.type == "cuda":
+        # Not for features and tests: in half precision they would not be the same in every run.
+        if self.device.type == "cuda" and torch.is_grad_enabled():
             first = self.image_tower.run(hidden, enter)
         else:
             first = run_layers(self.image_layers, hidden, enter)[:, 0]

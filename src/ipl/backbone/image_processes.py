@@ -1,8 +1,8 @@
 """Processes that read image files for this one: they hash files, and open images and cut them.
 
-Threads that decode images hold each other up: sixteen of them do a third of what sixteen processes
-do, and a GPU waits for them. A process gets paths, and leaves crops in memory that both see. What
-it cannot do, or did not live to do, is left to the caller.
+Many threads that decode images hold each other up, and a GPU waits for them. A process gets paths,
+and leaves crops in memory that both see. What it cannot do, or did not live to do, is left to the
+caller.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ipl.datasets.images import ImageTooLargeError, UnreadableImageError, open_i
 from ipl.support.child_process import child_environment
 
 COMMAND = "from ipl.backbone.image_processes import main; main()"
-MANY = 2048  # images from which on it pays to start processes
+MANY, ENOUGH = 2048, 8  # images and cores from which on it pays to start processes
 AT_ONCE = 8  # images of a request
 MOST_PIXELS = 16_000_000  # a larger image is left to the caller, whose threads share their memory
 HASH, CROP, TIME = "hash", "crop", "time"
@@ -163,7 +163,9 @@ class _ImageProcess:
 def processes_for(
     images: int, preprocessing: Preprocessing, device: str, count: int
 ) -> Iterator[ImageProcesses | None]:
-    """Yields processes if there are many images and a GPU waits for them, otherwise None.
+    """Yields processes if there are many images, a GPU that waits for them, and cores enough.
+
+    Otherwise it yields None: a few threads hardly hold each other up.
 
     Parameters
     ----------
@@ -177,7 +179,8 @@ def processes_for(
         The number of processes.
     """
     processes = None
-    if images >= MANY and device == "cuda" and hasattr(os, "memfd_create"):  # Linux
+    worth = images >= MANY and count >= ENOUGH and device == "cuda"
+    if worth and hasattr(os, "memfd_create"):  # Linux
         with suppress(OSError):
             processes = ImageProcesses(preprocessing, count)
     try:

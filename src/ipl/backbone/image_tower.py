@@ -1,6 +1,6 @@
-"""CLIP's image tower as plain matrices, for a GPU.
+"""CLIP's image tower as plain matrices, for the training of prompts in it.
 
-A training step has few images, and launching kernels takes longer than running them. This needs
+A step has few images, and on a GPU launching kernels takes longer than running them. This needs
 fewer of them than the library's layers: queries, keys and values come from one product, and of the
 last layer, whose first row alone becomes the feature, nothing but that row is computed.
 """
