@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from ipl.backbone import encode_images
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import CentreCrops, crop, encode_files
+from ipl.backbone.encode_images import CentreCrops, crop, encode_batches, encode_files
 from ipl.backbone.feature_store import FeatureStore
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import UnreadableImageError
@@ -66,3 +68,23 @@ def test_features_and_unreadable_images_are_those_of_the_files(
             path.unlink(missing_ok=True)
     none = encode_files(pocket, paths, crops=FeatureStore(pocket).crops)  # keeps nothing
     assert len(none.unreadable) == 4
+
+
+def test_images_that_nobody_waits_for_are_not_opened(
+    pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after Ctrl-C, with several batches ahead."""
+    monkeypatch.setattr(encode_images, "BATCH", 2)
+    monkeypatch.setattr(encode_images, "AHEAD", 100)
+    opened = []
+
+    def open_slowly(image: Image.Image) -> Image.Image:
+        opened.append(image)
+        time.sleep(0.02)
+        return image
+
+    monkeypatch.setattr(encode_images, "open_source", open_slowly)
+    batches = encode_batches(pocket, [Image.new("RGB", (64, 64))] * 200)
+    assert next(batches).images == 2
+    batches.close()
+    assert len(opened) < 100

@@ -7,7 +7,7 @@ import random
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,7 +159,7 @@ def encode_batches(
     encode: Encode | None = None,
     crops: CentreCrops | None = None,
     processes: ImageProcesses | None = None,
-) -> Iterator[ImageFeatures]:
+) -> Generator[ImageFeatures, None, None]:
     """Encode images, and get the features of each batch as soon as it is done.
 
     Parameters
@@ -177,7 +177,7 @@ def encode_batches(
     ImageFeatures
         Of the next images; indices are counted from the first of them.
     """
-    with image_warnings_off(), decoding_threads() as threads:
+    with image_warnings_off(), _closing_threads() as threads:
         for batch in _opened_ahead(threads, crops or CentreCrops(backbone), processes, sources):
             indices, pixels, unreadable = [], [], []
             for index, opened in enumerate(batch):
@@ -221,6 +221,16 @@ def batch_size(device: torch.device) -> int:
 def decoding_threads() -> ThreadPoolExecutor:
     """Returns threads that decode images."""
     return ThreadPoolExecutor(decoders())
+
+
+@contextmanager
+def _closing_threads() -> Iterator[ThreadPoolExecutor]:
+    """Yields threads that decode images; what they have not begun is given up at the end."""
+    with decoding_threads() as threads:
+        try:
+            yield threads
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 def decoders() -> int:

@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -170,18 +171,20 @@ class FeatureStore:
         missing = [path for path in paths if path not in self._images]
         if not missing:
             return
+        batches = encode_batches(
+            self.backbone,
+            missing,
+            SMALLEST_BATCH,  # a feature must not depend on how many images happened to be missing
+            crops=self.crops if self.keeps_crops else None,
+            processes=processes,
+        )
+        writing, remaining = [], iter(missing)
         with (
             reporter.task("Encoding images", len(missing)) as advance,
             ThreadPoolExecutor(1) as writer,  # writes features while the next ones are computed
+            closing(batches),
         ):
-            writing, remaining = [], iter(missing)
-            for found in encode_batches(
-                self.backbone,
-                missing,
-                SMALLEST_BATCH,  # it must not depend on how many images happened to be missing
-                crops=self.crops if self.keeps_crops else None,
-                processes=processes,
-            ):
+            for found in batches:
                 entries = self._store(list(islice(remaining, found.images)), found, hashed)
                 writing.append(writer.submit(self._write, entries))
                 advance(found.images)

@@ -142,7 +142,8 @@ class _ImageProcess:
             with suppress(OSError):  # what was still to be sent
                 if stream is not None:
                     stream.close()
-        self._memory.close()
+        with suppress(BufferError):  # a thread still reads what it was told
+            self._memory.close()
 
     def _send(self, values: Any) -> None:
         assert self._process.stdin is not None
