@@ -5,7 +5,7 @@
 
 Both sides open the same generated JPEG files and cut the centre that ViT-B/16 sees, with as many
 threads or processes as there are cores, 4 to 16. The last column says whether all bytes are the
-same. No GPU is needed.
+same. It runs on Linux, and needs no GPU.
 """
 
 from __future__ import annotations

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from ipl.bench.calibration import choose_nodes, neighbours
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.image_processes import MANY, ImageProcesses
+from ipl.bench import calibration
+from ipl.bench.calibration import CostMeter, PlanData, choose_nodes, neighbours
 from ipl.bench.estimate import Estimate, duration
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.protocol import Task
@@ -232,6 +240,35 @@ def test_costs_between_two_numbers_of_classes(monkeypatch: pytest.MonkeyPatch) -
     assert STEP in MEASURES
     assert calibration.cost(WorkPiece(STEP, classes=10)) == Cost(10.0, 1.0)
     assert calibration.cost(WorkPiece(STEP, classes=13)).wall == pytest.approx(13.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux has such processes")
+@pytest.mark.parametrize("cache", [True, False])
+def test_images_that_processes_read(
+    pocket: Backbone, tmp_path: Path, cache: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    @contextmanager
+    def start(images: int, *_: object) -> Iterator[ImageProcesses]:
+        asked.append(images)
+        processes = ImageProcesses(pocket.preprocessing, 1)
+        yield processes
+        processes.close()
+
+    paths = [tmp_path / f"{index}.png" for index in range(3)]
+    for index, path in enumerate(paths):
+        Image.new("RGB", (64, 64), (index, 0, 0)).save(path)
+    monkeypatch.setattr(calibration, "processes_for", start)
+    monkeypatch.setattr(CostMeter, "seconds", 0.0)
+    meter = CostMeter(pocket, PlanData({5: [], 9: []}, {"mine": paths}), cache=cache)
+    piece = WorkPiece(ENCODE, dataset="mine", images=MANY)
+    cost = meter._encode(piece)
+    assert asked == [MANY]
+    assert cost.wall > 0
+    assert cost.cpu > 0
+    assert meter.cost(piece) == meter.cost(replace(piece, images=0))  # on a CPU, threads read
+    assert asked == [MANY, 0]
 
 
 @pytest.mark.parametrize(

@@ -91,21 +91,19 @@ class CentreCrops:
 
         Processes cut those that they can.
         """
-        found: list[Opened | None] = [None] * len(sources)
+        found: list[Crop | None] = [None] * len(sources)
         paths = [source for source in sources if isinstance(source, Path)]
         if processes is not None and len(paths) == len(sources):
             found = processes.cut(paths)
         return [self._keep(*pair) for pair in zip(sources, found, strict=True)]
 
-    def _keep(self, source: Source, pixels: Opened | None) -> Opened:
+    def _keep(self, source: Source, pixels: Crop | None) -> Opened:
         """Returns the crop of an image, which is cut here if it has not been."""
         if pixels is None:
             try:
                 pixels = crop(self.backbone, source)
             except UnreadableImageError as error:
                 return error
-        if isinstance(pixels, UnreadableImageError):
-            return pixels
         with self._lock:
             if pixels.nbytes <= self.room and source not in self._kept:
                 self._kept[source] = pixels

@@ -118,7 +118,8 @@ class FeatureStore:
             self._encode_new(new, reporter, processes)
         else:
             kind, preprocessing = self.backbone.device.type, self.backbone.preprocessing
-            with processes_for(len(new), preprocessing, kind, decoders()) as started:
+            files = sum(isinstance(path, Path) for path in new)
+            with processes_for(files, preprocessing, kind, decoders()) as started:
                 self._encode_new(new, reporter, started)
         indices, features, unreadable = [], [self.backbone.no_features()], []
         for index, path in enumerate(paths):

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.datasets.images import ImageTooLargeError, UnreadableImageError, open_image
+from ipl.datasets.images import UnreadableImageError, open_image
 from ipl.support.child_process import child_environment
 
 COMMAND = "from ipl.backbone.image_processes import main; main()"
-MANY, ENOUGH = 2048, 8  # images and cores from which on it pays to start processes
+MANY, ENOUGH = 2048, 8  # with fewer images or cores it does not pay to start processes
 AT_ONCE = 8  # images of a request
 MOST_PIXELS = 16_000_000  # a larger image is left to the caller, whose threads share their memory
 HASH, CROP, TIME = "hash", "crop", "time"
@@ -44,7 +44,7 @@ class _EndedError(Exception):
 
 
 class ImageProcesses:
-    """Processes that several threads ask, as many as there are.
+    """Processes that any thread may ask; with as many threads, each has one to itself.
 
     Parameters
     ----------
@@ -69,14 +69,11 @@ class ImageProcesses:
             self._stop = started.pop_all()
 
     def hash(self, paths: Sequence[Path]) -> list[HashedFile | None]:
-        """Returns what is known of at most AT_ONCE files; None for one that has to be tried."""
+        """Returns the state and hash of at most AT_ONCE files; None where the caller has to try."""
         return self._ask(HASH, paths)
 
-    def cut(self, paths: Sequence[Path]) -> list[Crop | UnreadableImageError | None]:
-        """Returns the centres of at most AT_ONCE images, or why one cannot be read.
-
-        None stands for an image that has to be tried.
-        """
+    def cut(self, paths: Sequence[Path]) -> list[Crop | None]:
+        """Returns the centres of at most AT_ONCE images; None where the caller has to try."""
         return self._ask(CROP, paths)
 
     def cpu_seconds(self) -> float:
@@ -103,6 +100,8 @@ class _ImageProcess:
     def __init__(self, preprocessing: Preprocessing) -> None:
         self._shape = (preprocessing.crop, preprocessing.crop, 3)
         self._size = 3 * preprocessing.crop**2
+        if not hasattr(os, "memfd_create"):
+            raise OSError("Only Linux has memory that processes share in this way.")
         shared = os.memfd_create("ipl-crops")
         try:
             os.ftruncate(shared, AT_ONCE * self._size)
@@ -132,7 +131,7 @@ class _ImageProcess:
             return list(answers)
         if task == HASH:
             return [found and (tuple(found[0]), found[1]) for found in answers]
-        return [self._result(index, answer) for index, answer in enumerate(answers)]
+        return [self._crop(index) if is_cut else None for index, is_cut in enumerate(answers)]
 
     def stop(self) -> None:
         """Ends the process at once."""
@@ -150,11 +149,7 @@ class _ImageProcess:
         self._process.stdin.write(json.dumps(values).encode() + b"\n")
         self._process.stdin.flush()
 
-    def _result(self, index: int, answer: bool | str | None) -> Crop | UnreadableImageError | None:
-        if isinstance(answer, str):
-            return UnreadableImageError(answer)
-        if answer is None:
-            return None
+    def _crop(self, index: int) -> Crop:
         pixels = np.frombuffer(self._memory, np.uint8, self._size, index * self._size)
         crop: Crop = pixels.reshape(self._shape).copy()
         return crop
@@ -180,8 +175,7 @@ def processes_for(
         The number of processes.
     """
     processes = None
-    worth = images >= MANY and count >= ENOUGH and device == "cuda"
-    if worth and hasattr(os, "memfd_create"):  # Linux
+    if images >= MANY and count >= ENOUGH and device == "cuda":
         with suppress(OSError):
             processes = ImageProcesses(preprocessing, count)
     try:
@@ -241,16 +235,15 @@ def _hash(path: Path) -> HashedFile | None:
         return None
 
 
-def _cut(path: Path, preprocessing: Preprocessing, memory: mmap.mmap, index: int) -> Any:
-    """Writes the centre of an image to its place in memory.
+def _cut(path: Path, preprocessing: Preprocessing, memory: mmap.mmap, index: int) -> bool:
+    """Writes the centre of an image to its place in memory; returns whether it could be read.
 
-    Returns True, the reason if it cannot be read, or None if it is left to the caller.
+    What is said about an image that cannot be read, the caller says: its Pillow may be set up
+    to read more.
     """
     try:
         pixels = preprocessing.evaluate(open_image(path, MOST_PIXELS))
-    except ImageTooLargeError:
-        return None
-    except UnreadableImageError as error:
-        return str(error)
+    except UnreadableImageError:
+        return False
     memory[index * pixels.nbytes : (index + 1) * pixels.nbytes] = pixels.tobytes()
     return True

@@ -122,6 +122,8 @@ class CostMeter:
 
     def cost(self, piece: WorkPiece) -> Cost:
         """Returns the cost of a piece: measured, or interpolated between numbers of classes."""
+        if piece.kind == ENCODE and not self._on_gpu:
+            piece = replace(piece, images=0)  # threads read images, however many there are
         if piece not in self._costs:
             near = neighbours(piece.classes, self.nodes)
             if near is None:
@@ -157,12 +159,14 @@ class CostMeter:
             times, started = count(), processes.cpu_seconds() if processes else 0.0
 
             def encode() -> None:
-                cache = Cache(Path(folder) / str(next(times))) if self.cache else None
+                number = next(times)
+                cache = Cache(Path(folder) / str(number)) if self.cache else None
                 FeatureStore(self.backbone, cache).encode(images, processes=processes)
 
             cost = self._timed(encode)
             if processes is not None:
-                cost += Cost(cpu=(processes.cpu_seconds() - started) / next(times))
+                spent = processes.cpu_seconds() - started  # less, if one of them has ended
+                cost += Cost(cpu=max(0.0, spent) / next(times))
             return cost * (1 / len(images))
 
     def _crop(self, piece: WorkPiece) -> Cost:

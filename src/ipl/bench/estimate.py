@@ -38,7 +38,7 @@ from ipl.display.formatting import several
 from ipl.display.table import Table
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.decoded_images import decoded_images
+from ipl.training.decoded_images import room_on
 
 RECORD_BYTES, EPOCH_BYTES = 12_000, 100  # of a record, and of each epoch in it
 FEATURE_BYTES = 700  # of an image's entry in the cache, beside the feature itself
@@ -237,7 +237,7 @@ def crop_memory(backbone: Backbone, processes: int) -> CropMemory:
     return CropMemory(
         crop_bytes,
         4 * backbone.feature_dim,
-        decoded_images(backbone, (), random_crops=True).room,
+        room_on(backbone.device),
         memory_for_crops(processes) // crop_bytes,
     )
 

@@ -68,7 +68,7 @@ class RunEnvironment:
     jobs : int
         The processes of the machine that share its memory.
     keeps_crops : bool
-        Whether centre crops of all images stay in memory, because a later run may prompt images.
+        Whether crops of all images stay in memory, because a later run prompts images.
     """
 
     root: str

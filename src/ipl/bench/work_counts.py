@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ipl.backbone.image_processes import MANY
@@ -133,7 +134,8 @@ class WorkCounter:
     memory : CropMemory, optional
         How many crops stay in memory; by default, all.
     keeps_crops : bool
-        Whether centre crops of images are kept from the first time that they are opened.
+        Whether crops are kept from the first time that they are cut, because a later run prompts
+        images.
     """
 
     def __init__(
@@ -184,8 +186,8 @@ class WorkCounter:
         paths = dict.fromkeys(item.path for item in items)
         new = [path for path in paths if path not in self._encoded]
         self._encoded.update(new)
-        # Many images are read by processes.
-        together = MANY if len(new) >= MANY else 0
+        # Many files are read by processes.
+        together = MANY if sum(isinstance(path, Path) for path in new) >= MANY else 0
         counts[WorkPiece(ENCODE, dataset=dataset, images=together)] += len(new)
         if self.keeps_crops:
             self._open(new)

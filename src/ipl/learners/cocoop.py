@@ -10,7 +10,8 @@ from ipl.learners.learner import Learner
 from ipl.learners.published import NARROWING, CoCoOpSpec
 from ipl.learners.registry import register
 
-# Images x classes that are encoded together outside training; a GPU is not busy with fewer.
+# Images x classes that are encoded together outside training. A GPU is not busy with fewer if the
+# tower runs only the rows from the class name on.
 PROMPTS_AT_ONCE, PROMPTS_ON_GPU = 4096, 16384
 
 
@@ -35,8 +36,8 @@ class CoCoOp(CoCoOpSpec, Learner):
             return image_features.new_zeros(0, classes)
         if torch.is_grad_enabled():
             return self._logits(image_features)
-        on_gpu = self.backbone.device.type == "cuda"
-        at_once = (PROMPTS_ON_GPU if on_gpu else PROMPTS_AT_ONCE) // classes
+        more = self.backbone.device.type == "cuda" and self.backbone.causal
+        at_once = (PROMPTS_ON_GPU if more else PROMPTS_AT_ONCE) // classes
         parts = image_features.split(max(1, at_once))
         return torch.cat([self._logits(part) for part in parts])
 

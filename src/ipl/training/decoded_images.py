@@ -87,7 +87,7 @@ class ImagesOnGpu(DecodedImages):
 
     def __init__(self, backbone: Backbone, sources: Sequence[Source]) -> None:
         super().__init__(backbone, sources)
-        self.room = torch.cuda.mem_get_info(backbone.device)[0] // GPU_SHARE
+        self.room = room_on(backbone.device)
 
     def _read(self, index: int) -> Any:
         return torch.from_numpy(np.asarray(super()._read(index))).to(self.backbone.device)
@@ -106,6 +106,13 @@ class ImagesOnGpu(DecodedImages):
             image.record_stream(stream)
         boxes, flips = zip(*drawn, strict=True)
         return bicubic.cut(images, boxes, flips, self.backbone.preprocessing.crop)
+
+
+def room_on(device: torch.device) -> int:
+    """Returns how many bytes of images may be kept on a device."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] // GPU_SHARE
+    return KEPT_BYTES
 
 
 def decoded_images(

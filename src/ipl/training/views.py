@@ -20,7 +20,7 @@ from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
 from ipl.support.recent_values import RecentValues
-from ipl.training.decoded_images import DecodedImages, decoded_images
+from ipl.training.decoded_images import DecodedImages, decoded_images, room_on
 
 
 class View(Protocol):
@@ -128,7 +128,7 @@ def make_views(
     kept = RecentValues() if store is None else store.kept
     paths = tuple(item.path for item in shots.items)
     decoded = decoded_images(backbone, paths, random_crops=views != 0)
-    room = kept.most_room(decoded.room)
+    room = kept.most_room(room_on(backbone.device))
     if views == "fresh":
         images = kept.keep(("images", paths), lambda: decoded, room, room)
         return FreshViews(backbone, shots.labels, images, kind, seed)
