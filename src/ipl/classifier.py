@@ -386,6 +386,9 @@ class PromptClassifier:
     def score(self, data: Any, y: Any = None, features: FeatureStore | None = None) -> float:
         """Returns the accuracy on the test images of a dataset, or on all images if it has none.
 
+        Images that it was trained on count like the others, and make it look better than it is;
+        `ipl.inference.evaluation.evaluate` leaves them out.
+
         Parameters
         ----------
         data : str, Path, Dataset, list or object

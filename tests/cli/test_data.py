@@ -139,7 +139,10 @@ def test_check_of_a_table(ipl: Call, tmp_path: Path) -> None:
     table.write_text("file;class\npets\\train\\cat\\0.png;cat\npets/train/dog/0.png;dog\n")
     shown = ipl("data", "check", table, "--quiet")
     assert shown.code == 0
-    assert "Nothing unusual." in shown.out
+    assert "1 thing to know:\n- No image is left to measure the accuracy on: 16 of" in shown.out
+    rows = [f"pets/train/cat/0.png;{name}" for name in ("cat", "dog") for _ in range(17)]
+    table.write_text("\n".join(["file;class", *rows]))
+    assert "No image is left" not in ipl("data", "check", table, "--quiet").out
     table.write_text("a,b\n")
     assert "has the columns a, b;" in ipl("data", "check", table).error
 

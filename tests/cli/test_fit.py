@@ -345,7 +345,7 @@ def test_a_folder_whose_name_is_not_utf8(fit: Call, images: Call, home: Path) ->
 def test_the_advice_can_be_typed_when_a_name_has_a_blank(
     fit: Call, ipl: Call, images: Call, home: Path
 ) -> None:
-    data = images(beach=2, castle=2)
+    data = images(beach=3, castle=3)
     result = fit(data, "--out", "my run")
     *_, first, second, third = result.out.splitlines()
     assert first.startswith("Next: ")
@@ -353,6 +353,9 @@ def test_the_advice_can_be_typed_when_a_name_has_a_blank(
         words = shlex.split(line)
         assert words[words.index(command) + 1] == "my run"
     assert shlex.split(second)[-2:] == ["--data", str(data)]
+    all_drawn = fit(data, "--shots", "3", "--out", "other")
+    assert "No image is left to measure the accuracy on: 3 of each class" in all_drawn.err
+    assert all_drawn.out.splitlines()[-2].endswith("report other")  # --data would add nothing
 
 
 def test_a_failing_loss_names_epoch_and_batch(refused: Call, images: Call) -> None:

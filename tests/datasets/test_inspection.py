@@ -90,7 +90,9 @@ def test_classes_without_held_out_images(tmp_path: Path) -> None:
     (finding,) = inspect_dataset(dataset, shots=2).findings
     assert finding.names == ("a",)
     assert finding.note.startswith("1 class has no held-out image: a; ")
-    assert _kinds(inspect_dataset(dataset, shots=3)) == []  # there will be no held-out accuracy
+    (nothing,) = inspect_dataset(dataset, shots=3).findings
+    assert (nothing.kind, nothing.names) == ("no held-out images", ("a", "b"))
+    assert "3 of each class are drawn to train on, and no class has more" in nothing.note
     tested = _dataset(tmp_path, train, {"b9": b"9"})
     assert inspect_dataset(tested, shots=1).findings == (finding,)
 

@@ -118,9 +118,24 @@ def test_training_images_are_left_out(
     assert found.accuracy == trained.result_.held_out_accuracy
     whole = evaluate(trained, everything, everything=True)
     assert whole.comparison.total == len(everything.train)
-    others = replace(four, train=four.test, test=())
-    assert evaluate(trained, others).images_from == "all images"
-    assert evaluate(trained, others).comparison.total == len(four.test)
+    others = replace(four, name="others", train=four.test, test=())
+    found = evaluate(trained, others)
+    assert found.images_from == "all images, taken to be new to the prompt"
+    assert found.comparison.total == len(four.test)
+    assert not any("used in training" in note for note in found.notes)
+
+
+def test_a_folder_that_has_grown_since_the_training_is_pointed_out(
+    four: Dataset, pocket: Backbone, pool: object
+) -> None:
+    trained = PromptClassifier(
+        pocket, words=1, shots=3, epochs=2, interval=1, views=0, pool=pool, cache=False
+    ).fit(replace(four, test=()))
+    grown = replace(four, train=(*four.test[:1], *four.train, *four.test[1:]), test=())
+    found = evaluate(trained, grown)
+    assert found.comparison.total == len(grown.train)
+    note = next(note for note in found.notes if "used in training" in note)
+    assert note.startswith(f"{four.name} is not as it was when the prompt was trained (the loss ")
 
 
 def test_nothing_but_training_images_is_refused(

@@ -172,7 +172,7 @@ class Plan:
             raise ConfigError(f"protocol is missing: one of {', '.join(PROTOCOLS)}.")
         find_protocol(plan["protocol"])
         if "datasets" not in plan:
-            raise ConfigError("datasets is missing.")
+            raise ConfigError("datasets is missing: one or more, or all (--datasets).")
         if "arms" not in plan:
             plan |= _arms_of_0_1(plan)
         # A learner that takes all settings: some are for certain learners alone.

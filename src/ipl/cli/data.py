@@ -85,12 +85,13 @@ def check(
 
 def _check_own_data(data: Path, quiet: bool, as_json: bool) -> None:
     """Prints what a user's own data has, and everything that is unusual about it."""
+    from ipl.config import FitConfig
     from ipl.datasets.inspection import UNUSABLE, find_unreadable, inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.support.progress import Reporter
 
     with on_interrupt(lambda: "the check was not finished."):
-        dataset = inspect_dataset(read_dataset(data))
+        dataset = inspect_dataset(read_dataset(data), FitConfig.shots)
         findings = (*dataset.findings, *find_unreadable(dataset, Reporter(quiet=quiet)))
     if as_json:
         train = Counter(item.label for item in dataset.train)

@@ -169,9 +169,10 @@ def _print_run(target: Path, classifier: PromptClassifier, data: Path, per_class
     terminal = console()
     terminal.print(fit_report(classifier, per_class))
     terminal.print(f"Saved:  {target}", markup=False, soft_wrap=True)
+    held_out = classifier.result_.held_out_images  # without any, the data adds nothing to a report
     _print_next(
         f"{command_line('predict', target)} IMAGE...",
-        command_line("report", target, "--data", data),
+        command_line("report", target, *(("--data", data) if held_out else ())),
         f"{command_line('evaluate', target)} MORE_LABELLED_IMAGES",
     )
 

@@ -69,7 +69,9 @@ def check_root(root: str | Path, names: Sequence[str] = ()) -> list[DatasetState
         if name not in known:
             raise ConfigError(f"There is no dataset {name!r}.{did_you_mean(name, known)}")
     if not is_folder(Path(root)):
-        raise DataError(f"No such folder: {root}; it should contain the folders of the datasets.")
+        raise DataError(
+            f"No such folder: {root}; it should contain folders of datasets or classes."
+        )
     return [_check(Path(root), name) for name in dict.fromkeys(names or known)]
 
 

@@ -85,8 +85,12 @@ def _find_untested(dataset: Dataset, shots: int | None) -> tuple[Finding, ...]:
     if left is None:
         return ()
     untested = [n for n, count in zip(dataset.class_names, counts, strict=True) if count <= left]
-    if len(untested) == len(counts):  # nothing is held out, and there will be no accuracy
-        return ()
+    if len(untested) == len(counts):
+        note = (
+            f"No image is left to measure the accuracy on: {shots} of each class are drawn to "
+            "train on, and no class has more. Use fewer shots, or add images."
+        )
+        return (Finding("no held-out images", note, tuple(untested)),)
     return make_finding(
         "class without held-out images",
         untested,

@@ -186,7 +186,8 @@ def read_folder(path: Path, strict: bool = False, held_out: str = TEST) -> Datas
         items[part] = list(_items(parts[part], class_folders, _Leftovers()))
     if strict and leftovers.not_images:
         count = len(leftovers.not_images)
-        raise DataError(f"{leftovers.not_images[0]} is not an image ({count} such files in all).")
+        more = f" ({count} such files in all)" if count > 1 else ""
+        raise DataError(f"{leftovers.not_images[0]} is not an image{more}.")
     sizes = {part: len(found) for part, found in items.items()}
     return Dataset(
         name=_readable(path.resolve().name) or "data",

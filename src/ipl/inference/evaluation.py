@@ -45,12 +45,12 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import PROMPT, ZERO_SHOT
 from ipl.training.baselines import BaselineComparison, compare_predictions
 from ipl.training.fit import features_for
-from ipl.training.result import FitResult
 from ipl.training.same_shots import how_shots_differ
 
 if TYPE_CHECKING:
     import pandas
 
+NEW = "all images, taken to be new to the prompt"
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -202,9 +202,9 @@ def evaluate(
         images_from = "all images of a stream"
     else:
         store = store or FeatureStore(learner.backbone)
-        items, images_from = _choose_items(classifier, data, everything, store, reporter)
+        items, images_from, note = _choose_items(classifier, data, everything, store, reporter)
         images = encode_items(items, "test", store, strict, reporter)
-        features, notes = features_for(learner, images), data.notes
+        features, notes = features_for(learner, images), (*note, *data.notes)
     if not images.items:
         raise DataError(f"{data.name} has no readable image to evaluate on.")
     labels = torch.tensor([columns[item.label] for item in images.items])
@@ -280,38 +280,37 @@ def _choose_items(
     everything: bool,
     store: FeatureStore,
     reporter: Reporter,
-) -> tuple[Sequence[Item], str]:
-    """Returns the images to evaluate on, and which they are."""
+) -> tuple[Sequence[Item], str, tuple[str, ...]]:
+    """Returns the images to evaluate on, which they are, and a note on them if need be."""
     if everything:
-        return (*dataset.train, *dataset.test), "all images, also those of the training, if any"
+        every = (*dataset.train, *dataset.test)
+        return every, "all images, also those of the training, if any", ()
     if dataset.test:
-        return dataset.test, f"its {classifier.config.held_out} part"
+        return dataset.test, f"its {classifier.config.held_out} part", ()
     result = classifier.result_
     if dataset.class_names != result.trained_classes:
-        return dataset.train, "all images"
+        return dataset.train, NEW, ()
     learner: Learner = classifier.learner_
     if learner.prompts.class_names != result.trained_classes:
         learner = learner.rebuilt(class_names=result.trained_classes)
     shots, rest = draw_shots(
         dataset, result.config.shots, result.config.seed, store, False, reporter
     )
-    if _are_other_images(result, learner, shots, dataset.name):
-        return dataset.train, "all images"
+    same_name = dataset.name == result.data
+    if result.selection is None and not same_name:  # an accuracy may be the same by chance
+        return dataset.train, NEW, ()
+    if (reason := how_shots_differ(result, learner, shots)) is not None:
+        note = (
+            f"{dataset.name} is not as it was when the prompt was trained ({reason}), so some of "
+            "these images may have been used in training, and the accuracy may be too high."
+        )
+        return dataset.train, NEW, (note,) if same_name else ()
     if not rest:
         raise DataError(
             f"All images of {dataset.name} were used in training; give other images, or evaluate "
             "on them all the same with --all."
         )
-    return rest, f"without the {len(shots.items)} images that it was trained on"
-
-
-def _are_other_images(
-    result: FitResult, learner: Learner, shots: LabelledFeatures, name: str
-) -> bool:
-    """Returns whether the run was trained on other images than these shots."""
-    if result.selection is None and name != result.data:
-        return True  # an accuracy alone may be the same by chance
-    return how_shots_differ(result, learner, shots) is not None
+    return rest, f"without the {len(shots.items)} images that it was trained on", ()
 
 
 def _image_results(

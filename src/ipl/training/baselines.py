@@ -36,8 +36,8 @@ from ipl.training.baseline_names import LINEAR_PROBE, NAMES, ORDER, PROMPT, ZERO
 COLLAPSE, FEWEST_LOST = 0.2, 3  # the share, and the number, of a class's images that are lost
 DUPLICATE, MARGIN = 0.99, 0.25  # see near_duplicates
 NO_IMAGES = (
-    "Held-out accuracy: not measured, because no readable image was left; whether the prompt is "
-    "better than zero-shot is not known."
+    "Held-out accuracy: not measured, because no readable image was left beside those it was "
+    "trained on; whether the prompt is better than zero-shot is not known."
 )
 ABOUT_INTERVALS = (
     "95 % intervals over these images; other shots or another seed would change the numbers too."
