@@ -16,12 +16,14 @@ from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots
+from ipl.display.formatting import percent
 from ipl.inference.evaluation import (
     Evaluation,
     class_rows,
     evaluate,
     prediction_rows,
     score_table,
+    summary_table,
     threshold_sentence,
     threshold_table,
 )
@@ -77,6 +79,9 @@ def test_accuracy_is_that_of_score_and_stands_beside_zero_shot(
     assert zero_shot is not None
     accuracy = evaluation.comparison.accuracy(zero_shot)
     assert accuracy == zero_shot_accuracy(four, FeatureStore(pocket))
+    shown = summary_table(evaluation).rows
+    assert shown[0][:2] == ["accuracy", percent(evaluation.accuracy)]
+    assert shown[1][:2] == ["accuracy of zero-shot", percent(accuracy)]
     assert evaluation.images_from == "its test part"
     probabilities = classifier.predict_proba([item.path for item in four.test])
     assert evaluation.confidence == pytest.approx(float(probabilities.max(1).mean()), abs=1e-5)

@@ -335,9 +335,14 @@ def _point_values(point: ThresholdPoint) -> dict[str, Any]:
 
 def summary_table(evaluation: Evaluation) -> Table:
     """Returns a table of the numbers over all classes."""
-    low, high = evaluation.interval
-    rows = [
-        ["accuracy", percent(evaluation.accuracy), f"{100 * low:.1f} to {100 * high:.1f}"],
+    comparison = evaluation.comparison
+    rows = []
+    for method in reversed(comparison.methods):  # the prompt is the last
+        title = "accuracy" if method is comparison.prompt else f"accuracy of {method.name}"
+        low, high = comparison.interval(method)
+        interval = f"{100 * low:.1f} to {100 * high:.1f}"
+        rows.append([title, percent(comparison.accuracy(method)), interval])
+    rows += [
         *(
             [f"macro {name}", percent(evaluation.macro(name.lower())), ""]
             for name in ("precision", "recall", "F1")
@@ -345,7 +350,7 @@ def summary_table(evaluation: Evaluation) -> Table:
         ["mean confidence", percent(evaluation.confidence), ""],
         ["calibration error (ECE)", percent(evaluation.calibration.ece), ""],
     ]
-    images = several(evaluation.comparison.total, "image")
+    images = several(comparison.total, "image")
     caption = f"On {images} ({evaluation.images_from})"
     return Table(
         ("", "value", "95 % interval"), rows, caption=caption, numbers=("value", "95 % interval")
