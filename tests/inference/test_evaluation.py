@@ -80,8 +80,8 @@ def test_accuracy_is_that_of_score_and_stands_beside_zero_shot(
     accuracy = evaluation.comparison.accuracy(zero_shot)
     assert accuracy == zero_shot_accuracy(four, FeatureStore(pocket))
     shown = summary_table(evaluation).rows
-    assert shown[0][:2] == ["accuracy", percent(evaluation.accuracy)]
-    assert shown[1][:2] == ["accuracy of zero-shot", percent(accuracy)]
+    assert shown[0][:2] == ("accuracy", percent(evaluation.accuracy))
+    assert shown[1][:2] == ("accuracy of zero-shot", percent(accuracy))
     assert evaluation.images_from == "its test part"
     probabilities = classifier.predict_proba([item.path for item in four.test])
     assert evaluation.confidence == pytest.approx(float(probabilities.max(1).mean()), abs=1e-5)
