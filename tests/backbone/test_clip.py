@@ -6,11 +6,11 @@ import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
 
-from ipl.backbone.backbone import Backbone, run_layers
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.image_tower import embed_patches
 from ipl.backbone.loading import load_backbone
-from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.replaced_rows import ReplacedRows, run_layers
 from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.support.errors import BackboneError
 

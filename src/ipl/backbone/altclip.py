@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ipl.backbone.backbone import run_layers
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.replaced_rows import Enter
+from ipl.backbone.replaced_rows import Enter, run_layers
 
 
 class AltClipBackbone(ClipBackbone):

@@ -474,21 +474,6 @@ class Backbone(ABC):
 # -- helpers of all families ----------------------------------------------------------------------
 
 
-def run_layers(
-    layers: Any,
-    hidden: Tensor,
-    enter: Enter | None = None,
-    mask: Tensor | None = None,
-    causal: bool = False,
-) -> Tensor:
-    """Returns the rows (batch, rows, width) after all layers; `mask` is the attention mask."""
-    for index, layer in enumerate(layers):
-        if enter is not None:
-            hidden = enter(index, hidden)
-        hidden = layer(hidden, mask, is_causal=causal)
-    return hidden
-
-
 def check_precision(precision: str) -> None:
     """Raises ConfigError unless the precision is a known one."""
     if precision not in PRECISIONS:

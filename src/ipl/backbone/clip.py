@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from transformers.activations import QuickGELUActivation
 
-from ipl.backbone.backbone import Backbone, run_layers
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.folded_layers import TowerLayer
 from ipl.backbone.image_tower import ImageTower, embed_patches
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.replaced_rows import Enter
+from ipl.backbone.replaced_rows import Enter, run_layers
 from ipl.backbone.text_tower import CausalText, TextTower
 
 

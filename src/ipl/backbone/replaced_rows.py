@@ -1,10 +1,10 @@
-"""Prompts that take the place of others before the layers of a tower."""
+"""Prompts that take the place of others before the layers of a tower, and the way through them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -70,3 +70,18 @@ def entering_rows(
     layers = enumerate(enter.deep.to(dtype).unbind(), start=1)
     first = range(part)[enter.start]
     return {number: EnteringRows(rows, first, part, parts) for number, rows in layers}, None
+
+
+def run_layers(
+    layers: Any,
+    hidden: Tensor,
+    enter: Enter | None = None,
+    mask: Tensor | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """Returns the rows (batch, rows, width) after all layers; `mask` is the attention mask."""
+    for index, layer in enumerate(layers):
+        if enter is not None:
+            hidden = enter(index, hidden)
+        hidden = layer(hidden, mask, is_causal=causal)
+    return hidden

@@ -11,8 +11,8 @@ from functools import cached_property
 
 from torch import Tensor
 
-from ipl.backbone.backbone import Backbone, run_layers
-from ipl.backbone.replaced_rows import Enter
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.replaced_rows import Enter, run_layers
 
 
 class SiglipBackbone(Backbone):
