@@ -82,8 +82,7 @@ class ClipBackbone(Backbone):
         """Encode images, as described in `Backbone`; prompts pass the pre-norm like patch rows."""
         vision = self.model.vision_model
         hidden = vision.pre_layrnorm(self._patch_rows(pixels, prompts))
-        # Not for features and tests: in half precision they would not be the same in every run.
-        if self.device.type == "cuda" and torch.is_grad_enabled():
+        if self.device.type == "cuda":
             first = self.image_tower.run(hidden, enter)
         else:
             first = run_layers(self.image_layers, hidden, enter)[:, 0]

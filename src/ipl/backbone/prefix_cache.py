@@ -182,6 +182,11 @@ class _CandidatePass:
 
     def _layer(self, hidden: Tensor, index: int, queries: int) -> Tensor:
         """Returns the last `queries` rows of (candidates, rows, prompts, width) after a layer."""
+        hidden = self._attention(hidden, index, queries)
+        return self.tower.mlp(hidden, self._norm(hidden, 2 * index + 1), index)
+
+    def _attention(self, hidden: Tensor, index: int, queries: int) -> Tensor:
+        """Returns these rows after a layer's attention."""
         layer = self.tower.layers[index]
         normed = self._norm(hidden, 2 * index)
         key, value = layer.key(normed), layer.value(normed)
@@ -190,8 +195,7 @@ class _CandidatePass:
         mixed = attend_to_prefix(
             layer.query(normed), key, value, self.prefixes[index], self.tower.heads, self.kernels
         )
-        hidden = self.tower.add(hidden, mixed, layer.out)
-        return self.tower.mlp(hidden, self._norm(hidden, 2 * index + 1), index)
+        return self.tower.add(hidden, mixed, layer.out)
 
     def _norm(self, hidden: Tensor, index: int) -> Tensor:
         if self.kernels is None:
