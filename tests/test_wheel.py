@@ -23,7 +23,8 @@ from ipl import __version__
 ROOT = Path(__file__).parents[1]
 NEEDED = (  # what a user would miss first; test_contents compares all files
     "ipl/words/pool.txt",
-    "ipl/words/zipf.txt",
+    "ipl/words/zipf.tsv",
+    "ipl/words/senses.tsv",
     "ipl/backbone/pocket/model.safetensors",
     "ipl/backbone/pocket/tokenizer.json",
     "ipl/bench/recipes/base-to-novel/coop-ipl.yaml",

@@ -31,7 +31,7 @@ LIGHT = [
     ["recipe", "copy", "base-to-novel/coop", "copied.yaml"],
     ["words"],
     ["words", "dog"],
-    ["words", "xylem"],  # the tokenizer rejects it, so no dictionary is asked
+    ["words", "xylem", "crocodile", "selfie", "online"],  # each stops at another filter, or at none
     ["words", "--no-names", "--list"],
     ["bench", "few-shot", "--datasets", "{data}", "--shots", "1", "--dry-run"],
 ]

@@ -138,12 +138,14 @@ def test_rebuild_without_data_says_how_to_get_it(ipl: Call, home: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_nltk_data")
-def test_look_up_without_data_says_what_was_not_checked(ipl: Call) -> None:
+def test_look_up_needs_no_data(ipl: Call, home: Path) -> None:
     inside, outside = ipl("words", "mountain", "online", "--json").json["look_up"]
-    assert inside["in_pool"]
-    assert inside["unchecked"] == []
-    assert "synset" in outside["unchecked"]
-    assert "nltk.downloader wordnet" in outside["sentence"]
+    assert (inside["in_pool"], outside["in_pool"]) == (True, False)
+    assert inside["unchecked"] == outside["unchecked"] == []
+    assert "passes all four filters" in outside["sentence"]
+    (home / "own.txt").write_text("online\n")
+    (own,) = ipl("words", "--words-file", "own.txt", "online", "--json").json["look_up"]
+    assert own["meaning"]["part"] == "adjective"
 
 
 def test_rebuild_counts_every_stage(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

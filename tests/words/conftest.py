@@ -31,6 +31,14 @@ def tokenizer() -> Any:
         return AutoTokenizer.from_pretrained(folder)
 
 
+@pytest.fixture(scope="session")
+def wordnet_sample() -> list[tuple[str, str]]:
+    """Returns raw words as the corpus spells them, each with what WordNet 3.0 knows of it."""
+    text = (Path(__file__).parent / "wordnet_sample.tsv").read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+    return [(word, known) for word, known in rows]
+
+
 @pytest.fixture
 def nltk_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns an empty folder that NLTK takes all its data from, with no corpus loaded yet."""

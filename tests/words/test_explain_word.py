@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,11 +13,25 @@ from ipl.support.errors import DataError
 from ipl.words.explain_word import explain_word
 from ipl.words.pool import Pool
 
-Table = Callable[[dict[str, str]], None]
+
+class WholeWords:
+    """A tokenizer of another backbone, which keeps every word in one piece."""
+
+    all_special_ids: ClassVar[list[int]] = []
+
+    def encode(self, text: str, *, add_special_tokens: bool, verbose: bool) -> list[int]:
+        del text, add_special_tokens, verbose
+        return [1]
 
 
-def test_explain_a_word_that_is_in(tokenizer: Any, synsets: Table) -> None:
-    synsets({"dog": "synset", "aaron": "name"})
+@pytest.fixture
+def no_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes NLTK and wordfreq away."""
+    monkeypatch.setitem(sys.modules, "nltk.corpus", None)
+    monkeypatch.setitem(sys.modules, "wordfreq", None)
+
+
+def test_explain_a_word_that_is_in(tokenizer: Any) -> None:
     dog = explain_word(" DOG ", Pool.bundled(), tokenizer)
     assert (dog.word, dog.in_pool, dog.only_name) == ("dog", True, False)
     assert (dog.rejected_by, dog.unchecked, dog.near) == ((), (), ())
@@ -34,14 +48,13 @@ def test_explain_a_word_that_is_in(tokenizer: Any, synsets: Table) -> None:
         ("online", (), ()),
     ],
 )
-def test_explain_names_the_filters_that_reject_and_asks_no_dictionary_after_that(
+def test_explain_names_the_filters_that_reject_without_a_dictionary(
     word: str,
     rejected: tuple[str, ...],
     unchecked: tuple[str, ...],
     tokenizer: Any,
-    synsets: Table,
+    no_dictionary: None,
 ) -> None:
-    synsets({"xylem": "synset", "ox": "synset", "online": "synset"})
     answer = explain_word(word, Pool.bundled(), tokenizer)
     assert not answer.in_pool
     assert answer.rejected_by == rejected
@@ -49,27 +62,36 @@ def test_explain_names_the_filters_that_reject_and_asks_no_dictionary_after_that
     assert ("passes all four filters" in answer.sentence) == (rejected == ())
 
 
-def test_explain_suggests_words_that_are_in(tokenizer: Any, synsets: Table) -> None:
-    synsets({})
+@pytest.mark.parametrize(
+    ("word", "rejected", "unchecked"),
+    [
+        ("xylem", ("frequency",), ("synset",)),
+        ("blockchain", ("synset",), ()),
+        ("jerseys", (), ()),
+    ],
+)
+def test_explain_asks_the_dictionaries_about_words_of_another_tokenizer(
+    word: str, rejected: tuple[str, ...], unchecked: tuple[str, ...], mini_wordnet: Path
+) -> None:
+    answer = explain_word(word, Pool.bundled(), WholeWords())
+    assert (answer.rejected_by, answer.unchecked) == (rejected, unchecked)
+
+
+def test_explain_suggests_words_that_are_in(tokenizer: Any) -> None:
     answer = explain_word("veterinry", Pool.bundled(), tokenizer)
     assert "veterinary" in answer.near
     assert all(word in Pool.bundled() for word in answer.near)
     assert "veterinary" in answer.sentence
 
 
-def test_explain_a_name_left_out(tokenizer: Any, synsets: Table) -> None:
-    synsets({"aaron": "name"})
+def test_explain_a_name_left_out(tokenizer: Any) -> None:
     answer = explain_word("aaron", Pool.bundled().without_names(), tokenizer)
     assert not answer.in_pool
     assert "no names" in answer.sentence
 
 
-def test_explain_without_the_extra(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nltk.corpus", None)
-    monkeypatch.setitem(sys.modules, "wordfreq", None)
-    known = explain_word("dog", Pool.bundled(), tokenizer)
-    assert known.unchecked == ()
-    unknown = explain_word("selfie", Pool.bundled(), tokenizer)
+def test_explain_without_the_extra(no_dictionary: None) -> None:
+    unknown = explain_word("blockchain", Pool.bundled(), WholeWords())
     assert unknown.unchecked == ("frequency", "synset")
     assert "pip install 'ipl[lexicon]'" in unknown.sentence
     assert json.loads(json.dumps(unknown.as_dict()))["filters"]["synset"]["passed"] is None

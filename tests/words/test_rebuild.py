@@ -18,19 +18,13 @@ from ipl.words.rebuild import raw_words_from_nltk, rebuild
 Table = Callable[[dict[str, str]], None]
 
 
-def wordnet_sample() -> list[tuple[str, str]]:
-    """Returns raw words as the corpus spells them, each with what WordNet 3.0 knows of it."""
-    text = (Path(__file__).parent / "wordnet_sample.tsv").read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    return [(word, known) for word, known in rows]
-
-
-def test_a_rebuild_on_a_sample_gives_the_frozen_pool(tokenizer: Any, synsets: Table) -> None:
-    sample = wordnet_sample()
-    synsets({word.lower(): known for word, known in sample})
-    result = rebuild((word for word, _ in sample), tokenizer)
+def test_a_rebuild_on_a_sample_gives_the_frozen_pool(
+    wordnet_sample: list[tuple[str, str]], tokenizer: Any, synsets: Table
+) -> None:
+    synsets({word.lower(): known for word, known in wordnet_sample})
+    result = rebuild((word for word, _ in wordnet_sample), tokenizer)
     bundled = Pool.bundled()
-    expected = sorted({word.lower() for word, _ in sample if word.lower() in bundled})
+    expected = sorted({word.lower() for word, _ in wordnet_sample if word.lower() in bundled})
     assert list(result.pool.words) == expected
     assert list(result.names) == [word for word in expected if word in proper_names()]
     # Every filter has something to reject in the sample, and names are in it: no empty victory.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ipl.words.filters import FilterUnavailable
 from ipl.words.pool import Pool
-from ipl.words.senses import Sense, look_up_sense, sense_of, senses_file
+from ipl.words.senses import NO_SENSE, Sense, find_sense, look_up_sense, sense_of, senses_file
 
 
 class _Lemma:
@@ -67,6 +68,7 @@ def test_every_word_of_the_pool_has_a_sense_without_wordnet(
     assert {sense.part for sense in senses} == {"noun", "verb", "adjective", "adverb"}
     assert all(sense.definition.strip() == sense.definition != "" for sense in senses)
     assert sense_of("furry") == Sense("adjective", "covered with a dense coat of fine silky hairs")
+    assert sense_of("selfie") == NO_SENSE
 
 
 def test_a_word_of_ones_own_says_why_it_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,4 +86,19 @@ def test_the_file_is_written_from_wordnet(mini_wordnet: Path) -> None:
         ["dog", "noun", "0"],
         ["jersey", "noun", "1"],
         ["run", "verb", "0"],
+        ["unheard"],
     ]
+
+
+def test_the_file_of_the_package_has_what_wordnet_has(
+    wordnet_sample: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ipl.words.senses.synsets_of", _missing)
+    expected, found = {}, {}
+    for word, known in wordnet_sample:
+        with suppress(FilterUnavailable):  # not one token
+            found[word] = find_sense(word.lower()).part is not None
+            expected[word] = known != "none"
+    assert found == expected
+    assert sum(expected.values()) >= 100
+    assert len(expected) - sum(expected.values()) >= 10

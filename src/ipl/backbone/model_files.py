@@ -97,3 +97,7 @@ class BundledTokenizer:
         """Returns the tokens of a text."""
         del verbose
         return list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
+
+    def vocabulary(self) -> list[str]:
+        """Returns the tokens as the file spells them; one that ends a word ends with `</w>`."""
+        return list(self._tokenizer.get_vocab())

@@ -13,12 +13,11 @@ from ipl.words.filters import (
     MIN_ZIPF,
     FilterUnavailable,
     Tokenizer,
-    has_synset,
     is_alphabetic,
     is_one_token,
 )
 from ipl.words.pool import Pool, proper_names
-from ipl.words.senses import Sense, sense_of
+from ipl.words.senses import Sense, find_sense, sense_of
 from ipl.words.zipf import zipf_of
 
 
@@ -148,8 +147,8 @@ def _checks(word: str, tokenizer: Tokenizer) -> tuple[FilterCheck, ...]:
         FilterCheck("alphabetic", *_alphabetic(word)),
         FilterCheck("one token", *_one_token(word, tokenizer)),
     ]
-    # A dictionary takes long to load, WordNet seconds: each is asked only if no filter before it
-    # rejects the word.
+    # A word that is not in the package needs a dictionary, and WordNet takes seconds to load: each
+    # is asked only if no filter before it rejects the word.
     for name, ask in (("frequency", _frequency), ("synset", _synset)):
         rejected = any(check.passed is False for check in checks)
         checks.append(
@@ -179,7 +178,7 @@ def _alphabetic(word: str) -> tuple[bool, str]:
 
 
 def _synset(word: str) -> tuple[bool, str]:
-    passed = word in Pool.bundled() or has_synset(word)
+    passed = find_sense(word).part is not None
     return passed, f"has {'a' if passed else 'no'} meaning in the dictionary WordNet"
 
 

@@ -28,7 +28,7 @@ class RandomWords:
         The words to draw from.
     tokens : sequence of int
         The token of each word. Their order stands for the frequency of words that are not in the
-        bundled pool where wordfreq is not installed: tokenizers merge frequent words first.
+        package where wordfreq is not installed: tokenizers merge frequent words first.
 
     Attributes
     ----------
