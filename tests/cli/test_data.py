@@ -127,6 +127,23 @@ def test_a_class_without_a_readable_image_is_an_error_as_in_a_fit(
     assert report.json["findings"][-1]["note"] == note
 
 
+def test_an_empty_class_is_named_beside_the_other_findings(ipl: Call, tmp_path: Path) -> None:
+    root = _own_data(tmp_path / "pets")
+    (root / "train/bird").mkdir()
+    table = tmp_path / "list.csv"
+    rows = [f"pets/train/{name}/0.png,{name},train" for name in ("cat", "dog")]
+    table.write_text("\n".join(["path,label,split", *rows, "pets/test/cat/0.png,bird,test"]))
+    for data, others in ((root, 4), (table, 1)):
+        report = ipl("data", "check", data, "--json", "--quiet")
+        assert report.code == 2
+        assert report.json["classes"][0]["name"] == "bird"
+        assert report.json["classes"][0]["train"] == 0
+        *before, unusable = report.json["findings"]
+        assert len(before) == others
+        assert unusable["names"] == ["bird"]
+        assert "bird" in ipl("fit", data).error  # as before
+
+
 def test_an_empty_folder_is_explained(ipl: Call, tmp_path: Path) -> None:
     shown = ipl("data", "check", tmp_path)
     assert shown.code == 1

@@ -122,11 +122,24 @@ def test_words_0_is_the_plain_learner(fit: Call, images: Call, home: Path) -> No
     assert told["selection"] is None
 
 
-def test_the_default_folder_is_numbered_when_taken(fit: Call, images: Call, home: Path) -> None:
+def test_the_default_folder_is_numbered_when_taken(
+    ipl: Call, fit: Call, images: Call, home: Path
+) -> None:
     data = images(beach=2, castle=2)
-    outs = [fit(data, "--json", "--epochs", 1).json["out"] for _ in range(2)]
+    first, second = (fit(data, "--json", "--epochs", 1) for _ in range(2))
+    outs = [result.json["out"] for result in (first, second)]
     assert outs == ["ipl-runs/data-coop-1w-seed1", "ipl-runs/data-coop-1w-seed1-2"]
     assert all(set(os.listdir(home / out)) == FILES for out in outs)
+    said = f"{outs[0]} is already taken, so this run was saved as {outs[1]}."
+    assert second.json["notes"] == [*first.json["notes"], said]
+    assert said not in second.err  # --quiet
+    loud = ipl("fit", data, *QUICK, "--words", 0, "--seeds", "1,2")
+    assert "taken" not in loud.err
+    loud = ipl("fit", data, *QUICK, "--words", 0, "--seeds", "1,2")
+    for seed in (1, 2):
+        folder = f"ipl-runs/data-coop-0w-seed{seed}"
+        said = f"{folder} is already taken, so this run was saved as {folder}-2.\n"
+        assert loud.err.count(said) == 1
 
 
 @pytest.mark.faults

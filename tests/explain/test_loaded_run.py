@@ -37,6 +37,10 @@ def test_other_images_are_noticed(
     assert "not the images this prompt was trained on" in analysis.run_images.notes[-1]
     assert analysis.outcomes is not None
     assert analysis.outcomes.why_no_novel is not None
+    images = len(analysis.run_images.shots.items)
+    note = f"The linear probe was trained on {images} images of this data"
+    assert note in report_document(analysis).warnings[-1]
+    assert note in report_values(analysis)["outcomes"]["comparison"]["notes"][-1]
 
 
 def test_a_limit_on_images_is_kept_and_told(

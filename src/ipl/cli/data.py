@@ -91,7 +91,7 @@ def _check_own_data(data: Path, quiet: bool, as_json: bool) -> None:
     from ipl.support.progress import Reporter
 
     with on_interrupt(lambda: "the check was not finished."):
-        dataset = inspect_dataset(read_dataset(data), FitConfig.shots)
+        dataset = inspect_dataset(read_dataset(data, empty_classes=True), FitConfig.shots)
         findings = (*dataset.findings, *find_unreadable(dataset, Reporter(quiet=quiet)))
     if as_json:
         train = Counter(item.label for item in dataset.train)

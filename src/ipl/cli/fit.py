@@ -89,10 +89,12 @@ def fit(
     with on_interrupt(outcome), ExitStack() as claims:
         dataset = read_dataset(data, config.strict, config.held_out)
         dataset = inspect_dataset(dataset, config.shots)
-        targets = []
+        targets, renamed = [], list[str]()
         for each in configs:
-            name = f"{dataset.name}-{_run_name(each)}"
-            target = save_to or _claim_free_folder(name, claims)
+            usual = _default_folder(f"{dataset.name}-{_run_name(each)}")
+            target = save_to or _claim_free_folder(usual, claims)
+            if save_to is None and target != usual:
+                renamed.append(f"{usual} is already taken, so this run was saved as {target}.")
             if save_to and seeds is not None:
                 target = save_to.with_name(f"{save_to.name}-seed{each.seed}")
             claims.enter_context(claim_folder(target))
@@ -122,9 +124,12 @@ def fit(
                 _save(classifier, target, overwrite)
                 log.log_folder(target)
             runs.append((target, classifier))
+    for note in renamed:
+        reporter.say(note)
+    notes = [*reporter.warnings, *renamed]
     if seeds is None:
         if as_json:
-            print_json({"out": str(target), "notes": reporter.warnings, **classifier.as_dict()})
+            print_json({"out": str(target), "notes": notes, **classifier.as_dict()})
         else:
             _print_run(target, classifier, data, per_class)
         return
@@ -132,7 +137,7 @@ def fit(
 
     spread = SeedSpread.of([classifier.result_ for _, classifier in runs], dataset)
     if as_json:
-        values = {"notes": reporter.warnings, **spread.as_dict()}
+        values = {"notes": notes, **spread.as_dict()}
         saved = [{"out": str(target), **classifier.as_dict()} for target, classifier in runs]
         print_json({**values, "runs": saved})
     else:
@@ -300,13 +305,18 @@ def _run_name(config: FitConfig) -> str:
     return f"{config.learner}-{words}{arm}-seed{config.seed}"
 
 
-def _claim_free_folder(name: str, claims: ExitStack) -> Path:
-    """Returns ipl-runs/NAME, with a number appended if it exists or another process claimed it."""
+def _default_folder(name: str) -> Path:
+    """Returns ipl-runs/NAME, with dashes for what may not be in the name of a folder."""
+    clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:]
+    return Path("ipl-runs") / clean
+
+
+def _claim_free_folder(usual: Path, claims: ExitStack) -> Path:
+    """Returns a folder, with a number appended if it exists or another process claimed it."""
     from ipl.support.files import claim_folder
 
-    clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:]
     for number in count(1):
-        folder = Path("ipl-runs") / (clean if number == 1 else f"{clean}-{number}")
+        folder = usual if number == 1 else usual.with_name(f"{usual.name}-{number}")
         if folder.exists():
             continue
         try:

@@ -48,7 +48,13 @@ OF_HUGGING_FACE = "a dataset of Hugging Face; give fit in Python what is loaded 
 MAC_ARCHIVE = "__MACOSX"  # what macOS adds to an archive
 
 
-def read_dataset(data: Any, strict: bool = False, held_out: str = TEST, shots: int = 16) -> Dataset:
+def read_dataset(
+    data: Any,
+    strict: bool = False,
+    held_out: str = TEST,
+    shots: int = 16,
+    empty_classes: bool = False,
+) -> Dataset:
     """Read a dataset; no image is opened.
 
     Parameters
@@ -64,6 +70,9 @@ def read_dataset(data: Any, strict: bool = False, held_out: str = TEST, shots: i
     shots : int, default=16
         How many images of each class will be drawn. Only streams need it: the first twice as many
         of each class are kept, and of a test part about 2,000 images.
+    empty_classes : bool, default=False
+        Whether a class of a folder or table may have no training image, which is otherwise an
+        error.
 
     Returns
     -------
@@ -87,13 +96,13 @@ def read_dataset(data: Any, strict: bool = False, held_out: str = TEST, shots: i
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
                     return read_split_set(benchmark, path)
-            return read_folder(path, strict, held_out)
+            return read_folder(path, strict, held_out, empty_classes)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
     if not path_exists(path):
         raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
     if path.suffix.lower() in TABLES:
-        return read_table(path, held_out)
+        return read_table(path, held_out, empty_classes)
     if path.suffix.lower() == ".parquet":
         raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_dataset.")
     raise DataError(f"{path} is not a dataset: {LAYOUT}.")
@@ -155,7 +164,9 @@ class _Leftovers:
         )
 
 
-def read_folder(path: Path, strict: bool = False, held_out: str = TEST) -> Dataset:
+def read_folder(
+    path: Path, strict: bool = False, held_out: str = TEST, empty_classes: bool = False
+) -> Dataset:
     """Returns the dataset of a folder with one sub-folder per class.
 
     With a `train` folder that has sub-folders, and `test` or `val` beside it, the classes are the
@@ -172,7 +183,7 @@ def read_folder(path: Path, strict: bool = False, held_out: str = TEST) -> Datas
     items = {TRAIN: list(_items(train, class_folders, leftovers))}
     labels = {item.label for item in items[TRAIN]}
     for label, name in enumerate(class_folders):
-        if label not in labels:
+        if label not in labels and not empty_classes:
             raise DataError(f"The class folder {train / name} contains no image.")
     if held_out in parts:
         folder = parts[held_out]
@@ -266,7 +277,7 @@ def _readable(name: str) -> str:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, held_out: str = TEST) -> Dataset:
+def read_table(path: Path, held_out: str = TEST, empty_classes: bool = False) -> Dataset:
     """Returns the dataset of a CSV, TSV or JSONL file with path, label and, optionally, split.
 
     Relative paths start at the file's own folder; a split is train, val or test.
@@ -304,7 +315,7 @@ def read_table(path: Path, held_out: str = TEST) -> Dataset:
         for part, rows in parts.items()
     }
     empty = set(range(len(written))) - {item.label for item in items[TRAIN]}
-    if empty:
+    if empty and not empty_classes:
         raise DataError(f"{path}: class {written[min(empty)]!r} has no training row.")
     sizes = {part: len(found) for part, found in items.items()}
     return Dataset(

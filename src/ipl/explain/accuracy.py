@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -118,6 +118,13 @@ def evaluate_outcomes(
     comparison = compare_with_baselines(
         run.learner, log_probabilities, run_images.shots, test, run.result.config, others
     )
+    if not run_images.same_shots:
+        shots = several(len(run_images.shots.items), "image")
+        note = (
+            f"The linear probe was trained on {shots} of this data, like everything that a report "
+            "trains, and this prompt was not: the comparison may favour the probe."
+        )
+        comparison = replace(comparison, notes=(*comparison.notes, note))
     return Outcomes(
         methods=tuple(methods),
         classes=run.classes,

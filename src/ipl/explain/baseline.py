@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.config import FitConfig
+from ipl.display.formatting import several
 from ipl.explain.loaded_run import LoadedRun, restore_for_training_classes
 from ipl.learners.learner import Learner
 from ipl.saving.format import read_run
@@ -53,7 +54,7 @@ def read_baseline(run: LoadedRun, folder: Path) -> Baseline:
 def train_baseline(
     run: LoadedRun, shots: LabelledFeatures, reporter: Reporter = SILENT
 ) -> Baseline:
-    """Returns the run's learner trained without words, on the same shots with the same seed.
+    """Returns the run's learner trained without words, on these shots with the same seed.
 
     What the run was given is given here as well; the rest is published for the learner without
     words.
@@ -83,5 +84,6 @@ def train_baseline(
         learner,
         config,
         f"{learner_name} without words, trained for comparison: "
-        f"{config.hyperparameters.epochs} epochs, seed {config.seed}, the same shots",
+        f"{config.hyperparameters.epochs} epochs, seed {config.seed}, "
+        f"{several(len(shots.items), 'training image')}",
     )

@@ -45,6 +45,7 @@ class RunShots:
     shots: LabelledFeatures
     rest: tuple[Item, ...]  # training images that were not drawn
     notes: tuple[str, ...]
+    same_shots: bool  # whether these are the images of the training
 
 
 @dataclass(frozen=True)
@@ -205,8 +206,15 @@ def redraw_shots(
     count = run.result.config.shots
     seed = run.result.config.seed
     shots, rest = draw_shots(dataset, count, seed, run.store, strict, reporter)
-    notes = (*whole.notes, *shots.notes, *_check_shots(run, shots))
-    return RunShots(str(data), dataset, novel, whole.class_names, shots, rest, notes)
+    notes = (*whole.notes, *shots.notes)
+    reason = how_shots_differ(run.result, run.learner, shots)
+    if reason is not None:
+        notes += (
+            f"These are not the images this prompt was trained on ({reason}), so some of the "
+            "held-out images may have been used in training.",
+        )
+    same = reason is None
+    return RunShots(str(data), dataset, novel, whole.class_names, shots, rest, notes, same)
 
 
 def read_run_images(
@@ -258,14 +266,3 @@ def _split_by_run(
         train = tuple(sorted(dataset.train, key=lambda item: item.label))
         dataset = replace(dataset, train=train)
     return dataset, novel
-
-
-def _check_shots(run: LoadedRun, shots: LabelledFeatures) -> tuple[str, ...]:
-    """Returns a note unless these shots give the loss or accuracy saved with the run."""
-    reason = how_shots_differ(run.result, run.learner, shots)
-    if reason is None:
-        return ()
-    return (
-        f"These are not the images this prompt was trained on ({reason}), so some of the held-out "
-        "images may have been used in training.",
-    )

@@ -298,7 +298,7 @@ def compare_with_baselines(
     predictions : Tensor of shape (images, classes)
         Its logits or log-probabilities on the held-out images.
     shots : LabelledFeatures
-        The images that it was trained on.
+        The images to train the linear probe on, as a rule those of the prompt.
     held_out : LabelledFeatures
         The images to compare on; at least one.
     config : FitConfig
@@ -320,7 +320,7 @@ def compare_with_baselines(
             (ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot),
             (
                 LINEAR_PROBE,
-                f"logistic regression on the frozen features of the same {shown}",
+                f"logistic regression on the frozen features of {shown}",
                 probe.logits(held_out.features),
             ),
             *others,

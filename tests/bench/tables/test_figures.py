@@ -12,6 +12,7 @@ from ipl.bench.tables import figures
 from ipl.bench.tables.figures import (
     draw_figures,
     plot_comparisons,
+    plot_gains,
     plot_returns,
     plot_setting,
     returns_table,
@@ -154,6 +155,22 @@ def test_comparisons_are_grouped_by_learner() -> None:
     texts = re.findall(r"<!-- (.*?) -->", files["svg"].decode())
     assert texts.count("layout") == 2
     assert {"CoOp", "KgCoOp", "choice", "What it is worth"} <= set(texts)
+
+
+def test_comparisons_of_few_runs_are_marked(tmp_path: Path) -> None:
+    datasets = ("caltech101", "oxford_pets", "oxford_flowers", "dtd", "eurosat", "ucf101")
+    arms = ("plain", 0, {}), ("empty", 3, {"empty_slots": True}), ("words", 3, {})
+    runs = [
+        record(dataset, words=words, seed=seed, **settings)
+        for arm, words, settings in arms
+        for dataset in (datasets[:1] if arm == "empty" else datasets)
+        for seed in (1, 2)
+    ]
+    files = plot_gains(result_table(tmp_path, *runs))
+    assert files is not None
+    texts = re.findall(r"<!-- (.*?) -->", files["svg"].decode())
+    assert "words in all (empty → words), too few runs" in texts
+    assert "everything (plain → words)" in texts
 
 
 def test_drawings_have_names_sections_and_descriptions(tmp_path: Path) -> None:

@@ -79,10 +79,24 @@ def test_what_differs_beyond_the_arms_is_a_footnote(tmp_path: Path) -> None:
     table = gains_table(gains, "Base-to-novel")
     assert table.title == "What the words are worth, base-to-novel"
     assert "The two arms also differ in T (200 and 100)." in table.footnotes
-    assert any("no test: 1 dataset" in text.lower() for text in table.footnotes)
+    assert table.footnotes[-1] == (
+        "From one pair of runs, too few to conclude anything; no interval: one pair of runs; no "
+        "test: 1 dataset, at least 6 are needed."
+    )
     assert [row[3] for row in table.rows[:3]] == ["base", "novel", "HM"]
     assert table.rows[0][0] == "CoOp"
     assert table.rows[3][0] == ""
+
+
+def test_an_interval_from_two_pairs_is_marked(tmp_path: Path) -> None:
+    runs = [arm("empty", "dtd", seed, 0.5) for seed in (1, 2)]
+    runs += [arm("words", "dtd", seed, 0.5 + 0.1 * seed) for seed in (1, 2)]
+    table = gains_table(result_table(tmp_path, *runs).gains, "Base-to-novel")
+    assert table.rows[1][5] == "+10.00 to +20.00 [1]"
+    assert table.footnotes == [
+        "From 2 pairs of runs, too few to conclude anything; no test: 1 dataset, at least 6 are "
+        "needed."
+    ]
 
 
 def test_rows_are_compared_with_their_own_kind(tmp_path: Path) -> None:
@@ -160,3 +174,13 @@ def test_a_verdict_never_flatters(tmp_path: Path) -> None:
     (sentence,) = verdicts(made(tmp_path, layout=few, choice=few, words_in_all=few, everything=few))
     assert "the choice (random → chosen words): +5.0 points of HM (+4.0 to +6.0)" in sentence
     assert "better" not in sentence
+    assert sentence.count("too few") == 1
+    (sentence,) = verdicts(
+        made(tmp_path, layout=few, choice=single, words_in_all=nothing, everything=clear)
+    )
+    assert sentence.startswith(
+        "CoOp: the layout (plain → empty slots): +5.0 points of HM (+4.0 to +6.0), from 3 pairs of "
+        "runs, too few to conclude anything; the choice (random → chosen words): +5.0 points of "
+        "HM, from one pair of runs, too few to conclude anything; words cannot be told from empty"
+    )
+    assert sentence.count("too few") == 2

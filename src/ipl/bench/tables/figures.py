@@ -107,6 +107,7 @@ def plot_gains(result: ResultTable) -> Files | None:
     for gain in result.gains:
         effect = gain.effects[measure]
         label = f"{gain.comparison} ({gain.baseline.arm} → {gain.method.arm})"
+        label += ", too few runs" if effect.p is None else ""
         row = (label, effect.difference, effect.low, effect.high)
         groups.setdefault(gain.learner, []).append(row)
     heading = all_measures()[measure]

@@ -173,16 +173,16 @@ def gains_table(gains: Sequence[Gain], protocol: str) -> Table:
         last_learner = gain.learner
         rows = []
         for measure, effect in gain.effects.items():
-            count = f"{effect.units}"
-            reason = [f"{effect.reason[0].upper()}{effect.reason[1:]}."] if effect.reason else []
+            few = _too_few(effect)
+            reason = [f"{few[0].upper()}{few[1:]}; {effect.reason}."] if few else []
             rows.append(
                 [
                     *names,
                     all_measures()[measure],
                     signed(effect.difference, 2),
-                    _interval_text(effect),
-                    f"{count} ({effect.pairs})",
-                    _p_text(effect.p) + table.footnote_mark(reason),
+                    _interval_text(effect) + table.footnote_mark(reason),
+                    f"{effect.units} ({effect.pairs})",
+                    _p_text(effect.p),
                     _p_text(gain.adjusted[measure]),
                 ]
             )
@@ -216,13 +216,22 @@ def verdicts(gains: Sequence[Gain]) -> list[str]:
     for learner in dict.fromkeys(gain.learner for gain in gains):
         own = [gain for gain in gains if gain.learner == learner]
         clauses = [_clause(gain) for gain in own]
-        effects = [list(gain.effects.values())[-1] for gain in own]
-        if all(effect.p is None for effect in effects):  # a few intervals are not the last word
-            pairs = max(effect.pairs for effect in effects)
-            kind = "one pair" if pairs == 1 else f"{pairs} pairs"
-            clauses.append(f"all this from {kind} of runs, too few to conclude anything")
+        few = [_too_few(list(gain.effects.values())[-1]) for gain in own]
+        if len(set(few)) > 1:
+            pairs = zip(clauses, few, strict=True)
+            clauses = [f"{clause}, {text}" if text else clause for clause, text in pairs]
+        elif few[0]:
+            clauses.append(f"all this {few[0]}")
         sentences.append(f"{learner}: {'; '.join(clauses)}.")
     return sentences
+
+
+def _too_few(effect: Effect) -> str:
+    """Returns that a few runs, even with an interval, are not the last word; empty with a test."""
+    if effect.p is not None:
+        return ""
+    pairs = "one pair" if effect.pairs == 1 else f"{effect.pairs} pairs"
+    return f"from {pairs} of runs, too few to conclude anything"
 
 
 SUBJECTS = {
