@@ -149,9 +149,8 @@ def test_a_cache_that_grew_equals_one_built_anew(
         anew = PrefixCache(backbone, prefixes, tail)
         assert grown.lengths.tolist() == anew.lengths.tolist() == list(map(len, prefixes))
         assert_same(features(grown, ids_of(backbone)), features(anew, ids_of(backbone)))
-        for number in range(len(backbone.text_layers)):
-            pairs = zip(grown.keys_and_values(number), anew.keys_and_values(number), strict=True)
-            for ours, theirs in pairs:
+        for one, other in zip(grown.prefixes, anew.prefixes, strict=True):
+            for ours, theirs in ((one.keys, other.keys), (one.values, other.values)):
                 for row, length in enumerate(anew.lengths.tolist()):
                     assert_same(ours[row, :length], theirs[row, :length])
     whole = [[*prefix, 50, *tail, backbone.eos] for prefix in prefixes]

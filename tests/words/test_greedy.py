@@ -268,7 +268,7 @@ def test_siglip_against_a_plain_loop(
     assert found.words == tuple(word for word, _ in expected)
     for step, (_, gain) in zip(found.steps, expected, strict=True):
         assert step.gain == pytest.approx(gain, abs=2e-4)
-    assert scorer.half is None
+    assert not scorer.precisions
 
 
 def test_the_room_of_a_siglip_is_counted_without_an_opening(

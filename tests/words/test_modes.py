@@ -211,9 +211,12 @@ def test_recall_is_right(
 
 @pytest.fixture
 def in_half(monkeypatch: pytest.MonkeyPatch) -> Callable[[Disturb], list[torch.dtype]]:
-    """Returns pretend(disturb): features in half are then disturbed ones; it lists all sweeps."""
+    """Returns pretend(disturb, rougher): features in half are disturbed; it lists all sweeps.
 
-    def pretend(disturb: Disturb) -> list[torch.dtype]:
+    With `rougher`, there are 8-bit features as well, which it disturbs.
+    """
+
+    def pretend(disturb: Disturb, rougher: Disturb | None = None) -> list[torch.dtype]:
         sweeps: list[torch.dtype] = []
         plain, sweep = SentenceScorer.features, Exact._sweep
 
@@ -221,14 +224,17 @@ def in_half(monkeypatch: pytest.MonkeyPatch) -> Callable[[Disturb], list[torch.d
             start = 0
             for chunk in plain(self, selected, candidates):
                 words = candidates[start : start + len(chunk)]
-                yield chunk if dtype == torch.float32 else disturb(chunk.clone(), words)
+                change = {torch.float16: disturb, torch.int8: rougher}.get(dtype)
+                yield chunk if change is None else change(chunk.clone(), words)
                 start += len(chunk)
 
         def swept(self, step, dtype, margin):
             sweeps.append(dtype)
             return sweep(self, step, dtype, margin)
 
-        monkeypatch.setattr(SentenceScorer, "half", property(lambda self: torch.float16))
+        precisions = (torch.float16,) if rougher is None else (torch.int8, torch.float16)
+        monkeypatch.setattr(SentenceScorer, "precisions", property(lambda self: precisions))
+        monkeypatch.setattr(CrossEntropy, "rough_losses", CrossEntropy.losses)
         monkeypatch.setattr(SentenceScorer, "features", features)
         monkeypatch.setattr(Exact, "_sweep", swept)
         return sweeps
@@ -255,6 +261,60 @@ def test_finalists_of_a_rough_sweep_are_scored_exactly(
     assert found.certified
     assert sweeps == [HALF, HALF]
     assert all(20 <= step.scored < len(LARGE) for step in found.steps) or size > 1e-3
+
+
+@pytest.mark.parametrize("size", [1e-4, 3e-3])
+def test_what_8_bits_leave_is_scored_in_half_and_then_exactly(
+    scorer: SentenceScorer, truth: Selection, in_half, size: float
+) -> None:
+    sweeps = in_half(
+        lambda chunk, words: noise(chunk, words, size / 30),
+        lambda chunk, words: noise(chunk, words, size),
+    )
+    found = greedy_search(scorer, LARGE, 2)
+    assert_same(found, truth)
+    assert found.certified
+    assert sweeps == [torch.int8, torch.int8]
+    assert all(20 <= step.scored < len(LARGE) for step in found.steps)
+
+
+def test_8_bits_that_are_too_rough_are_not_used(
+    scorer: SentenceScorer, truth: Selection, in_half
+) -> None:
+    sweeps = in_half(
+        lambda chunk, words: noise(chunk, words, 1e-4),
+        lambda chunk, words: noise(chunk, words, 0.3),
+    )
+    assert_same(greedy_search(scorer, LARGE, 2), truth)
+    assert sweeps == [HALF, HALF]
+
+
+def test_8_bits_that_promise_too_much_cost_a_second_sweep(
+    scorer: SentenceScorer, truth: Selection, in_half
+) -> None:
+    def rougher(chunk: Tensor, words: Sequence[str]) -> Tensor:
+        rows = [(chunk[i : i + 1], [word]) for i, word in enumerate(words)]
+        sizes = [1e-6 if word in PROBES else 0.3 for word in words]
+        return torch.cat([noise(*row, size) for row, size in zip(rows, sizes, strict=True)])
+
+    sweeps = in_half(lambda chunk, words: noise(chunk, words, 1e-4), rougher)
+    assert_same(greedy_search(scorer, LARGE, 2), truth)
+    assert sweeps[:2] == [torch.int8, HALF]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_8_bits_before_a_half_that_overflows(
+    scorer: SentenceScorer, truth: Selection, in_half, value: float
+) -> None:
+    def disturb(chunk: Tensor, words: Sequence[str]) -> Tensor:
+        for row, word in enumerate(words):
+            if word == truth.words[0]:
+                chunk[row, 1, 3] = value
+        return chunk
+
+    sweeps = in_half(disturb, lambda chunk, words: noise(chunk, words, 1e-3))
+    assert_same(greedy_search(scorer, LARGE, 2), truth)
+    assert sweeps[-1] == FULL
 
 
 def test_probes_that_promise_too_much_cost_a_second_sweep(

@@ -86,9 +86,9 @@ def test_other_shots_reuse_candidate_features(
 ) -> None:
     """With a store, a second seed runs the tower only where its words differ."""
     runs: list[int] = []
-    run = prefix._CandidatePass.features
+    run = prefix.CandidatePass.features
     monkeypatch.setattr(
-        prefix._CandidatePass,
+        prefix.CandidatePass,
         "features",
         lambda self, ids: (runs.append(len(ids)), run(self, ids))[1],
     )

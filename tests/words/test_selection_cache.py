@@ -53,7 +53,7 @@ def no_tower(patch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the tower was run")
 
-    patch.setattr(prefix._CandidatePass, "__init__", fail)
+    patch.setattr(prefix.CandidatePass, "__init__", fail)
     patch.setattr(prefix.PrefixCache, "__init__", fail)
     patch.setattr(Backbone, "encode_text", fail)
 

@@ -41,7 +41,7 @@ TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dr
 SMALLEST_BATCH = 16  # images; in larger batches the bits of a feature do not change
 StoredImage = Path | ImageSource  # an image that can be opened again, and is a key
 Feature = np.ndarray[Any, Any]  # (dim,), in fp32
-FEATURE_VERSION = 5  # part of every cache key: raise it when files become other features
+FEATURE_VERSION = 6  # part of every cache key: raise it when files become other features
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,11 @@ class FoldedLayers:
         These are queries, keys and values (..., 3 * width), side by side. `entering` are rows that
         take the place of some of the stream's.
         """
+        rows, normed = self.add_and_norm(rows, branch, entering)
+        return rows, self.qkv(index)(normed)
+
+    def qkv(self, index: int) -> Linear:
+        """Returns a layer's matrices of queries, keys and values as one."""
         if index not in self._qkv:
             layer = self.layers[index]
             parts = (layer.query, layer.key, layer.value)
@@ -132,8 +137,7 @@ class FoldedLayers:
                 torch.cat([part.weight for part in parts], dim=1),
                 torch.cat([part.bias for part in parts]),
             )
-        rows, normed = self.add_and_norm(rows, branch, entering)
-        return rows, self._qkv[index](normed)
+        return self._qkv[index]
 
     def finish_layer(self, rows: Tensor, mixed: Tensor, index: int) -> tuple[Tensor, Tensor]:
         """Returns two tensors (..., width) whose sum is the stream after a layer.

@@ -16,12 +16,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.prefix_attention import Prefix, attend_to_prefix, find_kernels
-from ipl.backbone.text_tower import TextTower
+from ipl.backbone.candidate_pass import CandidatePass
+from ipl.backbone.int8_pass import Int8Pass
+from ipl.backbone.prefix_attention import Prefix
 from ipl.support.errors import BackboneError, ConfigError
 
 # Rows run at once: enough to keep matrix products busy, few enough to stay in a CPU's cache.
-ROWS_AT_ONCE = {"cpu": 4096, "cuda": 65536}
+ROWS_AT_ONCE = {"cpu": 4096, "cuda": 32768}
 BLOCK = 64  # candidates per GPU program; chunks are multiples of it, so that no program is partial
 GIB = 1 << 30
 MEMORY = 2.0  # default of a search's working memory in GiB
@@ -80,6 +81,7 @@ class PrefixCache:
         self.lengths = torch.tensor(lengths, device=backbone.device)
         tower = backbone.text_tower(torch.float32)
         self._keys, self._values = tower.keys_and_values(backbone.embed(torch.tensor(padded)))
+        self._int8: Int8Pass | None = None  # of the prefixes as they are now
 
     def _check_room(self, longest: int) -> None:
         tokens = longest + 1 + len(self.tail)
@@ -106,24 +108,38 @@ class PrefixCache:
         candidates : sequence of int
             Token ids of the candidate words.
         dtype : torch.dtype, default=torch.float32
-            Precision of the computation.
+            Precision of the computation; torch.int8 is rougher than half precision, and possible
+            only where `int8_kernels` are.
 
         Yields
         ------
         Tensor of shape (chunk, prompts, feature_dim)
             Features of one chunk of candidates, in their order.
         """
-        run = _CandidatePass(self, dtype)
-        ids = torch.as_tensor(candidates, dtype=torch.long, device=self.backbone.device)
-        for chunk in ids.split(self.candidates_at_once(dtype)):
+        # Without waiting for what the device still has to do.
+        ids = torch.as_tensor(candidates, dtype=torch.int32)
+        ids = ids.to(self.backbone.device, non_blocking=True)
+        run: CandidatePass | Int8Pass
+        if dtype == torch.int8:
+            if self._int8 is None:
+                self._int8 = Int8Pass(self.backbone, self.prefixes, self.tail, ids, self.memory)
+            run, at_once = self._int8, self._int8.candidates_at_once
+        else:
+            self._int8 = None  # a search goes on in higher precision, and needs the memory
+            run, at_once = self.candidate_pass(dtype), self.candidates_at_once(dtype)
+        for chunk in ids.split(at_once):
             yield run.features(chunk)
+
+    def candidate_pass(self, dtype: torch.dtype) -> CandidatePass:
+        """Returns a pass over candidates in one precision, which extensions do not change."""
+        return CandidatePass(self.backbone, self.prefixes, self.tail, dtype)
 
     @torch.no_grad()
     def extend(self, tokens: Sequence[int]) -> None:
         """Appends the same tokens to every prefix, at the cost of these tokens alone."""
         self._check_room(int(self.lengths.max()) + len(tokens))
         prompts, count = len(self.lengths), len(tokens)
-        run = _CandidatePass(self, torch.float32)
+        run = self.candidate_pass(torch.float32)
         rows = self.backbone.embed(tokens)[None, :, None].expand(1, count, prompts, -1)
         new_keys, new_values = run.keys_and_values(rows)
         positions = self.lengths[:, None] + torch.arange(count, device=self.lengths.device)
@@ -133,72 +149,9 @@ class PrefixCache:
                 stored[layer] = pad(stored[layer], (0, 0, 0, count))
                 stored[layer][prompt, positions] = rows[0].transpose(0, 1)
         self.lengths = self.lengths + count
+        self._int8 = None
 
-    def keys_and_values(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Returns a layer's keys and values (prompts, prefix, width) in fp32."""
-        return self._keys[layer], self._values[layer]
-
-
-class _CandidatePass:
-    """One pass over candidates in one precision, which later extensions do not change."""
-
-    def __init__(self, prefix: PrefixCache, dtype: torch.dtype) -> None:
-        backbone = prefix.backbone
-        self.embed, self.tail, self.lengths = backbone.embed, prefix.tail, prefix.lengths
-        self.tower: TextTower = backbone.text_tower(dtype)
-        layers = range(len(self.tower.layers))
-        pairs = [prefix.keys_and_values(index) for index in layers]
-        self.prefixes = [Prefix(k.to(dtype), v.to(dtype), self.lengths) for k, v in pairs]
-        head_width = backbone.text_width // self.tower.heads
-        self.kernels = find_kernels(backbone.device, dtype, head_width)
-
-    def features(self, candidates: Tensor) -> Tensor:
-        """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
-        tail = torch.tensor(self.tail, device=candidates.device)
-        ids = torch.cat([candidates[:, None], tail.expand(len(candidates), -1)], dim=1)
-        hidden = self._with_positions(self.embed(ids)[:, :, None])
-        last = len(self.tower.layers) - 1
-        for index in range(last):
-            hidden = self._layer(hidden, index, hidden.shape[1])
-        hidden = self._layer(hidden, last, 1)  # only EOS has to leave the last layer
-        return self.tower.project(self._norm(hidden, 2 * last + 2)[:, 0])
-
-    def keys_and_values(self, rows: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Returns each layer's keys and values of token embeddings (1, rows, prompts, width)."""
-        hidden = self._with_positions(rows)
-        keys, values = [], []
-        for index, layer in enumerate(self.tower.layers):
-            normed = self._norm(hidden, 2 * index)
-            keys.append(layer.key(normed))
-            values.append(layer.value(normed))
-            if index + 1 < len(self.tower.layers):
-                hidden = self._layer(hidden, index, hidden.shape[1])
-        return keys, values
-
-    def _with_positions(self, rows: Tensor) -> Tensor:
-        """Returns embeddings (candidates, rows, 1 or prompts, width) at each prompt's positions."""
-        positions = self.lengths + torch.arange(rows.shape[1], device=self.lengths.device)[:, None]
-        return rows.to(self.tower.dtype) + self.tower.positions[positions]
-
-    def _layer(self, hidden: Tensor, index: int, queries: int) -> Tensor:
-        """Returns the last `queries` rows of (candidates, rows, prompts, width) after a layer."""
-        hidden = self._attention(hidden, index, queries)
-        return self.tower.mlp(hidden, self._norm(hidden, 2 * index + 1), index)
-
-    def _attention(self, hidden: Tensor, index: int, queries: int) -> Tensor:
-        """Returns these rows after a layer's attention."""
-        layer = self.tower.layers[index]
-        normed = self._norm(hidden, 2 * index)
-        key, value = layer.key(normed), layer.value(normed)
-        if queries < hidden.shape[1]:
-            hidden, normed = (rows[:, -queries:].contiguous() for rows in (hidden, normed))
-        mixed = attend_to_prefix(
-            layer.query(normed), key, value, self.prefixes[index], self.tower.heads, self.kernels
-        )
-        return self.tower.add(hidden, mixed, layer.out)
-
-    def _norm(self, hidden: Tensor, index: int) -> Tensor:
-        if self.kernels is None:
-            return self.tower.norm(hidden, index)
-        out: Tensor = self.kernels.norm(hidden, self.tower.offsets[index], self.tower.eps)
-        return out
+    @property
+    def prefixes(self) -> list[Prefix]:
+        """Returns the keys and values of each layer in fp32."""
+        return [Prefix(*pair, self.lengths) for pair in zip(self._keys, self._values, strict=True)]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 ROWS = 4  # of a norm, per program
 MANY, FEW = 64, 16  # candidates of the attention, per program
+WIDE, NARROW = 128, 64  # columns of a product, per program
 
 
 @triton.jit(do_not_specialize=["total"])
@@ -30,33 +31,34 @@ def _norm(hidden, offset, out, total, width, eps, ROWS: tl.constexpr, BLOCK: tl.
 
 
 # Lengths and counts are not specialised on: every step would compile a kernel of its own.
-@triton.jit(do_not_specialize=["count", "prompts", "prefix"])
-def _attend(
-    queries, keys, values, prefix_keys, prefix_values, lengths, out, count, prompts, prefix, width,
-    BLOCK: tl.constexpr, HEADS: tl.constexpr, HEAD: tl.constexpr,
-    OWN: tl.constexpr, ASKING: tl.constexpr, CANDIDATES: tl.constexpr,
+@triton.jit(do_not_specialize=["count", "prefix"])
+def attend_kernel(
+    queries, keys, values, prefix_keys, prefix_values, lengths, out, centre, unit,
+    count, prefix, width, asking_candidate, asking_row, asking_prompt, own_candidate, own_row,
+    own_prompt, out_candidate, out_row, out_prompt,
+    BLOCK: tl.constexpr, HEAD: tl.constexpr, OWN: tl.constexpr, ASKING: tl.constexpr,
+    CANDIDATES: tl.constexpr,
 ):  # fmt: skip
-    prompt = (tl.program_id(1) // HEADS).to(tl.int64)
-    column = (tl.program_id(1) % HEADS) * HEAD + tl.arange(0, HEAD)
-    candidate = tl.program_id(0).to(tl.int64) * CANDIDATES + tl.arange(0, CANDIDATES)
+    column = tl.program_id(0) * HEAD + tl.arange(0, HEAD)
+    candidate = tl.program_id(1).to(tl.int64) * CANDIDATES + tl.arange(0, CANDIDATES)
+    prompt = tl.program_id(2).to(tl.int64)
     live = (candidate < count)[:, None]
     place = tl.arange(0, BLOCK)
     at = (prompt * prefix + place[:, None]) * width + column[None, :]
-    shared_keys = tl.load(prefix_keys + at, (place < prefix)[:, None], other=0.0)
-    shared_values = tl.load(prefix_values + at, (place < prefix)[:, None], other=0.0)
+    dtype: tl.constexpr = queries.dtype.element_ty  # that of the prefix may be higher
+    shared_keys = tl.load(prefix_keys + at, (place < prefix)[:, None], other=0.0).to(dtype)
+    shared_values = tl.load(prefix_values + at, (place < prefix)[:, None], other=0.0).to(dtype)
     padding = (place >= tl.load(lengths + prompt))[None, :]
     for asked in tl.static_range(ASKING):
-        at = ((candidate * ASKING + asked) * prompts + prompt)[:, None] * width + column[None, :]
-        query = tl.load(queries + at, live, other=0.0)
-        score = tl.where(padding, float("-inf"), tl.dot(query, tl.trans(shared_keys)))
-        top = tl.max(score, 1)
-        weight = tl.exp(score - top[:, None])
-        total = tl.sum(weight, 1)
-        mixed = tl.dot(weight.to(shared_values.dtype), shared_values)
+        at = (candidate * asking_candidate + asked * asking_row + prompt * asking_prompt)[:, None]
+        query = tl.load(queries + at + column[None, :], live, other=0.0)
+        top = tl.full((CANDIDATES,), float("-inf"), tl.float32)
+        total = tl.zeros((CANDIDATES,), tl.float32)
+        mixed = tl.zeros((CANDIDATES, HEAD), tl.float32)
         for row in tl.static_range(OWN - ASKING + asked + 1):  # own rows up to the one that asks
-            own = ((candidate * OWN + row) * prompts + prompt)[:, None] * width + column[None, :]
-            key = tl.load(keys + own, live, other=0.0).to(tl.float32)
-            value = tl.load(values + own, live, other=0.0).to(tl.float32)
+            at = (candidate * own_candidate + row * own_row + prompt * own_prompt)[:, None]
+            key = tl.load(keys + at + column[None, :], live, other=0.0).to(tl.float32)
+            value = tl.load(values + at + column[None, :], live, other=0.0).to(tl.float32)
             score_own = tl.sum(query.to(tl.float32) * key, 1)
             higher = tl.maximum(top, score_own)
             fade = tl.exp(top - higher)
@@ -64,7 +66,68 @@ def _attend(
             total = total * fade + weight_own
             mixed = mixed * fade[:, None] + weight_own[:, None] * value
             top = higher
-        tl.store(out + at, (mixed / total[:, None]).to(out.dtype.element_ty), live)
+        score = tl.dot(query, tl.trans(shared_keys), input_precision="tf32x3")  # only fp32's
+        score = tl.where(padding, float("-inf"), score)
+        higher = tl.maximum(top, tl.max(score, 1))
+        weight = tl.exp(score - higher[:, None])
+        fade = tl.exp(top - higher)
+        total = total * fade + tl.sum(weight, 1)
+        mixed *= fade[:, None]
+        mixed = tl.dot(weight.to(dtype), shared_values, mixed, input_precision="tf32x3")
+        mixed *= (1 / total)[:, None]
+        at = (candidate * out_candidate + asked * out_row + prompt * out_prompt)[:, None]
+        if out.dtype.element_ty == tl.int8:  # rounded in units, around a centre
+            block = asked * tl.num_programs(2) + prompt
+            middle = tl.load(centre + block * width + column).to(tl.float32)
+            mixed = (mixed - middle[None, :]) * (1 / tl.load(unit + block))
+            mixed = round_to_int8(tl.minimum(tl.maximum(mixed, -127.0), 127.0))
+        tl.store(out + at + column[None, :], mixed.to(out.dtype.element_ty), live)
+
+
+@triton.jit
+def round_to_int8(x):
+    """Returns a number from -127 to 127, rounded: adding 1.5 * 2**23 moves it to the low bits."""
+    return (x + 12582912.0).to(tl.int32, bitcast=True).to(tl.int8)
+
+
+@triton.jit(do_not_specialize=["total"])
+def _multiply(
+    out, rows, weight, bias, total, width, depth, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    DEPTH: tl.constexpr,
+):  # fmt: skip
+    across = width // COLUMNS
+    row = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    column = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
+    live = (row < total)[:, None]
+    k = tl.arange(0, DEPTH)
+    left = rows + row[:, None] * depth + k[None, :]
+    right = weight + column[None, :] * depth + k[:, None]
+    sums = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for _ in range(0, depth, DEPTH):
+        values = tl.load(left, live, other=0.0)
+        sums = tl.dot(values, tl.load(right), sums, input_precision="tf32x3")
+        left += DEPTH
+        right += DEPTH
+    at = row[:, None] * width + column[None, :]
+    if bias is None:
+        sums += tl.load(out + at, live, other=0.0)
+    else:
+        sums += tl.load(bias + column)[None, :]
+    tl.store(out + at, sums, live)
+
+
+def multiply(out: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> None:
+    """Adds rows (..., in) @ weight (in, out) to what `out` holds, or puts it there with a bias.
+
+    All are in fp32, and the result is as exact; see `exact_products.py`.
+    """
+    depth, width = weight.shape
+    total = rows.numel() // depth
+    columns = WIDE if width % WIDE == 0 else NARROW
+    _multiply[(triton.cdiv(total, WIDE) * (width // columns),)](
+        out, rows.contiguous(), weight.T.contiguous(), bias, total, width, depth,
+        ROWS=WIDE, COLUMNS=columns, DEPTH=32, num_warps=8, num_stages=3,
+    )  # fmt: skip
 
 
 def norm(hidden: Tensor, offset: Tensor, eps: float) -> Tensor:
@@ -93,10 +156,12 @@ def attend(
     out = torch.empty_like(query)
     prefix = prefix_key.shape[1]
     block = MANY if count >= MANY else FEW
-    _attend[(triton.cdiv(count, block), prompts * heads)](
-        query, key, value, prefix_key, prefix_value, lengths, out, count, prompts, prefix, width,
-        BLOCK=max(16, triton.next_power_of_2(prefix)), HEADS=heads, HEAD=width // heads,
-        OWN=key.shape[1], ASKING=asking, CANDIDATES=block,
+    strides = [rows.stride()[:3] for rows in (query, key, out)]
+    attend_kernel[(heads, triton.cdiv(count, block), prompts)](
+        query, key, value, prefix_key, prefix_value, lengths, out, None, None, count, prefix, width,
+        *(stride for three in strides for stride in three),
+        BLOCK=max(16, triton.next_power_of_2(prefix)), HEAD=width // heads, OWN=key.shape[1],
+        ASKING=asking, CANDIDATES=block,
     )  # fmt: skip
     return out
 
@@ -104,3 +169,8 @@ def attend(
 def fits(head_width: int) -> bool:
     """Returns whether heads of this width suit the attention kernel."""
     return head_width >= 16 and head_width & (head_width - 1) == 0
+
+
+def sizes_fit(*sizes: int) -> bool:
+    """Returns whether matrices of these sizes suit the kernel of products."""
+    return all(size % NARROW == 0 for size in sizes)

@@ -94,7 +94,7 @@ class SentenceGains:
         new = [word for word in wanted if word not in start and np.isnan(utility[word])]
         if new:
             before, candidates = ([self.words[word] for word in part] for part in (start, new))
-            losses = self.scorer.score(before, candidates).numpy()
+            losses = self.scorer.score(before, candidates).cpu().numpy()
             utility[new] = self.loss_without_words - losses
 
     def utility(self, words: Words) -> float:

@@ -14,9 +14,11 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 BYTES_AT_ONCE = 1 << 28  # of logits
-TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 27}  # of texts multiplied with the tangents together
+TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 26}  # of texts multiplied with the tangents together
+ROUGH_SLACK = 1e-4
 
 
 class CrossEntropy:
@@ -41,6 +43,21 @@ class CrossEntropy:
     def _losses(self, texts: Tensor) -> Tensor:
         logits = self.logit_scale * texts @ self.images.T  # (candidates, classes, images)
         return logits.logsumexp(1).mean(1) - (texts * self._right).sum((1, 2))
+
+    def rough_losses(self, features: Tensor) -> Tensor:
+        """Returns the same from products in half precision, for 8-bit features, which are rougher.
+
+        They are computed where there are `int8_kernels`, and so is this.
+        """
+        from ipl.backbone.int8_kernels import log_sum_exp
+
+        images, right = self.images.half(), self._right.flatten().float()
+        losses = []
+        for part in features.split(16):
+            texts = normalize(part.float(), dim=-1)
+            each = log_sum_exp(texts.half(), images, self.logit_scale)
+            losses.append(each.mean(1, dtype=torch.float64) - texts.flatten(1) @ right)
+        return torch.cat(losses)
 
     def image_losses(self, features: Tensor) -> Tensor:
         """Returns the loss of each image (candidates, images)."""
@@ -67,6 +84,11 @@ class CrossEntropy:
         texts = features.to(self.images.device, torch.float64, copy=True)
         length = torch.linalg.vector_norm(texts, dim=-1, keepdim=True).clamp_min(1e-12)
         return texts / length if texts.requires_grad else texts.div_(length)
+
+    def middle(self, features: Tensor) -> Tensor:
+        """Returns the mean (classes, dim) of normalised features (candidates, classes, dim)."""
+        parts = (normalize(part.float(), dim=-1).sum(0) for part in features.split(16))
+        return sum(parts, start=features.new_zeros(()).float()).to(self.images) / len(features)
 
     def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the tangent at texts (classes, dim) of length one or less.
@@ -140,19 +162,34 @@ class Tangents:
         self._offsets = torch.cat([self._offsets, offset[None]])
         self._slopes = torch.cat([self._slopes, slope.flatten()[None]])
 
-    def bounds(self, features: Tensor, first: int = 0, rows: Tensor | None = None) -> Tensor:
+    def bounds(
+        self,
+        features: Tensor,
+        first: int = 0,
+        rows: Tensor | None = None,
+        rough: bool = False,
+    ) -> Tensor:
         """Returns the highest lower bound (candidates,) of the tangents from number `first` on.
 
-        `rows` picks candidates by index, without a copy of all their features.
+        `rows` picks candidates by index, without a copy of all their features. With `rough`, for
+        features that are rougher still, bounds are computed in fp32, with more slack than its
+        rounding of such sums has been seen to need (1e-5).
         """
         bounds, device = [], self._slopes.device.type
+        unit, slopes, slack = self.loss.unit, self._slopes[first:].T, self.slack
+        if rough:
+            slopes, slack = slopes.float(), ROUGH_SLACK
+
+            def unit(features: Tensor) -> Tensor:
+                return normalize(features.float(), dim=-1)
+
         candidates = features if rows is None else rows.to(features.device)
         for part in candidates.split(
             max(1, TEXT_BYTES.get(device, 1 << 24) // (8 * self._slopes.shape[1]))
         ):
-            texts = self.loss.unit(part if rows is None else features[part])
-            values = texts.flatten(1) @ self._slopes[first:].T
-            bounds.append((values + self._offsets[first:] - self.slack).amax(1))
+            texts = unit(part if rows is None else features[part])
+            values = texts.flatten(1) @ slopes
+            bounds.append((values + self._offsets[first:] - slack).amax(1))
         return torch.cat(bounds)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ PROVED = 20  # the best word and the next nineteen
 SAMPLE = 64  # words whose mean is the point of the first tangent
 NEXT = 1024  # words whose bounds a new tangent improves: those that would be scored next
 AT_ONCE = 64  # words scored exactly before the bounds are compared again
+PAIRS_AT_ONCE = 65536  # of words and classes, if that is more words
 
 
 @dataclass(frozen=True)
@@ -103,69 +105,108 @@ class Mode:
 
     certified = True
     recalled: bool | None = None  # whether the last shortlist held the best word, if measured
-    margin = 0.0  # the largest error of half precision that the last step allowed for
+    margin = 0.0  # the largest error of the lowest precision that the last step allowed for
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
         self.scorer, self.words, self.search = scorer, words, search
 
     def losses(self, step: SearchStep) -> Array:
         """Returns the exact loss (words,) of each word after the selected ones."""
-        return self.scorer.score(step.selected, self.words, step.advance).numpy()
+        return self.scorer.score(step.selected, self.words, step.advance).cpu().numpy()
 
     def losses_at(
         self, step: SearchStep, indices: Array, dtype: torch.dtype = torch.float32
     ) -> Array:
         """Returns the loss (indices,) of the words at these indices."""
         words = [self.words[index] for index in indices]
-        return self.scorer.score(step.selected, words, None, dtype).numpy()
+        return self.scorer.score(step.selected, words, None, dtype).cpu().numpy()
 
 
 class Exact(Mode):
     """The mode "exact": scores only words that bounds do not rule out of the best twenty.
 
-    Where half precision is faster, features are computed in it first; words within a margin of the
-    best twenty are computed again in fp32. The margin is several times the largest difference
-    between the two measured so far; if a finalist differs by more, the step is repeated in fp32.
+    Where lower precisions are faster, features are computed in the lowest first; words within a
+    margin of the best twenty are computed again in the next, and those that are left in fp32. A
+    margin is several times the largest difference from higher precisions that was measured so far;
+    if a word that is computed again differs by more, the step begins anew without the precision
+    that was off.
     """
 
     SAFETY = 4.0
     ROUNDING = 1e-6  # by which losses in fp32 may differ with the words that are run together
-    PROBES = 64  # words whose losses in half precision and fp32 are compared beforehand
+    PROBES = 64  # words whose losses are compared before a precision is relied on
+    NEAR = PROBES // 4  # the most probes within the margin of the best with which 8 bits are used
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
         super().__init__(scorer, words, search)
         self.tangents = Tangents(scorer.cross_entropy)
-        self._deviation = 0.0
+        self._deviations: dict[torch.dtype, float] = {}
 
     def losses(self, step: SearchStep) -> Array:
         """Returns the exact losses of the words that may be among the best, NaN for the others."""
-        if self.scorer.half is None or len(self.words) <= 2 * self.PROBES:
-            return self._sweep(step, torch.float32, 0.0)
-        return self._in_half(step, self.scorer.half)
+        lower = self.scorer.precisions if len(self.words) > 2 * self.PROBES else ()
+        for start in range(len(lower)):
+            losses = self._from_rough_to_exact(step, (*lower[start:], torch.float32))
+            if losses is not None:
+                return losses
+        self.margin = 0.0
+        return self._sweep(step, torch.float32, 0.0)
 
-    def _in_half(self, step: SearchStep, half: torch.dtype) -> Array:
-        if not self._deviation:
-            probes = np.linspace(0, len(self.words) - 1, self.PROBES, dtype=int)
-            self._compare(self.losses_at(step, probes, half), self.losses_at(step, probes))
-        margin = 2 * self.SAFETY * self._deviation  # the errors of two words may add up
-        rough = self._sweep(step, half, margin) if np.isfinite(margin) else None
-        if rough is None or not np.isfinite(self._deviation):  # half precision has overflowed
-            return self._sweep(step, torch.float32, 0.0)
-        self.margin = margin / 2
-        costs = rough + step.penalty
-        finalists = np.flatnonzero(costs <= _best(costs) + margin)
-        losses = np.full(len(self.words), np.nan)
-        losses[finalists] = self.losses_at(step, finalists)
-        self._compare(rough[finalists], losses[finalists])
-        if 2 * self._deviation > margin:
-            self.margin = 0.0
-            return self._sweep(step, torch.float32, 0.0)
-        return losses
+    def _from_rough_to_exact(
+        self, step: SearchStep, precisions: tuple[torch.dtype, ...]
+    ) -> Array | None:
+        """Returns the losses in fp32 of finalists, None if the first precision is too rough."""
+        first = precisions[0]
+        if first not in self._deviations:
+            self._probe(step, first, precisions[1])
+        self.margin = self._margin(first) / 2
+        if not np.isfinite(self.margin):
+            return None
+        losses = {first: self._sweep(step, first, 2 * self.margin)}
+        margins: dict[torch.dtype, float] = {}
+        for rougher, dtype in pairwise(precisions):
+            costs = losses[rougher] + step.penalty
+            losses[dtype] = np.full(len(self.words), np.nan)
+            if rougher not in self._deviations:  # then the best words tell
+                best = np.argsort(costs)[: min(self.PROBES, np.isfinite(costs).sum())]
+                self._compute_again(step, losses, best)
+            margins[rougher] = self._margin(rougher)
+            if not np.isfinite(margins[rougher]):  # it has overflowed
+                return None
+            finalists = np.flatnonzero(costs <= _best(costs) + margins[rougher])
+            self._compute_again(step, losses, finalists)
+            if any(2 * self._deviations[each] > margin for each, margin in margins.items()):
+                return None
+        return losses[torch.float32]
 
-    def _compare(self, rough: Array, exact: Array) -> None:
+    def _probe(self, step: SearchStep, dtype: torch.dtype, higher: torch.dtype) -> None:
+        """Measures how far a precision is off, before a sweep."""
+        probes = np.linspace(0, len(self.words) - 1, self.PROBES, dtype=int)
+        exact, rough = (self.losses_at(step, probes, each) for each in (higher, dtype))
+        self._compare(dtype, rough, exact)
+        near = (exact <= exact.min() + self._margin(dtype)).sum()
+        if dtype == torch.int8 and near > self.NEAR:  # too many words would be computed again
+            self._deviations[dtype] = np.inf
+
+    def _margin(self, dtype: torch.dtype) -> float:
+        """Returns how much lower than another word's a loss may be that was computed as higher."""
+        return 2 * self.SAFETY * self._deviations[dtype]  # the errors of two words may add up
+
+    def _compute_again(
+        self, step: SearchStep, losses: dict[torch.dtype, Array], words: Array
+    ) -> None:
+        """Fills in losses in the last precision, and says how far all before it are off."""
+        *rougher, dtype = losses
+        missing = words[np.isnan(losses[dtype][words])]
+        if len(missing):
+            losses[dtype][missing] = self.losses_at(step, missing, dtype)
+        for each in rougher:
+            self._compare(each, losses[each][missing], losses[dtype][missing])
+
+    def _compare(self, dtype: torch.dtype, rough: Array, exact: Array) -> None:
         deviation = np.abs(rough - exact).max(initial=0.0)
         largest = float(np.nan_to_num(deviation, nan=np.inf))
-        self._deviation = max(self._deviation, largest, self.ROUNDING)
+        self._deviations[dtype] = max(self._deviations.get(dtype, self.ROUNDING), largest)
 
     def _sweep(self, step: SearchStep, dtype: torch.dtype, margin: float) -> Array:
         """Returns the loss of each word that may be within `margin` of the best twenty."""
@@ -173,22 +214,33 @@ class Exact(Mode):
         start = 0
         for features in self.scorer.blocks(step.selected, self.words, dtype, step.advance):
             # A sum in fp32 shows an overflow of half precision without a copy of the block.
-            if dtype.itemsize == 2 and not features.sum(dtype=torch.float32).isfinite():
-                self._deviation = np.inf
+            if dtype != torch.float32 and not features.sum(dtype=torch.float32).isfinite():
+                self._deviations[dtype] = np.inf
                 return losses  # before NaN gets into a tangent
-            self._prune(features, losses, slice(start, start + len(features)), step, margin)
+            block = slice(start, start + len(features))
+            self._prune(features, dtype, losses, block, step, margin)
             start += len(features)
         return losses
 
     def _prune(
-        self, features: Tensor, losses: Array, block: slice, step: SearchStep, margin: float
+        self,
+        features: Tensor,
+        dtype: torch.dtype,
+        losses: Array,
+        block: slice,
+        step: SearchStep,
+        margin: float,
     ) -> None:
         """Fills in the losses of those words of a block that bounds do not rule out."""
         cross_entropy, tangents = self.scorer.cross_entropy, self.tangents
+        at_once = AT_ONCE
+        if features.device.type == "cuda":  # which has little to do for a few words and classes
+            at_once = max(AT_ONCE, PAIRS_AT_ONCE // cross_entropy.classes)
         penalty = step.penalty[block]
         if not len(tangents):
-            tangents.add(cross_entropy.unit(features[:: 1 + len(features) // SAMPLE]).mean(0))
-        bounds = tangents.bounds(features).cpu().numpy() + penalty
+            tangents.add(cross_entropy.middle(features[:: 1 + len(features) // SAMPLE]))
+        rough = dtype == torch.int8
+        bounds = tangents.bounds(features, rough=rough).cpu().numpy() + penalty
         waiting = np.isfinite(penalty)
         while True:
             limit = _best(losses + step.penalty) + margin
@@ -197,13 +249,13 @@ class Exact(Mode):
             if not len(near):
                 return
             near = near[np.argsort(bounds[near], kind="stable")]
-            batch, later = near[:AT_ONCE], near[AT_ONCE : AT_ONCE + NEXT]
-            losses[block][batch] = cross_entropy.losses(features[batch]).cpu().numpy()
+            batch, later = near[:at_once], near[at_once : at_once + NEXT]
+            losses[block][batch] = self.scorer.losses(features[batch], dtype).cpu().numpy()
             waiting[batch] = False
             if len(later):  # a tangent amid the most promising of the remaining words
-                tangents.add(cross_entropy.unit(features[later[:AT_ONCE]]).mean(0))
+                tangents.add(cross_entropy.middle(features[later[:AT_ONCE]]))
                 rows = torch.from_numpy(later)
-                new_bounds = tangents.bounds(features, len(tangents) - 1, rows).cpu().numpy()
+                new_bounds = tangents.bounds(features, len(tangents) - 1, rows, rough).cpu().numpy()
                 bounds[later] = np.maximum(bounds[later], new_bounds + penalty[later])
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.int8_pass import int8_kernels
 from ipl.backbone.prefix_cache import MEMORY, PrefixCache
 from ipl.support.errors import ConfigError
 from ipl.words.loss import CrossEntropy
@@ -77,11 +78,10 @@ class CandidateScorer(ABC):
         """Returns the text features (classes, dim) with the selected words and no candidate."""
 
     @property
-    def half(self) -> torch.dtype | None:
-        """Returns the half precision for a first sweep, None where it is not faster."""
-        if not self.backbone.causal:
-            return None
-        return fast_half(self.backbone.device)
+    def precisions(self) -> tuple[torch.dtype, ...]:
+        """Returns the precisions below fp32 that are faster, the lowest first."""
+        half = fast_half(self.backbone.device) if self.backbone.causal else None
+        return () if half is None else (half,)
 
     def score(
         self,
@@ -91,12 +91,18 @@ class CandidateScorer(ABC):
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         """Returns the loss (candidates,) of the selected words followed by each candidate."""
-        losses = [torch.zeros(0, dtype=torch.float64)]
+        losses = [self.cross_entropy.images.new_zeros(0)]
         for features in self.features(selected, candidates, dtype):
-            losses.append(self.cross_entropy.losses(features).cpu())
+            losses.append(self.losses(features, dtype))
             if advance is not None:
                 advance(len(features))
         return torch.cat(losses)
+
+    def losses(self, features: Tensor, dtype: torch.dtype) -> Tensor:
+        """Returns the loss (candidates,) of features that were computed in a precision."""
+        if dtype == torch.int8:
+            return self.cross_entropy.rough_losses(features)
+        return self.cross_entropy.losses(features)
 
     def blocks(
         self,
@@ -105,27 +111,29 @@ class CandidateScorer(ABC):
         dtype: torch.dtype = torch.float32,
         advance: Callable[..., None] | None = None,
     ) -> Iterator[Tensor]:
-        """Yields the same features in blocks as large as a quarter of the memory allows.
+        """Yields the same features in one block, if a quarter of the memory has room for it.
 
-        Each block overwrites the one before it. `advance` is called for every chunk, because a
-        block takes long.
+        If not, blocks take an eighth, and each overwrites the one before it. `advance` is called
+        for every chunk, because a block takes long.
         """
-        word_bytes = self.cross_entropy.classes * self.backbone.feature_dim * dtype.itemsize
-        capacity = max(1, int(self.memory * (1 << 30) / 4 // word_bytes))
-        block, used = None, 0
+        itemsize = max(2, dtype.itemsize)  # the features of 8-bit integers are in half precision
+        word_bytes = self.cross_entropy.classes * self.backbone.feature_dim * itemsize
+        capacity = int(self.memory * (1 << 30) / 4 // word_bytes)
+        capacity = capacity if capacity >= len(candidates) else max(1, capacity // 2)
+        block, used, left = None, 0, len(candidates)
         for chunk in self.features(selected, candidates, dtype):
+            count = len(chunk)
             if block is None:  # one buffer for all blocks
-                size = min(len(candidates), max(capacity, len(chunk)))
+                size = min(len(candidates), max(capacity, count))
                 block = chunk.new_empty(size, *chunk.shape[1:])
-            if used + len(chunk) > len(block):
+            block[used : used + count] = chunk
+            del chunk  # its memory is needed while the block is read
+            used, left = used + count, left - count
+            if advance is not None:
+                advance(count)
+            if not left or used + min(count, left) > len(block):  # chunks are equal but the last
                 yield block[:used]
                 used = 0
-            block[used : used + len(chunk)] = chunk
-            used += len(chunk)
-            if advance is not None:
-                advance(len(chunk))
-        if block is not None:
-            yield block[:used]
 
     def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
         """Returns estimates (candidates,) of the losses, for the search mode "screen"."""
@@ -203,6 +211,12 @@ class SentenceScorer(CandidateScorer):
     def check_room(self, k: int) -> None:
         """Raises ConfigError if the sentence with k words is too long for the text tower."""
         check_room(self.template, self.backbone, self.class_names, k)
+
+    @property
+    def precisions(self) -> tuple[torch.dtype, ...]:
+        """Returns the precisions below fp32 that are faster, the lowest first."""
+        lowest = () if int8_kernels(self.backbone) is None else (torch.int8,)
+        return (*lowest, *super().precisions)
 
     def for_step(self, words: tuple[str, ...]) -> CandidateScorer:
         """Returns itself: the sentence stays the same."""

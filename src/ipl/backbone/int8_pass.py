@@ -1,0 +1,258 @@
+"""Candidates in 8-bit integers: a Hopper GPU's fastest products, precise enough to rule words out.
+
+Eight bits are too few for the rows of a tower as they are, because most of a row is the same for
+every candidate. So a sample of candidates is run in half precision first. What is rounded is the
+difference of a row from the mean of that sample; the product of the mean with the matrix is known
+beforehand and added. Errors are then small compared with what distinguishes the candidates.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm, pad
+
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.candidate_pass import CandidatePass
+from ipl.backbone.folded_layers import Linear, silu_in_place
+from ipl.backbone.prefix_attention import Prefix, is_hopper
+from ipl.backbone.text_tower import TextTower
+from ipl.support.turns import takes_turns
+
+SAMPLE = 64  # candidates whose mean is subtracted
+# Many prompts need memory for themselves: then fewer rows are run at once.
+ROWS_AT_ONCE = {"few prompts": 65536, "many prompts": 32768}
+FEW = 128
+BEFORE_RECORDING = 3  # calls with the same number of candidates
+NARROWEST = 512  # text tower that gains from it
+
+
+def int8_kernels(backbone: Backbone) -> ModuleType | None:
+    """Returns the Triton kernels; None if they cannot run or do not suit the text tower."""
+    if not (backbone.causal and is_hopper(backbone.device)):
+        return None
+    with suppress(ImportError):  # not every build of torch has Triton, nor every Triton TMA
+        from ipl.backbone import int8_kernels as kernels
+
+        tower = backbone.text_tower(torch.float32)
+        quick = tower.activation is silu_in_place
+        if quick and backbone.text_width >= NARROWEST and kernels.fits(tower):
+            return kernels
+    return None
+
+
+class Centre(NamedTuple):
+    """What is subtracted from the rows of a product before they are rounded.
+
+    It belongs to a block: a row and a prompt, all candidates.
+    """
+
+    rows: Tensor  # (rows, prompts, in), fp16
+    product: Tensor  # (rows, prompts, out), fp16: of the rows and the matrix, with its bias
+    unit: Tensor  # (rows, prompts), fp32: of the integers, unless each row has one of its own
+
+    def last(self, count: int) -> Centre:
+        """Returns the centre of the last rows."""
+        return Centre(*(values[-count:] for values in self))
+
+
+class LayerCentres(NamedTuple):
+    """The centres of a layer's four products."""
+
+    qkv: Centre
+    out: Centre
+    up: Centre
+    down: Centre
+
+
+class Int8Pass:
+    """Runs candidates after prefixes in 8-bit integers.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        A backbone for which `int8_kernels` returns kernels.
+    prefixes : sequence of Prefix
+        Each layer's keys and values of what stands before the candidate, in fp32.
+    tail : sequence of int
+        Token ids after the candidate; EOS is the last.
+    candidates : Tensor of shape (candidates,)
+        Token ids, of which a sample is run in half precision.
+    memory : float
+        GiB that a search may take; half of it is for the rows that are run.
+    kernels : module, optional
+        The kernels, if not those of `int8_kernels`.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        backbone: Backbone,
+        prefixes: Sequence[Prefix],
+        tail: Sequence[int],
+        candidates: Tensor,
+        memory: float,
+        kernels: ModuleType | None = None,
+    ) -> None:
+        kernels = kernels or int8_kernels(backbone)
+        assert kernels is not None
+        sample = candidates[:: -(-len(candidates) // SAMPLE)]
+        prompts, own_rows = len(prefixes[0].lengths), 1 + len(tail)
+        most = ROWS_AT_ONCE["few prompts" if prompts <= FEW else "many prompts"]
+        rows = min(most, int(memory / 2 * (1 << 30) // (9 * backbone.text_width))) // own_rows
+        parts = -(-prompts // max(1, rows // kernels.CANDIDATES))
+        each = -(-prompts // parts)
+        self.candidates_at_once = max(1, rows // each // kernels.CANDIDATES) * kernels.CANDIDATES
+        tower = backbone.text_tower(torch.float32)
+        room = _Room(own_rows * each * self.candidates_at_once, tower, backbone.device)
+        self._parts = []
+        for first in range(0, prompts, each):
+            own = [Prefix(*(values[first : first + each] for values in one)) for one in prefixes]
+            run = CandidatePass(backbone, own, tail, torch.float16)
+            self._parts.append(_Part(run, tower, sample, room, kernels))
+
+    def features(self, candidates: Tensor) -> Tensor:
+        """Returns features (candidates, prompts, dim) of token ids (candidates,), in fp16."""
+        count, most = len(candidates), self.candidates_at_once
+        # A chunk that is nearly full is filled up, because recordings are of full ones.
+        multiple = most if count > most // 2 else self._parts[0].kernels.CANDIDATES
+        padded = pad(candidates, (0, -count % multiple))
+        return torch.cat([part.features(padded) for part in self._parts], dim=1)[:count]
+
+
+class _Room:
+    """The memory that candidates are run in, chunk after chunk.
+
+    Parameters
+    ----------
+    rows : int
+        The most rows.
+    tower : TextTower
+        The text tower.
+    device : torch.device
+        Where the memory is.
+    """
+
+    def __init__(self, rows: int, tower: TextTower, device: torch.device) -> None:
+        width, wide = tower.layers[0].down.T.shape
+        self.width, self.wide = width, wide
+        self._hidden = torch.empty(rows * width, dtype=torch.float16, device=device)
+        self._rounded = torch.empty(rows * width, dtype=torch.int8, device=device)
+        self._scales = torch.empty(rows, dtype=torch.float32, device=device)
+        # Queries, keys and values are no longer needed when the MLP is run.
+        size = rows * max(6 * width, wide)
+        self._shared = torch.empty(size, dtype=torch.int8, device=device)
+
+    def views(self, *shape: int) -> dict[str, Tensor]:
+        """Returns the memory of rows (rows, prompts, candidates)."""
+        count = math.prod(shape)
+        qkv = self._shared[: 6 * count * self.width].view(torch.float16)
+        return {
+            "hidden": self._hidden[: count * self.width].view(*shape, self.width),
+            "rounded": self._rounded[: count * self.width].view(*shape, self.width),
+            "scales": self._scales[:count].view(*shape),
+            "qkv": qkv.view(*shape, 3 * self.width),
+            "active": self._shared[: count * self.wide].view(*shape, self.wide),
+        }
+
+
+class _Part:
+    """Runs candidates after the prefixes of as many prompts as are run together."""
+
+    def __init__(
+        self,
+        run: CandidatePass,
+        tower: TextTower,
+        sample: Tensor,
+        room: _Room,
+        kernels: ModuleType,
+    ) -> None:
+        self.run, self.room, self.kernels = run, room, kernels
+        self.layers = tower.int8_layers
+        self.centres = []
+        for index, rows in enumerate(_sample_rows(run, sample)):
+            layer, biases = tower.layers[index], tower.biases[index]
+            out, down = Linear(layer.out, biases[0]), Linear(layer.down, biases[1])
+            matrices = (tower.qkv(index), out, layer.up, down)
+            self.centres.append(LayerCentres(*map(kernels.centre_of, rows, matrices)))
+        self._calls = Counter[int]()  # by their number of candidates
+        self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def features(self, candidates: Tensor) -> Tensor:
+        """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
+        tower, count = self.run.tower, len(candidates)
+        views = self.room.views(1 + len(self.run.tail), len(self.run.lengths), count)
+        self.run.first_rows(candidates, out=views["hidden"])
+        self._launch(views, count)
+        hidden = views["hidden"][-1]  # EOS
+        normed = layer_norm(hidden, hidden.shape[-1:], eps=tower.eps)
+        return tower.project(normed).transpose(0, 1)
+
+    def _launch(self, views: dict[str, Tensor], count: int) -> None:
+        """Runs the layers: a number of candidates that comes again and again from a recording.
+
+        Launching kernels takes nearly as long as running them. The first calls load them, which
+        cannot be recorded.
+        """
+        self._calls[count] += 1
+        # A recording would capture what other threads do on the GPU at the same time.
+        alone = threading.current_thread() is threading.main_thread() or takes_turns()
+        if self._calls[count] == BEFORE_RECORDING and alone and views["hidden"].is_cuda:
+            with suppress(RuntimeError):  # it works without a recording, too
+                self._recordings[count] = self._record(views)
+        if count in self._recordings:
+            self._recordings[count].replay()
+        else:
+            self._run_layers(**views)
+
+    def _record(self, views: dict[str, Tensor]) -> torch.cuda.CUDAGraph:
+        graph, around = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(around)
+        with torch.cuda.stream(stream):
+            # `torch.cuda.graph` would wait for the GPU and empty the cache of its memory.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self._run_layers(**views)
+            finally:
+                graph.capture_end()
+        around.wait_stream(stream)
+        return graph
+
+    def _run_layers(
+        self, hidden: Tensor, rounded: Tensor, scales: Tensor, qkv: Tensor, active: Tensor
+    ) -> None:
+        """Takes the hidden rows (rows, prompts, candidates, width) through all layers."""
+        kernels, tower = self.kernels, self.run.tower
+        for index, (layer, centres) in enumerate(zip(self.layers, self.centres, strict=True)):
+            kernels.norm(rounded, scales, hidden, centres.qkv, tower.eps)
+            kernels.project(qkv, rounded, scales, layer.qkv, centres.qkv)
+            if index + 1 == len(self.layers):  # only EOS has to leave the last layer
+                hidden, rounded, scales = hidden[-1:], rounded[-1:], scales[-1:]
+                active, centres = active[-1:], LayerCentres(*(each.last(1) for each in centres))
+            kernels.attend(rounded, qkv, self.run.prefixes[index], tower.heads, centres.out)
+            kernels.add_product(hidden, rounded, layer.out, centres.out)
+            kernels.norm(rounded, scales, hidden, centres.up, tower.eps)
+            kernels.activate(active, rounded, scales, layer.up, centres.up, centres.down)
+            kernels.add_product(hidden, active, layer.down, centres.down)
+
+
+def _sample_rows(run: CandidatePass, sample: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yields the rows (candidates, rows, prompts, in) of each layer's four products."""
+    hidden, tower = run.first_rows(sample), run.tower
+    for index, layer in enumerate(tower.layers):
+        normed = run.norm(hidden, 2 * index)
+        mixed = run.attend(normed, index, hidden.shape[1])
+        hidden = tower.add(hidden, mixed, layer.out)
+        normed_again = run.norm(hidden, 2 * index + 1)
+        active = tower.activation(layer.up(normed_again))
+        hidden = tower.add(hidden, active, layer.down)
+        yield normed, mixed, normed_again, active

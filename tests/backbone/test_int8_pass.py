@@ -1,0 +1,221 @@
+"""The search in 8-bit integers: its kernels against plain torch, and the features against fp32."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm, normalize, silu
+from transformers import CLIPConfig, CLIPModel
+
+from ipl.backbone import int8_pass
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.clip import ClipBackbone
+from ipl.backbone.folded_layers import Linear
+from ipl.backbone.int8_pass import Int8Pass, int8_kernels
+from ipl.backbone.prefix_attention import Prefix
+from ipl.backbone.prefix_cache import PrefixCache
+from ipl.backbone.text_tower import Int8Matrix
+from ipl.words.loss import CrossEntropy
+from ipl.words.modes import Search, SearchStep
+from ipl.words.pool import Pool
+from ipl.words.scorer import SentenceScorer
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+NAMES = ["cat", "starry night", "siamese cat with a very long name"]
+WORDS = Pool.bundled().words[::60]
+
+
+@pytest.fixture(scope="module")
+def kernels(kernel_device: str) -> ModuleType:
+    pytest.importorskip("triton.tools.tensor_descriptor", reason="needs a newer Triton")
+    if kernel_device == "cuda" and torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("needs a Hopper GPU or Triton's interpreter")
+    from ipl.backbone import int8_kernels as kernels
+
+    return kernels
+
+
+@pytest.fixture(scope="module")
+def backbone(pocket: Backbone) -> Backbone:
+    """Returns a random CLIP whose sizes suit the kernels, with norms and biases that matter."""
+    tower = {"intermediate_size": 256, "num_attention_heads": 2, "hidden_act": "quick_gelu"}
+    ids = {"vocab_size": 21521, "eos_token_id": pocket.eos, "bos_token_id": pocket.sos}
+    config = CLIPConfig(
+        text_config={**tower, **ids, "hidden_size": 128, "num_hidden_layers": 2},
+        vision_config={**tower, "hidden_size": 32, "num_hidden_layers": 1, "image_size": 32},
+        projection_dim=48,
+    )
+    torch.manual_seed(7)
+    clip = CLIPModel(config)
+    with torch.no_grad():
+        for name, parameter in clip.text_model.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(0, 0.3)
+            elif "norm" in name:
+                parameter.uniform_(0.5, 1.5)
+            else:
+                parameter.mul_(3)  # so that attention is not uniform
+    return ClipBackbone("tiny", clip, pocket.tokenizer, pocket.preprocessing, DEVICE)
+
+
+def randn(*shape: int, seed: int, size: float = 1.0) -> Tensor:
+    values = size * torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return values.to(DEVICE)
+
+
+def matrix(depth: int, width: int, seed: int) -> tuple[Linear, Int8Matrix]:
+    """Returns a matrix with a bias, and the same rounded."""
+    weight = randn(depth, width, seed=seed, size=depth**-0.5)
+    return Linear(weight, randn(width, seed=seed + 1)), Int8Matrix.of(weight)
+
+
+def test_a_matrix_is_rounded_column_by_column() -> None:
+    weight = randn(128, 256, seed=1) * torch.logspace(-3, 3, 256, device=DEVICE)
+    weight[:, 5] = 0.0
+    rounded = Int8Matrix.of(weight)
+    assert rounded.weight.shape == (256, 128)
+    back = (rounded.weight * rounded.scale[:, None]).T
+    assert torch.all((back - weight).abs() <= weight.abs().amax(0) / 254 * 1.001)
+
+
+def test_the_norm_is_rounded_around_its_centre(kernels: ModuleType) -> None:
+    """Large parts that all rows share do not cost the differences their digits."""
+    common = 30 * randn(2, 3, 1, 384, seed=1)
+    hidden = (common + randn(2, 3, 128, 384, seed=2)).half()
+    expected = layer_norm(hidden.double(), (384,))
+    sample = expected[:, :, :50].permute(2, 0, 1, 3).half().contiguous()
+    linear, _ = matrix(384, 128, seed=3)
+    centre = kernels.centre_of(sample, linear)
+    torch.testing.assert_close(centre.rows, sample.float().mean(0).half(), atol=2e-3, rtol=0)
+    rounded = torch.empty_like(hidden, dtype=torch.int8)
+    scales = torch.empty(hidden.shape[:3], device=DEVICE)
+    kernels.norm(rounded, scales, hidden, centre, 1e-5)
+    back = rounded.double() * scales[..., None].double() + centre.rows[:, :, None].double()
+    difference = expected - centre.rows[:, :, None]
+    assert torch.all((back - expected).abs() <= difference.abs().amax(-1, keepdim=True) / 127)
+    assert difference.abs().amax() < 0.2 * expected.abs().amax()
+
+
+def test_products_of_rounded_rows(kernels: ModuleType) -> None:
+    rows, prompts, count, depth, width = 2, 2, 256, 256, 384
+    linear, rounded_matrix = matrix(depth, width, seed=1)
+    sample = randn(40, rows, prompts, depth, seed=2).half()
+    centre = kernels.centre_of(sample, linear)
+    integers = randn(rows, prompts, count, depth, seed=3, size=40).round().clamp(-127, 127)
+    scales = 0.01 + 0.01 * randn(rows, prompts, count, seed=4).abs()
+    weight = (rounded_matrix.weight * rounded_matrix.scale[:, None]).double().T
+    product = integers.double() * scales[..., None].double() @ weight
+    product += centre.product[:, :, None].double()
+    ours = torch.empty(rows, prompts, count, width, dtype=torch.float16, device=DEVICE)
+    kernels.project(ours, integers.to(torch.int8), scales, rounded_matrix, centre)
+    torch.testing.assert_close(ours.double(), product, atol=1e-2, rtol=2e-3)
+
+    next_linear, _ = matrix(width, 128, seed=5)
+    after = kernels.centre_of(randn(40, rows, prompts, width, seed=6).half(), next_linear)
+    active = torch.empty(rows, prompts, count, width, dtype=torch.int8, device=DEVICE)
+    kernels.activate(active, integers.to(torch.int8), scales, rounded_matrix, centre, after)
+    difference = silu(product) - after.rows[:, :, None]
+    unit = after.unit[:, :, None, None].double()
+    cut = (difference / unit).clamp(-127, 127)
+    assert (cut.abs() == 127).any()
+    assert (active.double() - cut).abs().max() <= 0.6
+
+    hidden = randn(rows, prompts, count, width, seed=7).half()
+    by_block = centre.unit[:, :, None, None].double() * integers.double() @ weight
+    expected = hidden.double() + by_block + centre.product[:, :, None].double()
+    kernels.add_product(hidden, integers.to(torch.int8), rounded_matrix, centre)
+    torch.testing.assert_close(hidden.double(), expected, atol=2e-2, rtol=2e-3)
+
+
+@pytest.mark.parametrize("asking", [1, 2])
+def test_attention_of_rows_whose_candidates_are_neighbours(
+    kernels: ModuleType, asking: int
+) -> None:
+    from ipl.backbone.prefix_attention import attend_to_prefix
+
+    rows, prompts, count, width, heads = 2, 3, 128, 128, 2
+    qkv = randn(rows, prompts, count, 3 * width, seed=1, size=0.5).half()
+    lengths = torch.tensor([9, 1, 14], device=DEVICE)
+    keys, values = (randn(prompts, 14, width, seed=seed, size=0.5) for seed in (2, 3))
+    prefix = Prefix(keys, values, lengths)
+    query, key, value = (part.permute(2, 0, 1, 3).float() for part in qkv.chunk(3, dim=-1))
+    expected = attend_to_prefix(query[:, -asking:], key, value, prefix, heads)
+    linear, _ = matrix(width, width, seed=4)
+    centre = kernels.centre_of(expected.half().contiguous(), linear)
+    ours = torch.empty(asking, prompts, count, width, dtype=torch.int8, device=DEVICE)
+    kernels.attend(ours, qkv, prefix, heads, centre)
+    back = ours.double() * centre.unit[:, :, None, None] + centre.rows[:, :, None]
+    back = back.permute(2, 0, 1, 3)
+    near = centre.unit[None, ..., None].double() * 0.6 + 2e-3
+    assert torch.all((back - expected.double()).abs() <= near)
+
+
+@pytest.mark.parametrize("tail", ["", ", in a photo."])
+@pytest.mark.parametrize("rows", [65536, 512])
+def test_features_are_near_those_of_fp32(
+    kernels: ModuleType,
+    backbone: Backbone,
+    monkeypatch: pytest.MonkeyPatch,
+    tail: str,
+    rows: int,
+) -> None:
+    """With few rows at once, prompts are run in parts."""
+    monkeypatch.setattr(int8_pass, "ROWS_AT_ONCE", {"few prompts": rows, "many prompts": rows})
+    prefixes = [[backbone.sos, *backbone.tokenize(f"a photo of a {name},")] for name in NAMES]
+    cache = PrefixCache(backbone, prefixes, backbone.tokenize(tail))
+    ids = backbone.tokenize_words(WORDS[:70])
+    tokens = torch.tensor(ids, device=DEVICE)
+    run = Int8Pass(backbone, cache.prefixes, cache.tail, tokens, 2.0, kernels)
+    assert run.candidates_at_once % kernels.CANDIDATES == 0
+    with torch.no_grad():
+        ours = run.features(tokens).float()
+        again = torch.cat([run.features(part) for part in tokens.split(40)]).float()
+    exact = torch.cat(list(cache.features(ids)))
+    assert ours.shape == exact.shape
+    torch.testing.assert_close(ours, again)
+    error = (ours - exact).norm(dim=-1) / (exact - exact.mean(0)).norm(dim=-1)
+    assert error.median() < 0.06
+    assert error.max() < 0.6
+
+
+def test_a_cpu_and_other_towers_have_no_kernels(pocket: Backbone) -> None:
+    assert int8_kernels(pocket) is None
+
+
+@pytest.mark.gpu
+def test_the_search_in_8_bits_is_exhaustive(
+    kernels: ModuleType, backbone: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(int8_pass, "NARROWEST", 128)
+    assert int8_kernels(backbone) is kernels
+    words = Pool.bundled().words[::2]
+    texts = normalize(backbone.encode_texts([f"an image of a {name}" for name in NAMES]), dim=-1)
+    labels = torch.arange(48) % len(NAMES)
+    images = normalize(texts.cpu()[labels] + 0.2 * randn(48, 48, seed=1).cpu(), dim=-1)
+    scorer = SentenceScorer(backbone, NAMES, images, labels)
+    assert scorer.precisions == (torch.int8, torch.float16)
+    monkeypatch.setattr("ipl.words.modes.Exact.NEAR", 64)
+    for selected in ((), ("blue",)):
+        step = SearchStep(selected, np.zeros(len(words)), scorer.loss(selected), lambda *_: None)
+        exact = Search("exact").start(scorer, words).losses(step)
+        every = Search("exhaustive").start(scorer, words).losses(step)
+        best = np.argsort(every, kind="stable")[:20]
+        assert np.isfinite(exact[best]).all()
+        np.testing.assert_allclose(exact[best], every[best], atol=2e-6)
+        assert np.isfinite(exact).sum() < len(words) / 2
+
+
+@pytest.mark.parametrize(("classes", "images", "dim"), [(3, 5, 48), (70, 130, 64), (1, 1, 130)])
+def test_rough_losses_are_near_the_exact_ones(
+    kernels: ModuleType, classes: int, images: int, dim: int
+) -> None:
+    rows = normalize(randn(images, dim, seed=1), dim=-1)
+    loss = CrossEntropy(rows, torch.arange(images) % classes, classes, 100.0)
+    features = randn(4, classes, dim, seed=2, size=7.0).half()
+    torch.testing.assert_close(
+        loss.rough_losses(features), loss.losses(features), atol=0.02, rtol=0
+    )
