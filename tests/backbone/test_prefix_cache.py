@@ -8,41 +8,20 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor
-from transformers import CLIPConfig, CLIPModel
+from transformers import CLIPModel
 
 from ipl.backbone import prefix_cache as prefix_module
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.clip import ClipBackbone, causal_text
+from ipl.backbone.clip import causal_text
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import PrefixCache
 from ipl.backbone.text_tower import TextTower
 from ipl.support.errors import BackboneError, ConfigError
+from tests.helpers.tiny_clip import tiny_clip
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 NAMES = ["cat", "starry night", "siamese cat with a very long name", "ox"]
 WORDS = ["furry", "blue", "adopt", "visit", "social", "phone", "title"]
-
-
-def tiny(pocket: Backbone, act: str, layers: int = 3, heads: int = 4) -> Backbone:
-    """Returns a random CLIP in which no norm is plain and no bias zero, so that a slip shows."""
-    tower = {"intermediate_size": 80, "num_attention_heads": heads, "hidden_act": act}
-    text = {"hidden_size": 48, "num_hidden_layers": layers, "vocab_size": 21521}
-    config = CLIPConfig(
-        text_config={**tower, **text, "eos_token_id": pocket.eos, "bos_token_id": pocket.sos},
-        vision_config={**tower, "hidden_size": 32, "num_hidden_layers": 1, "image_size": 32},
-        projection_dim=40,
-    )
-    torch.manual_seed(7)
-    clip = CLIPModel(config)
-    with torch.no_grad():
-        for name, parameter in clip.text_model.named_parameters():
-            if name.endswith("bias"):
-                parameter.normal_(0, 0.5)
-            elif "norm" in name:
-                parameter.uniform_(0.3, 2.0)
-            else:
-                parameter.mul_(3)  # so that attention is not uniform
-    return ClipBackbone(f"tiny {act}", clip, pocket.tokenizer, pocket.preprocessing)
 
 
 @pytest.fixture(scope="module", params=["pocket", "quick_gelu", "gelu", "one layer", "bf16"])
@@ -52,8 +31,8 @@ def backbone(request: pytest.FixtureRequest, pocket: Backbone) -> Backbone:
     if request.param == "bf16":  # on a CPU: weights rounded, computed with in fp32
         return load_backbone("pocket", "cpu", "bf16")
     if request.param == "one layer":
-        return tiny(pocket, "quick_gelu", layers=1, heads=2)
-    return tiny(pocket, request.param)
+        return tiny_clip(pocket, "quick_gelu", layers=1, heads=2)
+    return tiny_clip(pocket, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +159,7 @@ def test_neighbours_do_not_matter(backbone: Backbone) -> None:
 
 
 def test_less_memory_gives_smaller_chunks_and_equal_features(pocket: Backbone) -> None:
-    backbone = tiny(pocket, "gelu")
+    backbone = tiny_clip(pocket, "gelu")
     prefixes, ids = beginnings(backbone), ids_of(backbone) * 20
     plenty = features(PrefixCache(backbone, prefixes), ids)
     candidate = 2 * 2 * len(NAMES) * 14 * 4 * backbone.text_width / (1 << 30)  # GiB, half for it
