@@ -136,14 +136,13 @@ def test_attention_of_rows_whose_candidates_are_neighbours(
     assert torch.all((back - expected.double()).abs() <= near)
 
 
-@pytest.mark.parametrize("tail", ["", ", in a photo."])
-@pytest.mark.parametrize("rows", [65536, 512])
+@pytest.mark.parametrize(("rows", "tail"), [(65536, ""), (512, ", in a photo.")])
 def test_features_are_near_those_of_fp32(
     kernels: ModuleType,
     backbone: Backbone,
     monkeypatch: pytest.MonkeyPatch,
-    tail: str,
     rows: int,
+    tail: str,
 ) -> None:
     """With few rows at once, prompts are run in parts."""
     monkeypatch.setattr(int8_pass, "ROWS_AT_ONCE", {"few prompts": rows, "many prompts": rows})
