@@ -92,22 +92,22 @@ def round_to_int8(x):
 
 @triton.jit(do_not_specialize=["total"])
 def _multiply(
-    out, rows, weight, bias, total, width, depth, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    DEPTH: tl.constexpr,
+    out, rows, weight, bias, total, width,
+    DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     across = width // COLUMNS
     row = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     column = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
     live = (row < total)[:, None]
-    k = tl.arange(0, DEPTH)
-    left = rows + row[:, None] * depth + k[None, :]
-    right = weight + column[None, :] * depth + k[:, None]
+    k = tl.arange(0, STEP)
+    left = rows + row[:, None] * DEPTH + k[None, :]
+    right = weight + column[None, :] * DEPTH + k[:, None]
     sums = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for _ in range(0, depth, DEPTH):
+    for _ in range(0, DEPTH, STEP):
         values = tl.load(left, live, other=0.0)
         sums = tl.dot(values, tl.load(right), sums, input_precision="tf32x3")
-        left += DEPTH
-        right += DEPTH
+        left += STEP
+        right += STEP
     at = row[:, None] * width + column[None, :]
     if bias is None:
         sums += tl.load(out + at, live, other=0.0)
@@ -125,8 +125,8 @@ def multiply(out: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None = No
     total = rows.numel() // depth
     columns = WIDE if width % WIDE == 0 else NARROW
     _multiply[(triton.cdiv(total, WIDE) * (width // columns),)](
-        out, rows.contiguous(), weight.T.contiguous(), bias, total, width, depth,
-        ROWS=WIDE, COLUMNS=columns, DEPTH=32, num_warps=8, num_stages=3,
+        out, rows.contiguous(), weight.T.contiguous(), bias, total, width,
+        DEPTH=depth, ROWS=WIDE, COLUMNS=columns, STEP=32, num_warps=8, num_stages=3,
     )  # fmt: skip
 
 
