@@ -113,19 +113,19 @@ class Int8Pass:
         self.candidates_at_once = max(1, rows // each // kernels.CANDIDATES) * kernels.CANDIDATES
         tower = backbone.text_tower(torch.float32)
         room = _Room(own_rows * each * self.candidates_at_once, tower, backbone.device)
-        self._parts = []
+        self._groups = []
         for first in range(0, prompts, each):
             own = [Prefix(*(values[first : first + each] for values in one)) for one in prefixes]
             run = CandidatePass(backbone, own, tail, torch.float16)
-            self._parts.append(_Part(run, tower, sample, room, kernels))
+            self._groups.append(_PromptGroup(run, tower, sample, room, kernels))
 
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,), in fp16."""
         count, most = len(candidates), self.candidates_at_once
         # A chunk that is nearly full is filled up, because recordings are of full ones.
-        multiple = most if count > most // 2 else self._parts[0].kernels.CANDIDATES
+        multiple = most if count > most // 2 else self._groups[0].kernels.CANDIDATES
         padded = pad(candidates, (0, -count % multiple))
-        return torch.cat([part.features(padded) for part in self._parts], dim=1)[:count]
+        return torch.cat([group.features(padded) for group in self._groups], dim=1)[:count]
 
 
 class _Room:
@@ -164,7 +164,7 @@ class _Room:
         }
 
 
-class _Part:
+class _PromptGroup:
     """Runs candidates after the prefixes of as many prompts as are run together."""
 
     def __init__(
