@@ -16,7 +16,7 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.support.errors import ConfigError
 from ipl.words import modes as modes_module
 from ipl.words.greedy import greedy_search
-from ipl.words.loss import CrossEntropy
+from ipl.words.loss import CrossEntropy, Tangents
 from ipl.words.modes import Exact, Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
@@ -30,7 +30,7 @@ LARGE = Pool.from_words(Pool.bundled().words[::30], "test")
 TINY = 0.0015  # GiB: seven words of five classes at a time, blocks of 78
 Disturb = Callable[[Tensor, Sequence[str]], Tensor]
 HALF, FULL = torch.float16, torch.float32
-PROBES = {LARGE.words[i] for i in np.linspace(0, len(LARGE) - 1, Exact.PROBES, dtype=int)}
+PROBES = {*LARGE.words[::5], *LARGE.words[1::5][:4]}
 
 
 def make(
@@ -228,13 +228,14 @@ def in_half(monkeypatch: pytest.MonkeyPatch) -> Callable[[Disturb], list[torch.d
                 yield chunk if change is None else change(chunk.clone(), words)
                 start += len(chunk)
 
-        def swept(self, step, dtype, margin):
+        def swept(self, step, dtype):
             sweeps.append(dtype)
-            return sweep(self, step, dtype, margin)
+            return sweep(self, step, dtype)
 
         precisions = (torch.float16,) if rougher is None else (torch.int8, torch.float16)
         monkeypatch.setattr(SentenceScorer, "precisions", property(lambda self: precisions))
         monkeypatch.setattr(CrossEntropy, "rough_losses", CrossEntropy.losses)
+        monkeypatch.setattr(Tangents, "_rough_bounds", Tangents.bounds)
         monkeypatch.setattr(SentenceScorer, "features", features)
         monkeypatch.setattr(Exact, "_sweep", swept)
         return sweeps
@@ -286,7 +287,7 @@ def test_8_bits_that_are_too_rough_are_not_used(
         lambda chunk, words: noise(chunk, words, 0.3),
     )
     assert_same(greedy_search(scorer, LARGE, 2), truth)
-    assert sweeps == [HALF, HALF]
+    assert sweeps == [torch.int8, HALF, HALF]  # whose first block tells
 
 
 def test_8_bits_that_promise_too_much_cost_a_second_sweep(

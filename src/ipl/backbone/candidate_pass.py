@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -90,10 +91,12 @@ class CandidatePass:
 
     def attend(self, normed: Tensor, index: int, queries: int) -> Tensor:
         """Returns the attention of the last `queries` rows to all before them."""
-        layer = self.tower.layers[index]
-        key, value = layer.key(normed), layer.value(normed)
-        query = layer.query(last_rows(normed, queries))
-        prefix = self.prefixes[index]
+        layer, prefix = self.tower.layers[index], self.prefixes[index]
+        if self.kernels is not None and queries == normed.shape[1]:  # they read parts of rows
+            query, key, value = self.tower.qkv(index)(normed).chunk(3, dim=-1)
+        else:
+            key, value = layer.key(normed), layer.value(normed)
+            query = layer.query(last_rows(normed, queries))
         return attend_to_prefix(query, key, value, prefix, self.tower.heads, self.kernels)
 
     def norm(self, hidden: Tensor, index: int) -> Tensor:
@@ -106,12 +109,17 @@ class CandidatePass:
 
 def _fastest(tower: TextTower, device: torch.device) -> TextTower:
     """Returns a tower with the fastest products of its precision that a device has."""
-    if tower.dtype == torch.float32 and is_hopper(device):
-        with suppress(ImportError):  # not every build of torch has Triton
-            from ipl.backbone.exact_products import SplitTower
+    if tower.dtype != torch.float32 or not is_hopper(device):
+        return tower
+    with suppress(ImportError):  # not every build of torch has Triton
+        from ipl.backbone.exact_products import SplitTower
 
-            return SplitTower(tower) if SplitTower.fits(tower) else tower
-    return tower
+        if tower not in _split_towers and SplitTower.fits(tower):
+            _split_towers[tower] = SplitTower(tower)
+    return _split_towers.get(tower, tower)
+
+
+_split_towers = WeakKeyDictionary[TextTower, TextTower]()
 
 
 def last_rows(rows: Tensor, count: int) -> Tensor:

@@ -136,7 +136,7 @@ def _product(
 
 
 def centre_of(rows: Tensor, matrix: Linear) -> Centre:
-    """Returns the centre of rows (candidates, rows, prompts, in) of a sample for a matrix."""
+    """Returns the centre of sampled rows (candidates, rows, prompts, in) for a matrix in fp16."""
     count, *blocks, width = rows.shape
     centre = rows.new_empty(*blocks, width)
     unit = rows.new_empty(blocks, dtype=torch.float32)
@@ -144,54 +144,7 @@ def centre_of(rows: Tensor, matrix: Linear) -> Centre:
         rows, centre, unit, count, unit.numel(), width, ROOM / 127,
         CANDIDATES=triton.next_power_of_2(count), COLUMNS=TILE,
     )  # fmt: skip
-    return Centre(centre, matrix(centre.float()).half(), unit)
-
-
-@triton.jit(do_not_specialize=["classes", "count"])
-def _log_sum_exp(
-    texts, images, out, classes, count, dim, scale,
-    IMAGES: tl.constexpr, CLASSES: tl.constexpr, DEPTH: tl.constexpr,
-):  # fmt: skip
-    image = tl.program_id(0) * IMAGES + tl.arange(0, IMAGES)
-    text = tl.program_id(1).to(tl.int64)
-    live = (image < count)[:, None]
-    depth = tl.arange(0, DEPTH)
-    top = tl.full((IMAGES,), float("-inf"), tl.float32)
-    total = tl.zeros((IMAGES,), tl.float32)
-    for first in range(0, classes, CLASSES):
-        label = first + tl.arange(0, CLASSES)
-        known = (label < classes)[None, :]
-        logits = tl.zeros((IMAGES, CLASSES), tl.float32)
-        for k in range(0, dim, DEPTH):
-            inside = depth + k < dim
-            left = tl.load(
-                images + image[:, None] * dim + (depth + k)[None, :], live & inside[None, :], 0.0
-            )
-            right = tl.load(
-                texts + (text * classes + label)[None, :] * dim + (depth + k)[:, None],
-                known & inside[:, None],
-                0.0,
-            )
-            logits = tl.dot(left, right, logits)
-        logits = tl.where(known, logits * scale, float("-inf"))
-        higher = tl.maximum(top, tl.max(logits, 1))
-        total = total * tl.exp(top - higher) + tl.sum(tl.exp(logits - higher[:, None]), 1)
-        top = higher
-    tl.store(out + text * count + image, top + tl.log(total), image < count)
-
-
-def log_sum_exp(texts: Tensor, images: Tensor, scale: float) -> Tensor:
-    """Returns the log of the sum of exp(scale * cosine) over classes (candidates, images).
-
-    Texts (candidates, classes, dim) and images (images, dim) are normalised, in fp16.
-    """
-    (candidates, classes, dim), count = texts.shape, len(images)
-    out = torch.empty(candidates, count, dtype=torch.float32, device=texts.device)
-    _log_sum_exp[(triton.cdiv(count, 128), candidates)](
-        texts, images, out, classes, count, dim, scale,
-        IMAGES=128, CLASSES=64, DEPTH=64, num_warps=4, num_stages=3,
-    )  # fmt: skip
-    return out
+    return Centre(centre, matrix(centre), unit)
 
 
 def norm(out: Tensor, scales: Tensor, hidden: Tensor, centre: Centre, eps: float) -> None:

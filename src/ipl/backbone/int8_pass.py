@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, pad
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.candidate_pass import CandidatePass
+from ipl.backbone.candidate_pass import CandidatePass, last_rows
 from ipl.backbone.folded_layers import Linear, silu_in_place
 from ipl.backbone.prefix_attention import Prefix, is_hopper
 from ipl.backbone.text_tower import TextTower
@@ -29,9 +29,8 @@ from ipl.support.turns import takes_turns
 
 SAMPLE = 64  # candidates whose mean is subtracted
 # Many prompts need memory for themselves: then fewer rows are run at once.
-ROWS_AT_ONCE = {"few prompts": 65536, "many prompts": 32768}
+ROWS_AT_ONCE = {"few prompts": 131072, "many prompts": 32768}
 FEW = 128
-BEFORE_RECORDING = 3  # calls with the same number of candidates
 NARROWEST = 512  # text tower that gains from it
 
 
@@ -84,8 +83,8 @@ class Int8Pass:
         Each layer's keys and values of what stands before the candidate, in fp32.
     tail : sequence of int
         Token ids after the candidate; EOS is the last.
-    candidates : Tensor of shape (candidates,)
-        Token ids, of which a sample is run in half precision.
+    sample : Tensor of shape (candidates,)
+        Token ids of candidates that are run in half precision first.
     memory : float
         GiB that a search may take; half of it is for the rows that are run.
     kernels : module, optional
@@ -98,13 +97,12 @@ class Int8Pass:
         backbone: Backbone,
         prefixes: Sequence[Prefix],
         tail: Sequence[int],
-        candidates: Tensor,
+        sample: Tensor,
         memory: float,
         kernels: ModuleType | None = None,
     ) -> None:
         kernels = kernels or int8_kernels(backbone)
         assert kernels is not None
-        sample = candidates[:: -(-len(candidates) // SAMPLE)]
         prompts, own_rows = len(prefixes[0].lengths), 1 + len(tail)
         most = ROWS_AT_ONCE["few prompts" if prompts <= FEW else "many prompts"]
         rows = min(most, int(memory / 2 * (1 << 30) // (9 * backbone.text_width))) // own_rows
@@ -118,6 +116,7 @@ class Int8Pass:
             own = [Prefix(*(values[first : first + each] for values in one)) for one in prefixes]
             run = CandidatePass(backbone, own, tail, torch.float16)
             self._groups.append(_PromptGroup(run, tower, sample, room, kernels))
+        self.sample_features = torch.cat([group.sample_features for group in self._groups], dim=1)
 
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,), in fp16."""
@@ -177,14 +176,31 @@ class _PromptGroup:
     ) -> None:
         self.run, self.room, self.kernels = run, room, kernels
         self.layers = tower.int8_layers
-        self.centres = []
-        for index, rows in enumerate(_sample_rows(run, sample)):
-            layer, biases = tower.layers[index], tower.biases[index]
-            out, down = Linear(layer.out, biases[0]), Linear(layer.down, biases[1])
-            matrices = (tower.qkv(index), out, layer.up, down)
-            self.centres.append(LayerCentres(*map(kernels.centre_of, rows, matrices)))
+        self.centres: list[LayerCentres] = []
+        self.sample_features = self._run_sample(sample)
         self._calls = Counter[int]()  # by their number of candidates
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def _run_sample(self, sample: Tensor) -> Tensor:
+        """Returns features (candidates, prompts, dim) in half precision, and measures centres."""
+        run, tower, centre_of = self.run, self.run.tower, self.kernels.centre_of
+        hidden = run.first_rows(sample)
+        for index, (layer, biases) in enumerate(zip(tower.layers, tower.biases, strict=True)):
+            normed = run.norm(hidden, 2 * index)
+            mixed = run.attend(normed, index, hidden.shape[1])
+            hidden = tower.add(hidden, mixed, layer.out)
+            normed_again = run.norm(hidden, 2 * index + 1)
+            active = tower.activation(layer.up(normed_again))
+            hidden = tower.add(hidden, active, layer.down)
+            self.centres.append(
+                LayerCentres(
+                    centre_of(normed, tower.qkv(index)),
+                    centre_of(mixed, Linear(layer.out, biases[0])),
+                    centre_of(normed_again, layer.up),
+                    centre_of(active, Linear(layer.down, biases[1])),
+                )
+            )
+        return tower.project(run.norm(last_rows(hidden, 1), 2 * len(tower.layers))[:, 0])
 
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
@@ -197,15 +213,15 @@ class _PromptGroup:
         return tower.project(normed).transpose(0, 1)
 
     def _launch(self, views: dict[str, Tensor], count: int) -> None:
-        """Runs the layers: a number of candidates that comes again and again from a recording.
+        """Runs the layers: a number of candidates that comes again from a recording.
 
-        Launching kernels takes nearly as long as running them. The first calls load them, which
+        Launching kernels takes nearly as long as running them. The first call loads them, which
         cannot be recorded.
         """
         self._calls[count] += 1
         # A recording would capture what other threads do on the GPU at the same time.
         alone = threading.current_thread() is threading.main_thread() or takes_turns()
-        if self._calls[count] == BEFORE_RECORDING and alone and views["hidden"].is_cuda:
+        if self._calls[count] == 2 and alone and views["hidden"].is_cuda:
             with suppress(RuntimeError):  # it works without a recording, too
                 self._recordings[count] = self._record(views)
         if count in self._recordings:
@@ -243,16 +259,3 @@ class _PromptGroup:
             kernels.norm(rounded, scales, hidden, centres.up, tower.eps)
             kernels.activate(active, rounded, scales, layer.up, centres.up, centres.down)
             kernels.add_product(hidden, active, layer.down, centres.down)
-
-
-def _sample_rows(run: CandidatePass, sample: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yields the rows (candidates, rows, prompts, in) of each layer's four products."""
-    hidden, tower = run.first_rows(sample), run.tower
-    for index, layer in enumerate(tower.layers):
-        normed = run.norm(hidden, 2 * index)
-        mixed = run.attend(normed, index, hidden.shape[1])
-        hidden = tower.add(hidden, mixed, layer.out)
-        normed_again = run.norm(hidden, 2 * index + 1)
-        active = tower.activation(layer.up(normed_again))
-        hidden = tower.add(hidden, active, layer.down)
-        yield normed, mixed, normed_again, active

@@ -79,10 +79,17 @@ class TextTower(FoldedLayers):
             Int8Layer(
                 *map(
                     Int8Matrix.of,
-                    (self.qkv(index).weight, layer.out, layer.up.weight, layer.down),
+                    (
+                        torch.cat(
+                            [part.weight for part in (layer.query, layer.key, layer.value)], 1
+                        ),
+                        layer.out,
+                        layer.up.weight,
+                        layer.down,
+                    ),
                 )
             )
-            for index, layer in enumerate(self.layers)
+            for layer in self.layers
         )
 
     def norm(self, rows: Tensor, index: int) -> Tensor:

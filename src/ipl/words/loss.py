@@ -49,15 +49,12 @@ class CrossEntropy:
 
         They are computed where there are `int8_kernels`, and so is this.
         """
-        from ipl.backbone.int8_kernels import log_sum_exp
+        from ipl.words.loss_kernels import cosine_sums, log_sum_exp
 
-        images, right = self.images.half(), self._right.flatten().float()
-        losses = []
-        for part in features.split(16):
-            texts = normalize(part.float(), dim=-1)
-            each = log_sum_exp(texts.half(), images, self.logit_scale)
-            losses.append(each.mean(1, dtype=torch.float64) - texts.flatten(1) @ right)
-        return torch.cat(losses)
+        features = features.contiguous()
+        right, lengths = cosine_sums(features, self._right.float()[None])
+        logs = log_sum_exp(features, lengths, self.images.half(), self.logit_scale)
+        return logs.mean(1, dtype=torch.float64) - right[:, 0]
 
     def image_losses(self, features: Tensor) -> Tensor:
         """Returns the loss of each image (candidates, images)."""
@@ -87,8 +84,7 @@ class CrossEntropy:
 
     def middle(self, features: Tensor) -> Tensor:
         """Returns the mean (classes, dim) of normalised features (candidates, classes, dim)."""
-        parts = (normalize(part.float(), dim=-1).sum(0) for part in features.split(16))
-        return sum(parts, start=features.new_zeros(()).float()).to(self.images) / len(features)
+        return normalize(features.float(), dim=-1).mean(0).to(self.images)
 
     def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the tangent at texts (classes, dim) of length one or less.
@@ -172,25 +168,29 @@ class Tangents:
         """Returns the highest lower bound (candidates,) of the tangents from number `first` on.
 
         `rows` picks candidates by index, without a copy of all their features. With `rough`, for
-        features that are rougher still, bounds are computed in fp32, with more slack than its
-        rounding of such sums has been seen to need (1e-5).
+        8-bit features, which are rougher still, bounds are computed in fp32, with more slack than
+        its rounding of such sums has been seen to need (1e-5).
         """
-        bounds, device = [], self._slopes.device.type
-        unit, slopes, slack = self.loss.unit, self._slopes[first:].T, self.slack
         if rough:
-            slopes, slack = slopes.float(), ROUGH_SLACK
-
-            def unit(features: Tensor) -> Tensor:
-                return normalize(features.float(), dim=-1)
-
+            return self._rough_bounds(features, first, rows)
+        bounds, device = [], self._slopes.device.type
+        slopes = self._slopes[first:].T
         candidates = features if rows is None else rows.to(features.device)
         for part in candidates.split(
             max(1, TEXT_BYTES.get(device, 1 << 24) // (8 * self._slopes.shape[1]))
         ):
-            texts = unit(part if rows is None else features[part])
+            texts = self.loss.unit(part if rows is None else features[part])
             values = texts.flatten(1) @ slopes
-            bounds.append((values + self._offsets[first:] - slack).amax(1))
+            bounds.append((values + self._offsets[first:] - self.slack).amax(1))
         return torch.cat(bounds)
+
+    def _rough_bounds(self, features: Tensor, first: int, rows: Tensor | None) -> Tensor:
+        from ipl.words.loss_kernels import cosine_sums
+
+        slopes = self._slopes[first:].float().unflatten(1, (self.loss.classes, -1))
+        rows = None if rows is None else rows.to(features.device)
+        sums, _ = cosine_sums(features, slopes, rows)
+        return (sums + self._offsets[first:] - ROUGH_SLACK).amax(1)
 
     @property
     def slack(self) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ PROVED = 20  # the best word and the next nineteen
 SAMPLE = 64  # words whose mean is the point of the first tangent
 NEXT = 1024  # words whose bounds a new tangent improves: those that would be scored next
 AT_ONCE = 64  # words scored exactly before the bounds are compared again
-PAIRS_AT_ONCE = 65536  # of words and classes, if that is more words
+PAIRS_AT_ONCE = 131072  # of words and classes, if that is more words
 
 
 @dataclass(frozen=True)
@@ -125,21 +125,27 @@ class Mode:
 class Exact(Mode):
     """The mode "exact": scores only words that bounds do not rule out of the best twenty.
 
-    Where lower precisions are faster, features are computed in the lowest first; words within a
-    margin of the best twenty are computed again in the next, and those that are left in fp32. A
-    margin is several times the largest difference from higher precisions that was measured so far;
-    if a word that is computed again differs by more, the step begins anew without the precision
-    that was off.
+    Where lower precisions are faster, features are computed in the lowest first, the most promising
+    words again in the next, and the best of these in fp32. The twentieth of them is a limit: every
+    word that may lie below it is computed again until none is left. How far a precision may be off
+    is several times the largest difference from higher precisions that was measured so far; if a
+    word that is computed again differs by more, the step begins anew without the precision that was
+    off.
     """
 
     SAFETY = 4.0
     ROUNDING = 1e-6  # by which losses in fp32 may differ with the words that are run together
     PROBES = 64  # words whose losses are compared before a precision is relied on
     NEAR = PROBES // 4  # the most probes within the margin of the best with which 8 bits are used
+    BEST = 32  # words that are computed again in any case
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
         super().__init__(scorer, words, search)
         self.tangents = Tangents(scorer.cross_entropy)
+        # Words that are as far apart as possible come first, to be probes.
+        self._order = np.argsort(
+            np.arange(len(words)) % -(-len(words) // self.PROBES), kind="stable"
+        )
         self._deviations: dict[torch.dtype, float] = {}
 
     def losses(self, step: SearchStep) -> Array:
@@ -150,96 +156,114 @@ class Exact(Mode):
             if losses is not None:
                 return losses
         self.margin = 0.0
-        return self._sweep(step, torch.float32, 0.0)
+        return self._sweep(step, torch.float32)
 
     def _from_rough_to_exact(
         self, step: SearchStep, precisions: tuple[torch.dtype, ...]
     ) -> Array | None:
-        """Returns the losses in fp32 of finalists, None if the first precision is too rough."""
-        first = precisions[0]
-        if first not in self._deviations:
-            self._probe(step, first, precisions[1])
-        self.margin = self._margin(first) / 2
-        if not np.isfinite(self.margin):
+        """Returns the losses in fp32 of finalists, None if a precision is off by too much."""
+        first, exact = precisions[0], precisions[-1]
+        if first not in self._deviations and first != torch.int8:  # whose first block tells
+            probes = self._order[: self.PROBES]
+            rough, right = (self.losses_at(step, probes, each) for each in (first, precisions[1]))
+            self._compare(first, rough, right)
+        if not np.isfinite(self._margin(first)):
             return None
-        losses = {first: self._sweep(step, first, 2 * self.margin)}
+        losses = {dtype: np.full(len(self.words), np.nan) for dtype in precisions}
+        losses[first] = self._sweep(step, first)
+        self.margin = self._margin(first)
         margins: dict[torch.dtype, float] = {}
+        for rougher, dtype in pairwise(precisions):  # most of what will be needed, at once
+            self._compute_again(step, losses, dtype, self._promising(step, losses, rougher))
+            margins[rougher] = self._margin(rougher) if rougher != first else self.margin
+            if not np.isfinite(self._margin(rougher)):  # it has overflowed, or is too rough
+                return None
+        limit = _best(losses[exact] + step.penalty)
+        if limit > _best(losses[first] + step.penalty) + self.margin:
+            return None  # bounds may have ruled out too much
         for rougher, dtype in pairwise(precisions):
-            costs = losses[rougher] + step.penalty
-            losses[dtype] = np.full(len(self.words), np.nan)
-            if rougher not in self._deviations:  # then the best words tell
-                best = np.argsort(costs)[: min(self.PROBES, np.isfinite(costs).sum())]
-                self._compute_again(step, losses, best)
-            margins[rougher] = self._margin(rougher)
-            if not np.isfinite(margins[rougher]):  # it has overflowed
-                return None
-            finalists = np.flatnonzero(costs <= _best(costs) + margins[rougher])
-            self._compute_again(step, losses, finalists)
-            if any(2 * self._deviations[each] > margin for each, margin in margins.items()):
-                return None
-        return losses[torch.float32]
+            near = np.flatnonzero(losses[rougher] + step.penalty <= limit + margins[rougher])
+            self._compute_again(step, losses, dtype, near)
+        if any(self._deviations[each] > margin for each, margin in margins.items()):
+            return None
+        return losses[exact]
 
-    def _probe(self, step: SearchStep, dtype: torch.dtype, higher: torch.dtype) -> None:
-        """Measures how far a precision is off, before a sweep."""
-        probes = np.linspace(0, len(self.words) - 1, self.PROBES, dtype=int)
-        exact, rough = (self.losses_at(step, probes, each) for each in (higher, dtype))
-        self._compare(dtype, rough, exact)
-        near = (exact <= exact.min() + self._margin(dtype)).sum()
-        if dtype == torch.int8 and near > self.NEAR:  # too many words would be computed again
-            self._deviations[dtype] = np.inf
+    def _promising(
+        self, step: SearchStep, losses: dict[torch.dtype, Array], dtype: torch.dtype
+    ) -> Array:
+        """Returns the best words, and those that may be among them if the limit hardly rises."""
+        costs = losses[dtype] + step.penalty
+        known = np.isfinite(costs).sum()
+        near = self._deviations.get(dtype, 0.0) + self._margin(dtype)
+        count = max(self.BEST, (costs <= _best(costs) + near).sum())
+        return np.argsort(costs, kind="stable")[: min(count, known)]
 
     def _margin(self, dtype: torch.dtype) -> float:
-        """Returns how much lower than another word's a loss may be that was computed as higher."""
-        return 2 * self.SAFETY * self._deviations[dtype]  # the errors of two words may add up
+        """Returns how far a loss in a precision may be off; 0 if that is not known."""
+        return self.SAFETY * self._deviations.get(dtype, 0.0)
 
     def _compute_again(
-        self, step: SearchStep, losses: dict[torch.dtype, Array], words: Array
+        self, step: SearchStep, losses: dict[torch.dtype, Array], dtype: torch.dtype, words: Array
     ) -> None:
-        """Fills in losses in the last precision, and says how far all before it are off."""
-        *rougher, dtype = losses
+        """Fills in losses in a precision, and compares them with those in the others."""
         missing = words[np.isnan(losses[dtype][words])]
-        if len(missing):
-            losses[dtype][missing] = self.losses_at(step, missing, dtype)
-        for each in rougher:
-            self._compare(each, losses[each][missing], losses[dtype][missing])
+        if not len(missing):
+            return
+        # NaN stands for what was not computed.
+        losses[dtype][missing] = np.nan_to_num(self.losses_at(step, missing, dtype), nan=np.inf)
+        for rougher, higher in combinations(losses, 2):
+            pairs = losses[rougher][missing], losses[higher][missing]
+            both = ~np.isnan(pairs).any(0)
+            if dtype in (rougher, higher) and both.any():
+                self._compare(rougher, pairs[0][both], pairs[1][both])
 
     def _compare(self, dtype: torch.dtype, rough: Array, exact: Array) -> None:
-        deviation = np.abs(rough - exact).max(initial=0.0)
+        deviation = np.abs(rough - exact).max()
         largest = float(np.nan_to_num(deviation, nan=np.inf))
         self._deviations[dtype] = max(self._deviations.get(dtype, self.ROUNDING), largest)
 
-    def _sweep(self, step: SearchStep, dtype: torch.dtype, margin: float) -> Array:
-        """Returns the loss of each word that may be within `margin` of the best twenty."""
+    def _sweep(self, step: SearchStep, dtype: torch.dtype) -> Array:
+        """Returns the loss of each word that may be among the best twenty."""
         losses = np.full(len(self.words), np.nan)
-        start = 0
-        for features in self.scorer.blocks(step.selected, self.words, dtype, step.advance):
+        start, words = 0, [self.words[index] for index in self._order]
+        for features in self.scorer.blocks(step.selected, words, dtype, step.advance):
             # A sum in fp32 shows an overflow of half precision without a copy of the block.
             if dtype != torch.float32 and not features.sum(dtype=torch.float32).isfinite():
                 self._deviations[dtype] = np.inf
                 return losses  # before NaN gets into a tangent
-            block = slice(start, start + len(features))
-            self._prune(features, dtype, losses, block, step, margin)
+            if dtype == torch.int8 and dtype not in self._deviations:
+                self._judge_8_bits(step, features)
+                if not np.isfinite(self._margin(dtype)):
+                    return losses
+            self._prune(features, dtype, losses, self._order[start : start + len(features)], step)
             start += len(features)
         return losses
 
+    def _judge_8_bits(self, step: SearchStep, features: Tensor) -> None:
+        """Measures how far 8 bits are off, on the words whose mean their rounding is around."""
+        features = features[: self.PROBES]
+        rough = self.scorer.losses(features, torch.int8).cpu().numpy()
+        # In this precision they have been run anyway.
+        exact = self.losses_at(step, self._order[: self.PROBES], torch.float16)[: len(features)]
+        self._compare(torch.int8, rough, exact)
+        near = (exact <= exact.min() + self._margin(torch.int8)).sum()
+        if near > self.NEAR:  # too many words would be computed again
+            self._deviations[torch.int8] = np.inf
+
     def _prune(
-        self,
-        features: Tensor,
-        dtype: torch.dtype,
-        losses: Array,
-        block: slice,
-        step: SearchStep,
-        margin: float,
+        self, features: Tensor, dtype: torch.dtype, losses: Array, words: Array, step: SearchStep
     ) -> None:
         """Fills in the losses of those words of a block that bounds do not rule out."""
         cross_entropy, tangents = self.scorer.cross_entropy, self.tangents
         at_once = AT_ONCE
         if features.device.type == "cuda":  # which has little to do for a few words and classes
             at_once = max(AT_ONCE, PAIRS_AT_ONCE // cross_entropy.classes)
-        penalty = step.penalty[block]
+        penalty = step.penalty[words]
         if not len(tangents):
             tangents.add(cross_entropy.middle(features[:: 1 + len(features) // SAMPLE]))
         rough = dtype == torch.int8
+        # The errors of two words may add up.
+        margin = 2 * self._margin(dtype) if dtype != torch.float32 else 0.0
         bounds = tangents.bounds(features, rough=rough).cpu().numpy() + penalty
         waiting = np.isfinite(penalty)
         while True:
@@ -250,7 +274,7 @@ class Exact(Mode):
                 return
             near = near[np.argsort(bounds[near], kind="stable")]
             batch, later = near[:at_once], near[at_once : at_once + NEXT]
-            losses[block][batch] = self.scorer.losses(features[batch], dtype).cpu().numpy()
+            losses[words[batch]] = self.scorer.losses(features[batch], dtype).cpu().numpy()
             waiting[batch] = False
             if len(later):  # a tangent amid the most promising of the remaining words
                 tangents.add(cross_entropy.middle(features[later[:AT_ONCE]]))

@@ -17,6 +17,7 @@ from ipl.support.errors import ConfigError
 from ipl.words.loss import CrossEntropy
 from ipl.words.template import Template
 
+FEWEST_CLASSES = 20  # over which the errors of 8-bit integers average out
 WHOLE_PROMPTS = 512  # encoded together where the tower is not causal
 
 
@@ -215,8 +216,8 @@ class SentenceScorer(CandidateScorer):
     @property
     def precisions(self) -> tuple[torch.dtype, ...]:
         """Returns the precisions below fp32 that are faster, the lowest first."""
-        lowest = () if int8_kernels(self.backbone) is None else (torch.int8,)
-        return (*lowest, *super().precisions)
+        rough = len(self.class_names) >= FEWEST_CLASSES and int8_kernels(self.backbone) is not None
+        return (*((torch.int8,) if rough else ()), *super().precisions)
 
     def for_step(self, words: tuple[str, ...]) -> CandidateScorer:
         """Returns itself: the sentence stays the same."""
@@ -234,9 +235,12 @@ class SentenceScorer(CandidateScorer):
                 return self._whole_prompts(selected, candidates)
             return self._prefix_for(selected).features(tokens, dtype)
 
+        if self.store is None:
+            yield from run()
+            return
         # Candidate features depend on no image: other shots of the same classes can reuse them.
         key = (self.class_names, self.template, tuple(selected), tuple(tokens), dtype)
-        yield from self.store.texts(key, run) if self.store else run()
+        yield from self.store.texts(key, run)
 
     def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
         """Returns estimates (candidates,) of the losses, linear in the candidate's embedding.
