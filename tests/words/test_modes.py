@@ -234,7 +234,13 @@ def in_half(monkeypatch: pytest.MonkeyPatch) -> Callable[[Disturb], list[torch.d
 
         precisions = (torch.float16,) if rougher is None else (torch.int8, torch.float16)
         monkeypatch.setattr(SentenceScorer, "precisions", property(lambda self: precisions))
-        monkeypatch.setattr(CrossEntropy, "rough_losses", CrossEntropy.losses)
+        monkeypatch.setattr(
+            CrossEntropy,
+            "rough_losses",
+            lambda self, features, rows=None: self.losses(
+                features if rows is None else features[rows]
+            ),
+        )
         monkeypatch.setattr(Tangents, "_rough_bounds", Tangents.bounds)
         monkeypatch.setattr(SentenceScorer, "features", features)
         monkeypatch.setattr(Exact, "_sweep", swept)

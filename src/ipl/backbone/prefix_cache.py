@@ -35,6 +35,8 @@ def candidates_at_once(
     # The stream, its norm, the MLP's four widths, and what attention and products need.
     row_bytes = 14 * backbone.text_width * dtype.itemsize
     most_rows = ROWS_AT_ONCE.get(backbone.device.type, ROWS_AT_ONCE["cpu"])
+    if backbone.device.type == "cuda":  # as much memory in every precision
+        most_rows //= max(1, dtype.itemsize // 2)
     capacity = int(memory / 2 * GIB // row_bytes)
     if capacity < rows:
         raise ConfigError(

@@ -44,16 +44,17 @@ class CrossEntropy:
         logits = self.logit_scale * texts @ self.images.T  # (candidates, classes, images)
         return logits.logsumexp(1).mean(1) - (texts * self._right).sum((1, 2))
 
-    def rough_losses(self, features: Tensor) -> Tensor:
+    def rough_losses(self, features: Tensor, rows: Tensor | None = None) -> Tensor:
         """Returns the same from products in half precision, for 8-bit features, which are rougher.
 
-        They are computed where there are `int8_kernels`, and so is this.
+        They are computed where there are `int8_kernels`, and so is this. `rows` picks candidates by
+        index, without a copy of their features.
         """
         from ipl.words.loss_kernels import cosine_sums, log_sum_exp
 
-        features = features.contiguous()
-        right, lengths = cosine_sums(features, self._right.float()[None])
-        logs = log_sum_exp(features, lengths, self.images.half(), self.logit_scale)
+        rows = None if rows is None else rows.to(features.device)
+        right, lengths = cosine_sums(features, self._right.float()[None], rows)
+        logs = log_sum_exp(features, lengths, self.images.half(), self.logit_scale, rows)
         return logs.mean(1, dtype=torch.float64) - right[:, 0]
 
     def image_losses(self, features: Tensor) -> Tensor:

@@ -36,11 +36,14 @@ def _cosine_sums(
 
 @triton.jit(do_not_specialize=["classes", "count"])
 def _log_sum_exp(
-    texts, lengths, images, out, classes, count, dim, scale,
+    texts, rows, lengths, images, out, classes, count, dim, scale,
     IMAGES: tl.constexpr, CLASSES: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     image = tl.program_id(0) * IMAGES + tl.arange(0, IMAGES)
-    text = tl.program_id(1).to(tl.int64)
+    at = tl.program_id(1).to(tl.int64)
+    candidate = at
+    if rows is not None:
+        candidate = tl.load(rows + at)
     live = (image < count)[:, None]
     depth = tl.arange(0, DEPTH)
     top = tl.full((IMAGES,), float("-inf"), tl.float32)
@@ -55,17 +58,17 @@ def _log_sum_exp(
                 images + image[:, None] * dim + (depth + k)[None, :], live & inside[None, :], 0.0
             )
             right = tl.load(
-                texts + (text * classes + label)[None, :] * dim + (depth + k)[:, None],
+                texts + (candidate * classes + label)[None, :] * dim + (depth + k)[:, None],
                 known[None, :] & inside[:, None],
                 0.0,
             )
             logits = tl.dot(left, right, logits)
-        length = tl.load(lengths + text * classes + label, known, 1.0)
+        length = tl.load(lengths + at * classes + label, known, 1.0)
         logits = tl.where(known[None, :], logits * (scale / length)[None, :], float("-inf"))
         higher = tl.maximum(top, tl.max(logits, 1))
         total = total * tl.exp(top - higher) + tl.sum(tl.exp(logits - higher[:, None]), 1)
         top = higher
-    tl.store(out + text * count + image, top + tl.log(total), image < count)
+    tl.store(out + at * count + image, top + tl.log(total), image < count)
 
 
 def cosine_sums(
@@ -86,16 +89,18 @@ def cosine_sums(
     return sums, lengths
 
 
-def log_sum_exp(texts: Tensor, lengths: Tensor, images: Tensor, scale: float) -> Tensor:
+def log_sum_exp(
+    texts: Tensor, lengths: Tensor, images: Tensor, scale: float, rows: Tensor | None = None
+) -> Tensor:
     """Returns the log of the sum of exp(scale * cosine) over classes (candidates, images).
 
-    Texts (candidates, classes, dim) have these lengths (candidates, classes), images (images, dim)
-    are normalised; texts and images are in half precision.
+    Texts (candidates, classes, dim) and images (images, dim), which are normalised, are in half
+    precision; `rows` picks candidates, whose texts have these lengths (candidates, classes).
     """
-    (candidates, classes, dim), count = texts.shape, len(images)
-    out = torch.empty(candidates, count, dtype=torch.float32, device=texts.device)
-    _log_sum_exp[(triton.cdiv(count, 128), candidates)](
-        texts, lengths, images, out, classes, count, dim, scale,
+    (classes, dim), count = texts.shape[1:], len(images)
+    out = torch.empty(len(lengths), count, dtype=torch.float32, device=texts.device)
+    _log_sum_exp[(triton.cdiv(count, 128), len(lengths))](
+        texts, rows, lengths, images, out, classes, count, dim, scale,
         IMAGES=128, CLASSES=64, DEPTH=64, num_warps=4, num_stages=3,
     )  # fmt: skip
     return out

@@ -274,7 +274,8 @@ class Exact(Mode):
                 return
             near = near[np.argsort(bounds[near], kind="stable")]
             batch, later = near[:at_once], near[at_once : at_once + NEXT]
-            losses[words[batch]] = self.scorer.losses(features[batch], dtype).cpu().numpy()
+            new_losses = self.scorer.losses(features, dtype, torch.from_numpy(batch))
+            losses[words[batch]] = new_losses.cpu().numpy()
             waiting[batch] = False
             if len(later):  # a tangent amid the most promising of the remaining words
                 tangents.add(cross_entropy.middle(features[later[:AT_ONCE]]))

@@ -99,11 +99,14 @@ class CandidateScorer(ABC):
                 advance(len(features))
         return torch.cat(losses)
 
-    def losses(self, features: Tensor, dtype: torch.dtype) -> Tensor:
-        """Returns the loss (candidates,) of features that were computed in a precision."""
+    def losses(self, features: Tensor, dtype: torch.dtype, rows: Tensor | None = None) -> Tensor:
+        """Returns the loss (candidates,) of features that were computed in a precision.
+
+        `rows` picks candidates by index.
+        """
         if dtype == torch.int8:
-            return self.cross_entropy.rough_losses(features)
-        return self.cross_entropy.losses(features)
+            return self.cross_entropy.rough_losses(features, rows)
+        return self.cross_entropy.losses(features if rows is None else features[rows])
 
     def blocks(
         self,
