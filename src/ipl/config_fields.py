@@ -16,7 +16,7 @@ OPTION = "option"  # in the metadata of a field
 MAX_DIGITS = 18  # of a whole number that is given as text
 
 # What a field is about: which command takes it, and what depends on it.
-DATA, MODEL, WORDS, TRAINING, MACHINE = PARTS = ("data", "model", "words", "training", "machine")
+DATA, MODEL, WORDS, TRAINING, MACHINE = ("data", "model", "words", "training", "machine")
 
 
 @dataclass(frozen=True)
