@@ -30,7 +30,7 @@ from ipl.bench.planned_runs import Planned
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.datasets.dataset import Dataset
-from ipl.display.plots import FILE_COLOURS, ErrorBarLine, Panel, plot_panels
+from ipl.display.plot_files import FILE_COLOURS, ErrorBarLine, Panel, plot_panels
 from ipl.display.table import Table
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
