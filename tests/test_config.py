@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from ipl.backbone.backbone import PRECISIONS
 from ipl.classifier import PromptClassifier
 from ipl.cli.config_options import config_options
-from ipl.config import FitConfig, field_name, names, settings, takes_settings
+from ipl.config import FitConfig, field_name, names, settings
+from ipl.config_fields import DATA, takes_settings
 from ipl.learners.hyperparameters import PROTOCOLS
 from ipl.prompts.bound_prompts import PLACEHOLDERS
 from ipl.select import select_words
@@ -221,7 +222,7 @@ def test_classifier_and_select_words_take_every_field() -> None:
 
 
 def test_takes_settings_keeps_what_a_function_names_itself() -> None:
-    @takes_settings("data")
+    @takes_settings(settings(DATA))
     def function(shots: int = 3, **settings: Any) -> dict[str, Any]:
         """Does nothing.
 

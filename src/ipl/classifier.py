@@ -20,7 +20,8 @@ from ipl.backbone.encode_images import BATCH, ImageFeatures, Source
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import encode_items, note_unreadable
 from ipl.backbone.loading import load_backbone, load_wider
-from ipl.config import FitConfig, names, takes_settings
+from ipl.config import FitConfig, names, settings
+from ipl.config_fields import takes_settings
 from ipl.datasets.dataset import Dataset, check_class_names, clean_class_name, read_alike
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.in_memory import (
@@ -67,7 +68,7 @@ Images = Sequence[str | Path | Image.Image]
 SHOWN_CLASSES = 20  # in a notebook
 
 
-@takes_settings()
+@takes_settings(settings())
 class PromptClassifier:
     """An image classifier: a frozen CLIP with a prompt learnt from a few images per class.
 

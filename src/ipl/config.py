@@ -8,13 +8,12 @@ derived from these fields. This module imports nothing heavy, so that `--help` i
 
 from __future__ import annotations
 
-import inspect
 import shlex
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ipl.config_fields import (
     DATA,
@@ -36,7 +35,6 @@ from ipl.words.template import DEFAULT_TEMPLATE
 if TYPE_CHECKING:
     from ipl.learners.hyperparameters import Hyperparameters
 
-T = TypeVar("T", bound=Callable[..., Any])
 AUTO, PAPER = "auto", "paper"  # numbers of words that a fit finds
 MOST_WORDS = 6  # that it tries
 FRESH = "fresh"
@@ -443,10 +441,11 @@ class FitConfig:
 
 
 @cache
-def settings() -> tuple[Setting, ...]:
-    """Returns all fields of FitConfig in order."""
+def settings(*parts: str) -> tuple[Setting, ...]:
+    """Returns the fields of FitConfig in order: all, or those about these parts of a fit."""
     hints = typing.get_type_hints(FitConfig)
-    return tuple(read_setting(each, hints[each.name]) for each in fields(FitConfig))
+    every = (read_setting(each, hints[each.name]) for each in fields(FitConfig))
+    return tuple(setting for setting in every if not parts or setting.option.part in parts)
 
 
 @cache
@@ -478,41 +477,6 @@ def given_words(text: str) -> tuple[str, ...]:
 def field_name(key: str) -> str:
     """Returns the name of the field for a key of a file: `lambda` stands for `lambda_`."""
     return f"{key}_" if f"{key}_" in names() else key
-
-
-def of_part(*parts: str) -> Iterator[Setting]:
-    """Yields the fields that are about these parts of a fit."""
-    return (setting for setting in settings() if setting.option.part in parts)
-
-
-def takes_settings(*parts: str) -> Callable[[T], T]:
-    """Gives a class or function the fields of FitConfig as keyword parameters.
-
-    It is for a class or function with `**settings`: its signature then names every field that it
-    does not name itself, and the line `**settings` of its docstring becomes their description.
-
-    Parameters
-    ----------
-    *parts : str
-        What the fields are about; without any, all fields are taken.
-    """
-
-    def decorate(target: T) -> T:
-        function: Any = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
-        signature = inspect.signature(function)
-        explicit = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        names = {parameter.name for parameter in explicit}
-        added = [s for s in (of_part(*parts) if parts else settings()) if s.name not in names]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters = [
-            inspect.Parameter(s.name, keyword, default=s.default, annotation=s.annotation)
-            for s in added
-        ]
-        function.__signature__ = signature.replace(parameters=[*explicit, *parameters])
-        document_settings(target, added)
-        return target
-
-    return decorate
 
 
 document_settings(FitConfig, settings())

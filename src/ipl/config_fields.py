@@ -1,22 +1,27 @@
-"""What a field of FitConfig carries beside its value, and how its value is checked."""
+"""What a field of FitConfig carries beside its value, and how its value is checked.
+
+`takes_settings` gives a class or function such fields as parameters.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 import textwrap
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ipl.support.errors import ConfigError, brief
 
+T = TypeVar("T", bound=Callable[..., Any])
 OPTION = "option"  # in the metadata of a field
 MAX_DIGITS = 18  # of a whole number that is given as text
 
 # What a field is about: which command takes it, and what depends on it.
-DATA, MODEL, WORDS, TRAINING, MACHINE = PARTS = ("data", "model", "words", "training", "machine")
+DATA, MODEL, WORDS, TRAINING, MACHINE = ("data", "model", "words", "training", "machine")
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,36 @@ class Setting:
         if option.above is not None:
             text += f" above {option.above:g}"
         return f"{text}, or {' or '.join(option.keywords)}" if option.keywords else text
+
+
+def takes_settings(settings: Iterable[Setting]) -> Callable[[T], T]:
+    """Gives a class or function fields of FitConfig as keyword parameters.
+
+    It is for a class or function with `**settings`: its signature then names every field that it
+    does not name itself, and the line `**settings` of its docstring becomes their description.
+
+    Parameters
+    ----------
+    settings : iterable of Setting
+        The fields.
+    """
+
+    def decorate(target: T) -> T:
+        function: Any = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
+        signature = inspect.signature(function)
+        explicit = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        names = {parameter.name for parameter in explicit}
+        added = [setting for setting in settings if setting.name not in names]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter(s.name, keyword, default=s.default, annotation=s.annotation)
+            for s in added
+        ]
+        function.__signature__ = signature.replace(parameters=[*explicit, *parameters])
+        document_settings(target, added)
+        return target
+
+    return decorate
 
 
 def document_settings(target: Any, described: Iterable[Setting]) -> None:

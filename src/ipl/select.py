@@ -9,8 +9,8 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import draw_shots
 from ipl.backbone.loading import load_backbone
-from ipl.config import FitConfig, takes_settings
-from ipl.config_fields import DATA, MACHINE, MODEL, WORDS
+from ipl.config import FitConfig, settings
+from ipl.config_fields import DATA, MACHINE, MODEL, WORDS, takes_settings
 from ipl.datasets.readers import read_dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
@@ -21,7 +21,7 @@ from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 
 
-@takes_settings(DATA, MODEL, WORDS, MACHINE)
+@takes_settings(settings(DATA, MODEL, WORDS, MACHINE))
 def select_words(
     data: Any,
     words: int = 3,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench import search_study
+from ipl.bench import submodularity
 from ipl_scenes import draw
 
 Call = Callable[..., Any]
@@ -124,7 +124,7 @@ def test_ablate_lists(ablate: Call, home: Path) -> None:
 def test_ablate_search(
     ablate: Call, words_file: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_study, "BASES", 1)
+    monkeypatch.setattr(submodularity, "BASES", 1)
     small = ("--words", 2, "--interval", 1, "--seeds", 1)
     done = ablate("search", *small, "--value", words_file, "--quiet")
     assert done.code == 0, done.err

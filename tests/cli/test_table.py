@@ -37,7 +37,7 @@ def test_a_page_with_figures_which_are_files_too(
 ) -> None:
     write_records(bench, *(record(words=5, seed=seed) for seed in (1, 2, 3)))
     with monkeypatch.context() as patch:
-        patch.setattr("ipl.display.plots.find_spec", lambda name: None)
+        patch.setattr("ipl.display.plot_files.find_spec", lambda name: None)
         shown = ipl("table", bench, "--page")
     assert (shown.code, shown.err.count("pip install 'ipl[plots]'")) == (0, 1)
     assert not (bench / "tables" / "figures").exists()

@@ -15,7 +15,8 @@ from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots, split_base_novel
 from ipl.explain.comparison import compare_runs
 from ipl.explain.loaded_run import load_run
-from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
+from ipl.explain.report import ReportSettings, analyse_run, report_document
+from ipl.explain.report_values import report_values
 from ipl.support.errors import DataError, SavedRunError
 from ipl_scenes import draw
 

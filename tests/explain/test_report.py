@@ -13,7 +13,8 @@ import pytest
 from ipl.backbone.backbone import Backbone
 from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
-from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_document, report_values
+from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_document
+from ipl.explain.report_values import report_values
 from ipl.explain.word_effects import NO_EFFECT
 from ipl.support.errors import ConfigError
 from tests.helpers.page_check import check_page
@@ -130,60 +131,6 @@ def test_without_data_it_says_what_is_missing(pocket: Backbone, make_run: MakeRu
     assert "--data" in told
     assert "--words-file" in told
     assert "--plain" in told
-
-
-def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
-    values = report_values(analysis)
-    assert set(values) == {
-        *("run", "prompt", "words", "classes", "classes_as_saved", "notes", "data", "chosen"),
-        *("results_when_trained", "diminishing_returns", "held_out", "effects", "chance"),
-        *(
-            "select_in",
-            "stopped_before",
-            "class_words",
-            "stability",
-            "people",
-            "outcomes",
-            "vectors",
-            "plain_learner",
-            "made",
-            "missing",
-        ),
-        "doubtful_images",
-    }
-    keys = {
-        "chosen": "word gain utility redundancy loss best place lead earlier certified sense "
-        "certainty how_sure",
-        "effects": "frequency prompt words change replacements",
-        "class_words": "name images word gain certainty held_out clear",
-        "chance": "frequency chosen draws places_by_loss of",
-        "stability": "how shared resamples counts near",
-        "outcomes": "methods classes images novel_classes novel_images why_no_novel comparison",
-        "vectors": "vectors others word_norm",
-        "plain_learner": "how vectors",
-        "made": "settings times versions losses about_losses command unsaid",
-    }
-    for part, names in keys.items():
-        value = values[part][0] if isinstance(values[part], list) else values[part]
-        assert list(value) == names.split(), part
-    effect, draw = values["effects"]["words"][0], values["chance"]["draws"][0]
-    assert " ".join(effect) == (
-        "word change replacements classes_helped classes_hurt images_helped images_hurt"
-    )
-    assert list(effect["change"]) == ["mean", "low", "high"]
-    assert list(effect["replacements"][0]) == ["words", "score"]
-    assert list(draw) == ["words", "shots_loss", "test_loss", "prompt"]
-    methods, vector = values["outcomes"]["methods"], values["vectors"]["vectors"][0]
-    assert [method["name"] for method in methods] == ["zero-shot", "plain", "prompt"]
-    compared = values["outcomes"]["comparison"]["methods"]
-    assert [method["name"] for method in compared] == [
-        "zero-shot",
-        "linear-probe",
-        "plain",
-        "prompt",
-    ]
-    assert " ".join(methods[0]) == "name how test calibration confused counts novel"
-    assert " ".join(vector) == "group number norm nearest nearest_at_start moved start_norm"
 
 
 def test_words_that_were_not_chosen_in_the_sentence(

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from ipl.backbone.backbone import Backbone
 from ipl.learners.learner import Learner
 from ipl.learners.registry import learner_class
-from ipl.prompts.layout import PromptLayout
+from ipl.prompts.layout import PromptLayout, WordSlot
 from ipl.support.errors import ConfigError
 
 CLASSES = ("castle", "starry night", "lake")
@@ -18,7 +18,9 @@ CLASSES = ("castle", "starry night", "lake")
 def without_word(learner: Learner, index: int) -> Learner:
     """Returns the learner with one word and its slot taken out."""
     words = [*learner.words[:index], *learner.words[index + 1 :]]
-    return learner.rebuilt(layout=learner.layout.without_slot(index), words=words)
+    segments = list(learner.layout.segments)
+    del segments[[i for i, s in enumerate(segments) if isinstance(s, WordSlot)][index]]
+    return learner.rebuilt(layout=PromptLayout(tuple(segments)), words=words)
 
 
 def _learner(pocket: Backbone, name: str, words: tuple[str, ...]) -> Learner:

@@ -22,16 +22,6 @@ def test_interleaved_has_a_group_before_every_word_and_one_before_the_class(k: i
     assert layout.group_slice(0) == slice(0, m)
 
 
-def test_without_a_slot_the_groups_beside_it_meet() -> None:
-    layout = PromptLayout.interleaved(2, 2)
-    assert layout.without_slot(0).readable() == "[V V] [V V] *_* [V V] {cls}."
-    assert layout.without_slot(1).readable() == "[V V] *_* [V V] [V V] {cls}."
-    assert layout.without_slot(1).groups == layout.groups
-    assert layout.slots == 2
-    with pytest.raises(IndexError):
-        layout.without_slot(2)
-
-
 def test_slots_of_several_tokens() -> None:
     layout = PromptLayout.interleaved(3, 2)
     assert layout.slot_sizes == (1, 1, 1)
@@ -41,7 +31,6 @@ def test_slots_of_several_tokens() -> None:
     assert wide.groups == layout.groups
     assert wide.readable(["playfulness"]) == layout.readable(["playfulness"])
     assert layout.with_slot_sizes([4]).slot_sizes == (4, 1, 1)  # the others stay as they are
-    assert wide.without_slot(1).slot_sizes == (2, 3)
     assert layout.with_slot_sizes([]) == layout
 
 

@@ -1,27 +1,20 @@
 """The study `ipl ablate search`: how close greedy search comes, and how submodular the gain is.
 
 It trains nothing. On a pool that is small enough, every ordered pair of words is scored, so the
-best pair is known and greedy search and beam search can be held against it. All losses are
-computed in full; no word is ruled out by a bound.
-
-The scoring sentence is a sequence, so the order of its words matters. The gain of a sequence is the
-sum of the gains of its words, each after the words before it, as greedy search counts them. The
-gain of a set S after a sequence L is that of S in its best order, appended to L.
+best pair is known and greedy search and beam search can be held against it
+(`sentence_gains.py`). `submodularity.py` measures what the guarantee of greedy search assumes.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
@@ -29,288 +22,22 @@ from ipl.backbone.labelled_features import encode_items
 from ipl.bench.planned_runs import Planned
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
+from ipl.bench.sentence_gains import SentenceGains, Words, beam_search, best_pair, pair_gains
+from ipl.bench.submodularity import SMALL, Submodularity, measure_submodularity
 from ipl.datasets.dataset import Dataset
-from ipl.display.plots import FILE_COLOURS, ErrorBarLine, Panel, plot_panels
+from ipl.display.formatting import several
+from ipl.display.plot_files import FILE_COLOURS, ErrorBarLine, Panel, plot_panels
 from ipl.display.table import Table
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import read_pool, word_choice
-from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer, check_room
 
 BEAM = 8  # sequences that beam search keeps
 CURVE = 6  # greedy steps in the plot
-BASES = 3  # sequences L of one word, and of two, that are drawn at random
-DRAWN = 4  # words drawn at random that sets S are made of, beside those of the best sets found
-SMALL = 0.01  # of the best pair's gain: sets that gain less have no ratio
-NOISE = 1e-5  # differences of fp32 losses below this mean nothing
 MANY = 600  # words; a larger pool gets a warning with its cost
-
-Array = np.ndarray[Any, Any]
-Words = tuple[int, ...]  # indices of words of the pool, in the order of the sentence
-SetFunction = Callable[[Words], float]
-
-
-# -- gains of sequences ---------------------------------------------------------------------------
-
-
-class SentenceGains:
-    """Utility, redundancy and gain of sequences of words, each computed once.
-
-    Parameters
-    ----------
-    scorer : SentenceScorer
-        Computes the losses.
-    words : sequence of str
-        The pool; sequences are tuples of its indices.
-    objective : Objective
-        The gain.
-    embeddings : Tensor of shape (words, dim)
-        What redundancy compares.
-    """
-
-    def __init__(
-        self,
-        scorer: SentenceScorer,
-        words: Sequence[str],
-        objective: Objective,
-        embeddings: Tensor,
-    ) -> None:
-        self.scorer, self.words = scorer, tuple(words)
-        self.objective, self.embeddings = objective, embeddings
-        self.loss_without_words = scorer.loss([])
-        self._after: dict[Words, tuple[Array, Array]] = {}  # utility and redundancy, (words,) each
-
-    def compute(self, start: Words, following: Iterable[int] | None = None) -> None:
-        """Scores `start` with each following word, all of the pool by default."""
-        if start not in self._after:
-            step = self.objective.redundancy(self.embeddings, start).cpu().double().numpy()
-            unknown = np.full(len(self.words), np.nan)
-            self._after[start] = unknown, self.redundancy(start) + step
-        utility, _ = self._after[start]
-        wanted = range(len(self.words)) if following is None else following
-        new = [word for word in wanted if word not in start and np.isnan(utility[word])]
-        if new:
-            before, candidates = ([self.words[word] for word in part] for part in (start, new))
-            losses = self.scorer.score(before, candidates).cpu().numpy()
-            utility[new] = self.loss_without_words - losses
-
-    def utility(self, words: Words) -> float:
-        """Returns the fall of the loss; it must have been computed, as what follows."""
-        return float(self._after[words[:-1]][0][words[-1]]) if words else 0.0
-
-    def redundancy(self, words: Words) -> float:
-        """Returns the redundancy of each word with those before it, summed."""
-        return float(self._after[words[:-1]][1][words[-1]]) if words else 0.0
-
-    def gain(self, words: Words) -> float:
-        """Returns the gain."""
-        return self.objective.gain(self.utility(words), self.redundancy(words))
-
-    def gains_after(self, start: Words) -> Array:
-        """Returns the gain of `start` with each word (words,), NaN where it was not computed."""
-        return self.objective.gain(*self._after[start])
-
-
-def beam_search(gains: SentenceGains, k: int, width: int) -> tuple[Words, ...]:
-    """Returns the best sequences of 1, 2, ..., k words that a beam finds.
-
-    Of sequences with the same words only the best stays in the beam. Width 1 is greedy search.
-    """
-    beam: list[Words] = [()]
-    best = []
-    for _ in range(k):
-        found: list[tuple[float, Words]] = []
-        for start in beam:
-            gains.compute(start)
-            after = gains.gains_after(start)
-            # The pool is sorted and the sort is stable: equal gains are in alphabetical order.
-            for word in np.argsort(-after, kind="stable")[:width].tolist():
-                if np.isfinite(after[word]):
-                    found.append((float(after[word]), (*start, word)))
-        found.sort(key=lambda entry: -entry[0])
-        distinct: dict[frozenset[int], Words] = {}
-        for _, words in found:
-            distinct.setdefault(frozenset(words), words)
-        beam = list(distinct.values())[:width]
-        best.append(beam[0])
-    return tuple(best)
-
-
-def pair_gains(gains: SentenceGains, advance: Callable[..., None] | None = None) -> Array:
-    """Returns the gain of every ordered pair (first, second), NaN on the diagonal."""
-    gains.compute(())
-    rows = []
-    for first in range(len(gains.words)):
-        gains.compute((first,))
-        rows.append(gains.gains_after((first,)))
-        if advance is not None:
-            advance()
-    return np.stack(rows)
-
-
-def best_pair(pairs: Array) -> Words:
-    """Returns the ordered pair with the highest gain."""
-    first, second = divmod(int(np.nanargmax(pairs)), len(pairs))
-    return first, second
-
-
-# -- submodularity --------------------------------------------------------------------------------
-
-
-def submodularity_ratios(
-    function: SetFunction,
-    base: Words,
-    words: Collection[int],
-    sizes: Sequence[int] = (2, 3),
-    threshold: float = 0.0,
-) -> list[float]:
-    """Returns the submodularity ratio (Das and Kempe) of every set of `sizes` words after `base`.
-
-    It is the sum of what the words gain one by one after the base, divided by what they gain
-    together; at least 1 for a submodular function, exactly 1 for a modular one.
-
-    Parameters
-    ----------
-    function : callable
-        The function, of a sequence.
-    base : tuple of int
-        The sequence L.
-    words : collection of int
-        The words that sets S are made of, none of them in the base.
-    sizes : sequence of int
-        The numbers of words in a set.
-    threshold : float
-        Sets that gain no more than this have no ratio.
-    """
-    before = function(base)
-    single = {word: function((*base, word)) - before for word in words}
-    ratios = []
-    for size in sizes:
-        for chosen in combinations(words, size):
-            together = max(function((*base, *order)) for order in permutations(chosen)) - before
-            if together > threshold:
-                ratios.append(sum(single[word] for word in chosen) / together)
-    return ratios
-
-
-@dataclass(frozen=True)
-class MarginalReturns:
-    """How often a word gains more after one word more, and how often it lowers the function."""
-
-    compared: int = 0
-    rising: int = 0  # contrary to submodularity
-    added: int = 0
-    falling: int = 0  # contrary to what the guarantee for greedy search assumes
-
-    def __add__(self, other: MarginalReturns) -> MarginalReturns:
-        values = zip(vars(self).values(), vars(other).values(), strict=True)
-        return MarginalReturns(*(one + two for one, two in values))
-
-
-def marginal_returns(
-    function: SetFunction, base: Words, words: Collection[int], noise: float = 0.0
-) -> MarginalReturns:
-    """Compares what each word gains after `base` and after `base` and each other word."""
-    before = function(base)
-    single = {word: function((*base, word)) - before for word in words}
-    falling = sum(gain < -noise for gain in single.values())
-    rising = 0
-    for first, second in permutations(words, 2):
-        later = function((*base, first, second)) - function((*base, first))
-        rising += later > single[second] + noise
-    return MarginalReturns(len(words) * (len(words) - 1), rising, len(words), falling)
-
-
-@dataclass(frozen=True)
-class Submodularity:
-    """The ratios of one function after certain sequences, and its marginal returns."""
-
-    function: str  # gain or utility
-    after: str  # no word, or words
-    ratios: tuple[float, ...]
-    returns: MarginalReturns
-
-    @classmethod
-    def pooled(cls, parts: Sequence[Submodularity]) -> Submodularity:
-        """Returns several as one."""
-        ratios = tuple(ratio for part in parts for ratio in part.ratios)
-        returns = sum((part.returns for part in parts), MarginalReturns())
-        return cls(parts[0].function, parts[0].after, ratios, returns)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns plain values; the ratios by their minimum, 5th percentile and median."""
-        summary = {"min": None, "percentile_5": None, "median": None}
-        if self.ratios:
-            numbers = np.percentile(self.ratios, (0, 5, 50)).tolist()
-            summary = dict(zip(summary, numbers, strict=True))
-        values = {"function": self.function, "after": self.after, **summary}
-        return {**values, "sets": len(self.ratios), **asdict(self.returns)}
-
-
-def measure_submodularity(
-    gains: SentenceGains,
-    greedy: Words,
-    best: Iterable[int],
-    seed: int,
-    reporter: Reporter = SILENT,
-    title: str = "Submodularity",
-) -> tuple[Submodularity, ...]:
-    """Measures the gain, and the utility alone, after no word and after some.
-
-    After no word, all pairs are measured. After no word, after each start of the greedy sequence
-    and after sequences drawn at random, all pairs and triples of a few words are measured: those of
-    the best sets found, because the guarantee of greedy search is about these, and others drawn at
-    random.
-
-    Parameters
-    ----------
-    gains : SentenceGains
-        The gains, with those of all pairs computed.
-    greedy : tuple of int
-        The sequence of greedy search.
-    best : iterable of int
-        The words of the best sets found.
-    seed : int
-        Draws the random sequences and words.
-    reporter : Reporter
-        Gets the progress, under a title.
-    """
-    generator, pool = random.Random(seed), range(len(gains.words))
-    bases = [(), *(greedy[:length] for length in range(1, len(greedy)))]
-    bases += [tuple(generator.sample(pool, size)) for size in (1, 2) for _ in range(BASES)]
-    probes: dict[Words, list[int]] = {}
-    with reporter.task(title, len(bases)) as advance:
-        for base in bases:
-            known = {*best} - {*base}
-            others = [word for word in pool if word not in known and word not in base]
-            words = sorted([*known, *generator.sample(others, min(DRAWN, len(others)))])
-            for start in ((), *permutations(words, 1), *permutations(words, 2)):
-                gains.compute((*base, *start), words)
-            probes[base] = words
-            advance()
-    functions = {"gain": gains.gain, "utility": gains.utility}
-    if not gains.objective.lambda_:
-        del functions["gain"]
-    measured = []
-    for name, function in functions.items():
-        threshold = max(NOISE, SMALL * max(function(pair) for pair in permutations(pool, 2)))
-        ratios = submodularity_ratios(function, (), pool, (2,), threshold)
-        ratios += submodularity_ratios(function, (), probes[()], (3,), threshold)
-        returns = marginal_returns(function, (), pool, NOISE)
-        measured.append(Submodularity(name, "no word", tuple(ratios), returns))
-        ratios, returns = [], MarginalReturns()
-        for base, words in probes.items():
-            if base:
-                ratios += submodularity_ratios(function, base, words, (2, 3), threshold)
-                returns += marginal_returns(function, base, words, NOISE)
-        measured.append(Submodularity(name, "words", tuple(ratios), returns))
-    return tuple(measured)
-
-
-# -- the study ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -623,8 +350,7 @@ def _reached(draws: Sequence[SearchDraw], name: str) -> str:
     order = f" (in {swapped} its words in the other order)" if swapped else ""
     shares = [share for share in (draw.share(s) for draw, s in searches) if share is not None]
     least = math.floor(1000 * min(shares)) / 10  # rounded down, so that "at least" is true
-    draws_text = "1 draw" if len(draws) == 1 else f"{len(draws)} draws"
-    return f"{found} of {draws_text}{order}, with at least {least:g} % of its gain"
+    return f"{found} of {several(len(draws), 'draw')}{order}, with at least {least:g} % of its gain"
 
 
 def _guarantee(ratios: Sequence[float]) -> str:

@@ -106,7 +106,7 @@ def ablate(
         list_runs(planned.runs, save_to, as_json)
         return
     if not no_plot:
-        from ipl.display.plots import check_matplotlib
+        from ipl.display.plot_files import check_matplotlib
 
         check_matplotlib()  # before hours of training
     from ipl.bench.runner import RunEnvironment

@@ -73,7 +73,8 @@ def report(
     check_loggers(log_to)
     read_config(find_run(run))
 
-    from ipl.explain.report import ReportSettings, analyse_run, report_document, report_values
+    from ipl.explain.report import ReportSettings, analyse_run, report_document
+    from ipl.explain.report_values import report_values
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)

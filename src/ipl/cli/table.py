@@ -240,7 +240,7 @@ def _sections(results: list[ResultTable], costs: list[CostRow]) -> dict[str, lis
 def _figures(results: list[ResultTable], costs: list[CostRow], reporter: Reporter) -> list[Drawing]:
     """Returns the figures; without matplotlib none, and a line that says so."""
     from ipl.bench.tables.figures import draw_figures
-    from ipl.display.plots import has_matplotlib
+    from ipl.display.plot_files import has_matplotlib
 
     if not has_matplotlib():
         reporter.say("Figures need matplotlib, which is not installed: pip install 'ipl[plots]'.")

@@ -221,6 +221,27 @@ def outcomes_section(outcomes: Outcomes) -> Section:
     return Section("outcomes", "Before and after", tuple(blocks), f"{summary}.")
 
 
+def novel_sentence(outcomes: Outcomes) -> str:
+    """Returns how often it is right on classes that it was not trained on."""
+    methods = [outcomes.of(name) for name in (PROMPT, ZERO_SHOT, BASELINE)]
+    prompt, zero_shot, baseline = (
+        method.novel.accuracy if method and method.novel else None for method in methods
+    )
+    assert prompt is not None
+    assert zero_shot is not None
+    change = 100 * (prompt - zero_shot)
+    than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"
+    sentence = (
+        f"On {several(outcomes.novel_images, 'image')} of "
+        f"{several(len(outcomes.novel_classes), 'class', 'classes')} it was not trained on it is "
+        f"right for {percent(prompt)}, {than if change else 'as'} the same CLIP without it "
+        f"({percent(zero_shot)})"
+    )
+    if baseline is not None:
+        sentence += f"; the learner without words for {percent(baseline)}"
+    return f"{sentence}."
+
+
 def _accuracy_blocks(outcomes: Outcomes) -> list[Block]:
     with_novel = bool(outcomes.novel_classes)
     images = (

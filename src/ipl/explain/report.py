@@ -1,29 +1,18 @@
-"""The report on one saved run: its settings, its parts, the document and the JSON values."""
+"""The report on one saved run: its settings, its parts and the document."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
-from ipl.datasets.dataset import Item
-from ipl.datasets.images import short_name
 from ipl.display.document import Block, Document, Paragraph, QuestionAnswer, Section
 from ipl.display.formatting import listed, ordinal, percent, several
-from ipl.explain.accuracy import (
-    BASELINE,
-    Outcomes,
-    evaluate_outcomes,
-    outcomes_section,
-)
+from ipl.explain.accuracy import Outcomes, evaluate_outcomes, novel_sentence, outcomes_section
 from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
-from ipl.explain.chosen_words import (
-    WordFacts,
-    word_facts,
-    words_section,
-)
+from ipl.explain.chosen_words import WordFacts, word_facts, words_section
 from ipl.explain.class_words import ClassWord, class_words, class_words_section
 from ipl.explain.doubtful_images import (
     DoubtfulImages,
@@ -56,13 +45,7 @@ from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import path_exists
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baseline_names import (
-    LINEAR_PROBE,
-    PLAIN_LEARNER,
-    PROMPT,
-    WITHOUT_WORDS,
-    ZERO_SHOT,
-)
+from ipl.training.baseline_names import LINEAR_PROBE, PLAIN_LEARNER, WITHOUT_WORDS, ZERO_SHOT
 from ipl.training.baselines import ABOUT_INTERVALS, NO_IMAGES, BaselineComparison, comparison_table
 from ipl.words.selection import certainty_sentences
 
@@ -139,14 +122,18 @@ class Analysis:
     def notes(self) -> tuple[str, ...]:
         """Returns what a reader must know before believing the results."""
         images = self.run_images.notes if self.run_images else ()
-        saved = self.run.result.comparison
-        comparison = self.outcomes.comparison if self.outcomes else saved
-        return (*self.run.notes, *images, *(comparison.notes if comparison else ()))
+        comparison = self.comparison.notes if self.comparison else ()
+        return (*self.run.notes, *images, *comparison)
 
     @property
     def run_images(self) -> RunImages | None:
         """Returns the images it was computed on."""
         return self.run.run_images
+
+    @property
+    def comparison(self) -> BaselineComparison | None:
+        """Returns the prompt beside its baselines: computed now, else as saved."""
+        return self.outcomes.comparison if self.outcomes else self.run.result.comparison
 
 
 def analyse_run(
@@ -373,7 +360,7 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
         summary = f"{parts[0].upper()}{parts[1:]}"
         title = "What this report does not have"
         sections.append(Section("missing", title, paragraphs, summary))
-    comparison = _comparison(analysis)
+    comparison = analysis.comparison
     return Document(
         title=f"What “{run.folder.resolve().name}” has learnt",
         subtitle=f"{result.config.learner} on {result.backbone['name']}, {result.data}",
@@ -422,15 +409,9 @@ def _how_to_read(analysis: Analysis) -> str:
     return f"{several(len(words), 'word')}: {quoted}. {vectors}"
 
 
-def _comparison(analysis: Analysis) -> BaselineComparison | None:
-    """Returns the prompt beside its baselines: computed now, else as saved."""
-    outcomes = analysis.outcomes
-    return analysis.run.result.comparison if outcomes is None else outcomes.comparison
-
-
 def _is_better(analysis: Analysis) -> list[str]:
     """Returns how good it is, than what it is better, and by how much."""
-    outcomes, result, comparison = analysis.outcomes, analysis.run.result, _comparison(analysis)
+    outcomes, result, comparison = analysis.outcomes, analysis.run.result, analysis.comparison
     if comparison is None:
         if result.held_out_accuracy is None:
             return [NO_IMAGES]
@@ -445,13 +426,13 @@ def _is_better(analysis: Analysis) -> list[str]:
         *comparison.about_collapse(),
     ]
     if outcomes is not None and outcomes.novel_classes:
-        sentences.append(_novel_sentence(outcomes))
+        sentences.append(novel_sentence(outcomes))
     return sentences
 
 
 def _words_matter(analysis: Analysis) -> list[str]:
     """Returns whether the words make the prompt better, and whether it depends on them."""
-    result, comparison = analysis.run.result, _comparison(analysis)
+    result, comparison = analysis.run.result, analysis.comparison
     sentences: list[str] = []
     if comparison is not None:
         sentences += comparison.compared_with((WITHOUT_WORDS, PLAIN_LEARNER))
@@ -470,119 +451,6 @@ def _words_matter(analysis: Analysis) -> list[str]:
 
 def _how_sure(analysis: Analysis) -> list[str]:
     """Returns what the intervals are about, and how sure each word is."""
-    sentences = [ABOUT_INTERVALS] if _comparison(analysis) else ["That is not known."]
+    sentences = [ABOUT_INTERVALS] if analysis.comparison else ["That is not known."]
     selection = analysis.run.selection
     return sentences + (certainty_sentences(selection) if selection is not None else [])
-
-
-def _novel_sentence(outcomes: Outcomes) -> str:
-    """Returns how often it is right on classes that it was not trained on."""
-    methods = [outcomes.of(name) for name in (PROMPT, ZERO_SHOT, BASELINE)]
-    prompt, zero_shot, baseline = (
-        method.novel.accuracy if method and method.novel else None for method in methods
-    )
-    assert prompt is not None
-    assert zero_shot is not None
-    change = 100 * (prompt - zero_shot)
-    than = f"{abs(change):.1f} points {'more' if change > 0 else 'fewer'} than"
-    sentence = (
-        f"On {several(outcomes.novel_images, 'image')} of "
-        f"{several(len(outcomes.novel_classes), 'class', 'classes')} it was not trained on it is "
-        f"right for {percent(prompt)}, {than if change else 'as'} the same CLIP without it "
-        f"({percent(zero_shot)})"
-    )
-    if baseline is not None:
-        sentence += f"; the learner without words for {percent(baseline)}"
-    return f"{sentence}."
-
-
-# -- the JSON values ----------------------------------------------------------------------------
-
-
-def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[str, Any]:
-    """Return everything a report shows as plain values for JSON, without its images.
-
-    The parts are dataclasses whose field names become keys of the JSON; raters stay without names.
-
-    Parameters
-    ----------
-    analysis : Analysis
-        What `analyse_run` computed.
-    ratings : RunRating, optional
-        What people say of the run's words.
-
-    Returns
-    -------
-    dict
-        Dictionaries, lists, texts and numbers only.
-    """
-    run, result, run_images = analysis.run, analysis.run.result, analysis.run_images
-    return {
-        "run": str(run.folder),
-        "prompt": result.prompt,
-        "words": list(result.words),
-        "classes": list(run.classes),
-        "classes_as_saved": list(result.classes),
-        "notes": list(analysis.notes),
-        "results_when_trained": result.results,
-        "data": None
-        if run_images is None
-        else {
-            "source": run_images.source,
-            "training_images": len(run_images.shots.items),
-            "held_out_images": len(run_images.test.items),
-            "left_out": run_images.left_out,
-            "notes": list(run_images.notes),
-        },
-        "chosen": _plain(analysis.words),
-        "select_in": run.selection.select_in if run.selection else None,
-        "stopped_before": _plain(run.selection.stopped_before) if run.selection else None,
-        "diminishing_returns": run.selection.diminishing_returns() if run.selection else None,
-        "held_out": _plain(analysis.test),
-        "effects": _plain(analysis.effects),
-        "chance": _random_words_values(analysis.random_words),
-        "class_words": [{**_plain(each), "clear": each.clear} for each in analysis.class_words]
-        if analysis.class_words is not None
-        else None,
-        "stability": _plain(analysis.stability),
-        "people": _plain(ratings),
-        "outcomes": None
-        if analysis.outcomes is None
-        else {
-            **_plain(analysis.outcomes),
-            "comparison": analysis.outcomes.comparison.as_dict(),
-        },
-        "doubtful_images": _plain(analysis.doubtful_images),
-        "vectors": _plain(analysis.vectors),
-        "plain_learner": None
-        if analysis.baseline is None
-        else {"how": analysis.baseline.how, "vectors": _plain(analysis.baseline_vectors)},
-        "made": _plain(analysis.provenance),
-        "missing": [asdict(missing) for missing in analysis.missing],
-    }
-
-
-def _random_words_values(comparison: RandomComparison | None) -> dict[str, Any] | None:
-    if comparison is None:
-        return None
-    ranks = {
-        "sentence_training": comparison.sentence_rank,
-        "sentence_held_out": comparison.held_out_rank,
-        "prompt_held_out": comparison.prompt_rank,
-    }
-    return {**_plain(comparison), "places_by_loss": ranks, "of": len(comparison.draws) + 1}
-
-
-def _plain(value: Any) -> Any:
-    """Returns dataclasses as dictionaries, tuples as lists, and images by their names."""
-    if isinstance(value, Item):
-        return short_name(value.path)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {key: _plain(entry) for key, entry in value._asdict().items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value

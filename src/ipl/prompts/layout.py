@@ -166,12 +166,6 @@ class PromptLayout:
         )
         return PromptLayout(tuple(segments))
 
-    def without_slot(self, index: int) -> PromptLayout:
-        """Returns the layout without its word slot number `index`; 0 is the first."""
-        slots = [i for i, segment in enumerate(self.segments) if isinstance(segment, WordSlot)]
-        position = slots[index]
-        return PromptLayout((*self.segments[:position], *self.segments[position + 1 :]))
-
     # -- a line of text and back ----------------------------------------------------------------
 
     def readable(self, words: Sequence[str] = (), class_name: str = "{cls}") -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from ipl.words.zipf import zipf_of
 NEAR = 200  # words of the pool that count as equally frequent
 ZIPF = "Zipf frequency in English (wordfreq)"
 RANK = "rank in the tokenizer's vocabulary, frequent to rare (wordfreq is not installed)"
-Array = np.ndarray[Any, Any]
 
 
 class RandomWords:

@@ -264,7 +264,7 @@ def plot_cost(rows: Sequence[CostRow]) -> dict[str, bytes] | None:
 
     If some of the runs were profiled, only these are drawn.
     """
-    from ipl.display.plots import BarPanel, plot_bars
+    from ipl.display.plot_files import BarPanel, plot_bars
 
     profiled = is_profiled(rows)
     rows = [row for row in rows if (row.utilisation_of if profiled else row.peak_memory)]

@@ -15,7 +15,7 @@ from ipl.bench.tables.cost_table import COST, CostRow, plot_cost
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.result_table import ResultTable
 from ipl.display.formatting import listed, several
-from ipl.display.plots import ErrorBarLine, Interval, Panel, plot_intervals, plot_panels
+from ipl.display.plot_files import ErrorBarLine, Interval, Panel, plot_intervals, plot_panels
 from ipl.display.table import Table
 from ipl.words.selection import Selection
 

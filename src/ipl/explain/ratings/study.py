@@ -85,10 +85,6 @@ class Study:
         """Returns the names of all items."""
         return frozenset(name for task in self.tasks for name in task.items)
 
-    def run_of(self, fingerprint: str) -> StudiedRun | None:
-        """Returns the run with this fingerprint, None if it is not in the study."""
-        return next((run for run in self.runs if run.fingerprint == fingerprint), None)
-
 
 def screens(study: Study, rater: str) -> list[tuple[int, tuple[str, ...]]]:
     """Returns what one rater is asked in order: a task and the items of one list of words.

@@ -1,0 +1,336 @@
+"""Plots as files: lines, bars and intervals as SVG and PNG, drawn with matplotlib if installed."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from ipl.display.plots import ticks
+from ipl.support.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FILE_FORMATS = ("svg", "png")
+# Can be told apart with every common kind of colour blindness (Okabe and Ito).
+FILE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+INK, PALE = "#333333", "#DDDDDD"
+PANELS_PER_ROW = 3
+FILE_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "ipl",  # the same plot gives the same file
+}
+
+
+@dataclass(frozen=True)
+class ErrorBarLine:
+    """A line of a panel: points (x, mean, deviation), a colour by number, and how it is drawn."""
+
+    label: str
+    points: tuple[tuple[float, float, float], ...]
+    colour: int = 0
+    pattern: str = "solid"  # or dashed, dotted, dashdot: with hollow dots
+    joined: bool = True  # by a line between the dots
+    dotted: bool = True  # False: a level without dots
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a plot file: its lines, and what is written below the x axis."""
+
+    title: str
+    lines: tuple[ErrorBarLine, ...]
+    x_ticks: tuple[tuple[float, str], ...]
+    tick_size: int = 9
+    zero: bool = False  # whether 0 on the y axis is marked
+
+
+@dataclass(frozen=True)
+class BarPanel:
+    """One panel of horizontal bars: a value or None for each label, and what it is compared with.
+
+    `texts` are written beside the bars, `marks` are drawn as short lines on them, and each
+    reference (value, name) is a dashed line across all of them.
+    """
+
+    title: str
+    values: tuple[float | None, ...]
+    texts: tuple[str, ...]
+    marks: tuple[float | None, ...] = ()
+    references: tuple[tuple[float, str], ...] = ()
+    end: float | None = None  # of the scale
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A difference with its interval, if it has one, in a plot of intervals."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def has_matplotlib() -> bool:
+    """Returns whether plot files can be drawn."""
+    return find_spec("matplotlib") is not None
+
+
+def check_matplotlib() -> None:
+    """Raises ConfigError unless plot files can be drawn."""
+    if not has_matplotlib():
+        raise ConfigError(
+            "A plot needs matplotlib, which is not installed: pip install 'ipl[plots]', or leave "
+            "it out with --no-plot."
+        )
+
+
+def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -> dict[str, bytes]:
+    """Returns panels side by side over one legend, as the bytes of an SVG and of a PNG file.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        The panels from left to right.
+    title : str
+        What the plot shows; it is broken into lines as wide as the plot.
+    x_name, y_name : str
+        What the axes show, written once for all panels.
+
+    Returns
+    -------
+    dict of str to bytes
+        The files by format, "svg" and "png". The same plot gives the same SVG file.
+
+    Raises
+    ------
+    ConfigError
+        If matplotlib is not installed.
+    """
+    with _new_figure() as figure:
+        columns = 2 if len(panels) == 4 else min(len(panels), PANELS_PER_ROW)
+        rows = math.ceil(len(panels) / columns)
+        width = 3.1 * columns + 0.4 if columns > 1 else 4.6
+        figure.set_size_inches(width, 0.5 + 2.8 * rows)
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            _draw_panel(axes, panel)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        for row in grid:
+            row[0].set_ylabel(y_name)
+        last_row = len(panels) - columns * (rows - 1)
+        grid[-1][min(columns // 2, last_row - 1)].set_xlabel(x_name)
+        _add_legend(figure, grid.flat)
+        return _save(figure, title)
+
+
+def plot_bars(labels: Sequence[str], panels: Sequence[BarPanel], title: str) -> dict[str, bytes]:
+    """Returns panels of horizontal bars side by side, as the bytes of an SVG and of a PNG file.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The names of the bars from top to bottom, which all panels share.
+    panels : sequence of BarPanel
+        The panels from left to right, each with a value for every label.
+    title : str
+        What the plot shows.
+
+    Returns
+    -------
+    dict of str to bytes
+        The files by format, "svg" and "png".
+
+    Raises
+    ------
+    ConfigError
+        If matplotlib is not installed.
+    """
+    with _new_figure() as figure:
+        figure.set_size_inches(3.6 * len(panels) + 1.6, 1.3 + 0.32 * len(labels))
+        all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axes, panel in zip(all_axes, panels, strict=True):
+            _draw_bars(axes, panel)
+        wrapped = [textwrap.fill(label, 34) for label in labels]
+        all_axes[0].set_yticks(range(len(labels)), wrapped)
+        all_axes[0].invert_yaxis()
+        _add_legend(figure, all_axes)
+        return _save(figure, title)
+
+
+def plot_intervals(
+    groups: Sequence[tuple[str, Sequence[Interval]]], title: str, x_name: str
+) -> dict[str, bytes]:
+    """Returns a forest plot, as the bytes of an SVG and of a PNG file.
+
+    Parameters
+    ----------
+    groups : sequence of (str, sequence of Interval)
+        The differences under the name of what they are about, from top to bottom. The same
+        label has the same colour in every group.
+    title : str
+        What the plot shows.
+    x_name : str
+        What the differences are.
+
+    Returns
+    -------
+    dict of str to bytes
+        The files by format, "svg" and "png".
+
+    Raises
+    ------
+    ConfigError
+        If matplotlib is not installed.
+    """
+    labels = list(dict.fromkeys(interval.label for _, group in groups for interval in group))
+    lines = sum(len(group) + 1 for _, group in groups)
+    with _new_figure() as figure:
+        figure.set_size_inches(6.6, 1.0 + 0.26 * lines)
+        axes = figure.subplots()
+        texts: list[str] = []  # from top to bottom
+        for name, group in groups:
+            texts.append(name)
+            for interval in group:
+                colour = FILE_COLOURS[labels.index(interval.label) % len(FILE_COLOURS)]
+                _draw_interval(axes, interval, len(texts), colour)
+                texts.append(interval.label)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_ylim(len(texts) - 0.4, -0.6)
+        axes.set_yticks(range(len(texts)), texts)
+        for text in axes.get_yticklabels():
+            text.set_fontweight("normal" if text.get_text() in labels else "bold")
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="x", color=PALE, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.margins(x=0.1)
+        axes.set_xlabel(x_name)
+        return _save(figure, title)
+
+
+@contextmanager
+def _new_figure() -> Iterator[Figure]:
+    """Gives an empty figure to draw in; raises ConfigError unless matplotlib is installed."""
+    check_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(FILE_STYLE):
+        yield Figure(layout="constrained")
+
+
+def _add_legend(figure: Figure, all_axes: Iterable[Axes]) -> None:
+    """Adds one legend for all panels below them, unless there is only one line to name."""
+    handles: dict[Any, Any] = {}
+    for axes in all_axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if len(handles) > 1:
+        fitting = int(15 * figure.get_figwidth() / (max(map(len, handles)) + 6))
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=min(4, max(1, fitting)),
+            frameon=False,
+        )
+
+
+def _save(figure: Figure, title: str) -> dict[str, bytes]:
+    """Returns a figure with its title, broken into lines as wide as it is, in every format."""
+    wrapped = textwrap.fill(title, int(15 * figure.get_figwidth()))
+    figure.suptitle(wrapped, x=0.01, ha="left", fontsize=9)
+    files = {}
+    for file_format in FILE_FORMATS:
+        buffer = BytesIO()
+        metadata = {"Date": None} if file_format == "svg" else None
+        figure.savefig(buffer, format=file_format, dpi=200, metadata=metadata)
+        files[file_format] = buffer.getvalue()
+    return files
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    """Draws the means of each line with bars, or a band, of one deviation."""
+    for line in panel.lines:
+        if not line.points:
+            continue
+        style: dict[str, Any] = {
+            "color": FILE_COLOURS[line.colour % len(FILE_COLOURS)],
+            "label": line.label,
+            "marker": "o",
+            "markersize": 4.5,
+            "linewidth": 1.6,
+            "capsize": 3,
+            "elinewidth": 1,
+        }
+        if line.pattern != "solid":
+            style |= {"linestyle": line.pattern, "markerfacecolor": "white"}
+        if not line.joined:
+            style["linestyle"] = "none"
+        if not line.dotted:
+            style |= {"marker": "none", "capsize": 0, "elinewidth": 0}
+        x, means, deviations = zip(*line.points, strict=True)
+        if line.joined and line.dotted and len(x) > 1:  # a band reads better than many bars
+            low, high = (
+                [m + sign * d for m, d in zip(means, deviations, strict=True)] for sign in (-1, 1)
+            )
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            style |= {"capsize": 0, "elinewidth": 0}
+        axes.errorbar(x, means, yerr=deviations, **style)
+    if panel.zero:
+        axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_title(panel.title, loc="left")
+    axes.set_xticks([x for x, _ in panel.x_ticks], [text for _, text in panel.x_ticks])
+    axes.tick_params(axis="x", labelsize=panel.tick_size)
+    axes.margins(x=0.08, y=0.12)
+    axes.grid(axis="y", color=PALE, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _draw_bars(axes: Axes, panel: BarPanel) -> None:
+    """Draws the bars of a panel with their texts, marks and references."""
+    known = [value for value in (*panel.values, *panel.marks) if value is not None]
+    end = panel.end or max([*known, *(value for value, _ in panel.references)], default=1.0)
+    for y, (value, text) in enumerate(zip(panel.values, panel.texts, strict=True)):
+        mark = panel.marks[y] if panel.marks else None
+        if value is not None:
+            axes.barh(y, value, height=0.62, color=FILE_COLOURS[0])
+        if mark is not None:
+            axes.plot([mark, mark], [y - 0.31, y + 0.31], color=INK, linewidth=2)
+        # On white, so that a reference does not cross the text.
+        edge = max((number for number in (value, mark) if number is not None), default=0.0)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        axes.text(edge + 0.02 * end, y, text, va="center", fontsize=8, bbox=box)
+    for index, (value, name) in enumerate(panel.references):
+        colour = FILE_COLOURS[1 + index % 2]
+        axes.axvline(value, color=colour, linestyle="--", linewidth=1.2, label=name, zorder=0)
+    axes.set_xlim(0, 1.25 * end)  # room for the texts
+    axes.set_xticks(ticks(0, end))
+    axes.set_title(panel.title, loc="left")
+    axes.tick_params(axis="y", length=0)
+
+
+def _draw_interval(axes: Axes, interval: Interval, y: float, colour: str) -> None:
+    """Draws a dot and its interval; a dot without an interval is hollow."""
+    if interval.low is None or interval.high is None:
+        axes.plot(interval.value, y, "o", color=colour, markerfacecolor="white", markersize=5)
+        return
+    axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=1.8)
+    axes.plot(interval.value, y, "o", color=colour, markersize=5)
