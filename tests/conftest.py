@@ -19,6 +19,7 @@ from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.scenes import scenes_dataset
 from ipl.words.pool import Pool
+from tests.helpers.threads import on_one_thread
 
 WORDS = (
     *("bright", "dark", "sand", "stone", "wall", "water", "cold", "warm", "green", "blue"),
@@ -27,7 +28,6 @@ WORDS = (
 )
 RECIPE = {"epochs": 2, "interval": 1, "views": 0, "cache": False}
 
-pytest.register_assert_rewrite("tests.helpers")
 if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: a thread for each
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
     torch.set_num_threads(1)
@@ -62,10 +62,8 @@ def _own_cache(_no_cache_of_the_user: Iterator[Path], monkeypatch: pytest.Monkey
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Keeps the many tiny products of a file's tests from waiting for each other's threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with on_one_thread():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,8 @@ from ipl.backbone import encode_images
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import ImageFeatures, encode_batches, encode_files
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.image_processes import HashedFile, hash_file
+from ipl.datasets.images import ImageSource
 from ipl.support.cache import Cache
 from ipl.support.progress import Reporter
 from ipl_scenes import CLASSES, draw
@@ -189,6 +192,30 @@ def test_unreadable_files_are_named_and_never_kept(
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+def test_images_are_hashed_once_and_anew_if_they_change(
+    pocket: Backbone, cache: Cache, images: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Path] = []
+
+    def count_hashed(path: Path) -> HashedFile:
+        hashed.append(path)
+        return hash_file(path)
+
+    monkeypatch.setattr(store_module, "hash_file", count_hashed)
+    store = FeatureStore(pocket, cache)
+    pixels = ImageSource("in memory", lambda: draw(CLASSES[0], 0))
+    other_pixels = ImageSource("also in memory", lambda: draw(CLASSES[0], 1))
+    missing = images[0].with_name("missing.png")
+    found = store.hashes([*images, images[0], missing, pixels, other_pixels])
+    sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in images]
+    assert found[:8] == [*sums, sums[0], None]
+    assert len({*found[8:], *sums}) == 8
+    store.encode(images)  # for the key of the cache
+    assert len(hashed) == len(images) + 1  # one is missing
+    images[0].write_bytes(images[1].read_bytes())
+    assert store.hashes(images) == [sums[1], *sums[1:]]
+
+
 def test_a_file_without_end_is_not_hashed(pocket: Backbone, cache: Cache) -> None:
     seen = FeatureStore(pocket, cache).encode([Path("/dev/zero")])
     assert seen.unreadable == encode_files(pocket, [Path("/dev/zero")]).unreadable

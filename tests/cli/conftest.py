@@ -17,6 +17,7 @@ import pytest
 
 from ipl.cli.main import main
 from ipl_scenes import CLASSES, draw
+from tests.helpers.threads import on_one_thread
 
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
 QUICK = (
@@ -202,7 +203,8 @@ def saved_run(tmp_path_factory: pytest.TempPathFactory, fit: Callable[..., Resul
     """Returns a run fitted on three classes; copy it before changing it."""
     root = tmp_path_factory.mktemp("fitted")
     data = draw_folder(root / "data", {"beach": 3, "castle": 3, "forest": 3})
-    result = fit(data, "--out", root / "run")
+    with on_one_thread():  # as the tests that fit it again
+        result = fit(data, "--out", root / "run")
     assert result.code == 0, result.err
     return root / "run"
 

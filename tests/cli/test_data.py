@@ -144,6 +144,42 @@ def test_an_empty_class_is_named_beside_the_other_findings(ipl: Call, tmp_path: 
         assert "bird" in ipl("fit", data).error  # as before
 
 
+def test_all_that_a_fit_stops_at_is_named_in_one_go(ipl: Call, tmp_path: Path) -> None:
+    root = _own_data(tmp_path / "pets")
+    shutil.rmtree(root / "train/dog")
+    shutil.rmtree(root / "test/cat")
+    (root / "test/cow").mkdir()
+    report = ipl("data", "check", root, "--json", "--quiet")
+    assert report.code == 2
+    findings = [
+        (each["kind"], each["names"], each["stops_fit"]) for each in report.json["findings"]
+    ]
+    assert findings == [
+        ("image beside the class folders", [str(root / "train/beside.png")], False),
+        ("single class", ["cat"], True),
+        ("held-out class without training images", [str(root / "test/cow")], True),
+        ("empty part", [str(root / "test")], True),
+    ]
+    shown = ipl("data", "check", root, "--quiet")
+    assert shown.code == 2
+    assert ["cat", "2", "0"] in [line.split() for line in shown.out.splitlines()]
+    assert "There is only one class (cat), and a classifier needs at least two; " in shown.out
+    assert f"- {root / 'test'} contains no image of a class; add some or remove it: " in shown.out
+    assert f"training images: {root / 'test/cow'}; ipl fit cannot use the data." in shown.out
+    assert "cow is not a class folder" in ipl("fit", root).error  # a fit stops at the first
+
+
+def test_a_table_of_a_single_class_is_checked_to_the_end(ipl: Call, tmp_path: Path) -> None:
+    _own_data(tmp_path / "pets")
+    table = tmp_path / "list.csv"
+    table.write_text("path,label\npets/train/cat/0.png,cat\npets/train/dog/bad.jpg,cat\n")
+    report = ipl("data", "check", table, "--json", "--quiet")
+    assert report.code == 2
+    kinds = [each["kind"] for each in report.json["findings"]]
+    assert kinds == ["single class", "no held-out images", "unreadable image"]
+    assert "only one class" in ipl("fit", table).error
+
+
 def test_an_empty_folder_is_explained(ipl: Call, tmp_path: Path) -> None:
     shown = ipl("data", "check", tmp_path)
     assert shown.code == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 Call = Callable[..., Any]
 
@@ -82,6 +83,15 @@ def test_all_images_of_the_training_need_all(evaluate: Call, home: Path) -> None
     assert evaluate("--all", "--json").json["images"] == 6
 
 
+def test_training_images_are_left_out_of_another_folder(evaluate: Call, home: Path) -> None:
+    (home / "data").rename(home / "moved")
+    (home / "moved/beach/0.png").rename(home / "moved/beach/z.png")
+    Image.new("RGB", (64, 64)).save(home / "moved/beach/more.png")
+    result = evaluate(data="moved")
+    assert "On 4 images (without the 6 images that it was trained on)\n" in result.out
+    assert "Note:" not in result.out
+
+
 def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(
     evaluate: Call, run: Path, home: Path
 ) -> None:
@@ -92,6 +102,9 @@ def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(
         for path, part in zip(sorted((home / "data" / name).iterdir()), parts, strict=True)
     ]
     (home / "list.csv").write_text("path,label,split\n" + "".join(rows))
+    config = json.loads((run / "config.json").read_text())
+    hashes = config["training"].pop("image_hashes")  # so that no image is left out
+    (run / "config.json").write_text(json.dumps(config))
 
     def told(*more: object) -> tuple[int, str]:
         values = evaluate(*more, "--json", data="list.csv").json
@@ -99,10 +112,17 @@ def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(
 
     assert told() == (3, "its test part")
     assert told("--held-out", "val") == (3, "its val part")
-    config = json.loads((run / "config.json").read_text())
     config["config"]["held_out"] = "val"
     (run / "config.json").write_text(json.dumps(config))
     assert told() == (3, "its val part")
     assert told("--held-out", "test") == (3, "its test part")
+    config["training"]["image_hashes"] = hashes
+    (run / "config.json").write_text(json.dumps(config))
+    images, images_from = told("--held-out", "test")
+    left_out = (
+        "without the 1 image that" if images == 2 else f"without the {3 - images} images that"
+    )
+    assert images < 3
+    assert images_from == f"its test part, {left_out} it was trained on"
     message = evaluate("--held-out", "train").error
     assert "--held-out is 'train'; it must be one of test, val." in message

@@ -10,7 +10,7 @@ from PIL import Image
 from ipl.datasets import inspection
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import ImageSource
-from ipl.datasets.inspection import UNUSABLE, find_unreadable, inspect_dataset
+from ipl.datasets.inspection import find_unreadable, inspect_dataset
 
 
 def _dataset(root: Path, train: dict[str, bytes], test: dict[str, bytes] | None = None) -> Dataset:
@@ -120,4 +120,4 @@ def test_unreadable_images_are_named_with_the_reason(tmp_path: Path) -> None:
     assert finding.names[0].startswith(f"{tmp_path / 'a1'}: ")
     assert len(finding.names) == 2
     assert finding.note.startswith("2 images cannot be read: ")
-    assert (unusable.kind, unusable.names) == (UNUSABLE, ("a", "b"))  # b2 is a held-out image
+    assert (unusable.stops_fit, unusable.names) == (True, ("a", "b"))  # b2 is a held-out image

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from ipl.backbone.backbone import Backbone
 from ipl.explain.report import Analysis, ReportSettings, analyse_run
+from tests.helpers.threads import on_one_thread
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -22,11 +22,8 @@ def analysis(
     pocket: Backbone, make_run: Callable[..., Path], six_scenes: Path, pool_file: Path
 ) -> Analysis:
     """Returns the analysis of a run with two words, with a trained baseline."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as the tests that recompute its numbers
     settings = ReportSettings(resamples=2, baseline="train")
-    result = analyse_run(
-        make_run("coop", 2), six_scenes, settings, pocket, words_file=pool_file, cache=False
-    )
-    torch.set_num_threads(threads)
-    return result
+    with on_one_thread():  # as the tests that recompute its numbers
+        return analyse_run(
+            make_run("coop", 2), six_scenes, settings, pocket, words_file=pool_file, cache=False
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots, split_base_novel
 from ipl.explain.comparison import compare_runs
-from ipl.explain.loaded_run import load_run
+from ipl.explain.loaded_run import load_run, redraw_shots
 from ipl.explain.report import ReportSettings, analyse_run, report_document
 from ipl.explain.report_values import report_values
 from ipl.support.errors import DataError, SavedRunError
@@ -35,7 +36,9 @@ def test_other_images_are_noticed(
         run, tmp_path / "data", ReportSettings(0), pocket, words_file=pool_file, cache=False
     )
     assert analysis.run_images is not None
-    assert "not the images this prompt was trained on" in analysis.run_images.notes[-1]
+    note = analysis.run_images.notes[-1]
+    assert note.startswith("These are not the images this prompt was trained on (the loss without")
+    assert note.endswith("); no held-out image is one of those.")
     assert analysis.outcomes is not None
     assert analysis.outcomes.why_no_novel is not None
     images = len(analysis.run_images.shots.items)
@@ -53,6 +56,46 @@ def test_a_limit_on_images_is_kept_and_told(
     assert analysis.run_images is not None
     assert len(analysis.run_images.test.items) == 5
     assert analysis.run_images.left_out == 11
+
+
+@pytest.fixture
+def mixed(make_run: MakeRun, six_scenes: Path, pocket: Backbone, tmp_path: Path) -> Path:
+    """Returns a folder without parts: test images first, then the training images of a run."""
+    for part, prefix in (("test", "0"), ("train", "1")):
+        for name in load_run(make_run("coop", 0), pocket).result.classes:
+            (tmp_path / name).mkdir(exist_ok=True)
+            for file in (six_scenes / part / name).iterdir():
+                shutil.copy(file, tmp_path / name / f"{prefix}-{file.name}")
+    return tmp_path
+
+
+def test_shots_are_found_in_data_that_has_grown(
+    pocket: Backbone, make_run: MakeRun, mixed: Path
+) -> None:
+    run = load_run(make_run("coop", 0), pocket, cache=False)
+    found = redraw_shots(run, mixed)
+    assert found.same_shots
+    assert all(item.path.name.startswith("1-") for item in found.shots.items)
+    assert all(item.path.name.startswith("0-") for item in found.rest)
+    assert (len(found.shots.items), len(found.rest)) == (16, 16)
+    assert found.notes == ()
+
+
+def test_images_of_the_training_are_not_held_out_of_other_data(
+    pocket: Backbone, make_run: MakeRun, mixed: Path
+) -> None:
+    run = load_run(make_run("coop", 2), pocket, cache=False)
+    trained = sorted(mixed.glob("*/1-*"))
+    trained[0].unlink()
+    found = redraw_shots(run, mixed)
+    assert not found.same_shots
+    drawn = {item.path for item in found.shots.items}
+    assert drawn.isdisjoint(item.path for item in found.rest)
+    assert all(item.path.name.startswith("0-") for item in found.rest)
+    count = sum(path not in drawn for path in trained[1:])
+    assert found.notes[-1].endswith(f"; {count} held-out images are among those and left out.")
+    older = replace(run, result=replace(run.result, image_hashes=()))
+    assert "held-out images may have been used" in redraw_shots(older, mixed).notes[-1]
 
 
 def test_data_without_its_classes_is_refused(

@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import Dataset
+from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
+from ipl.datasets.images import ImageSource
+from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent
 from ipl.inference.evaluation import (
+    NEW,
     Evaluation,
     class_rows,
     evaluate,
@@ -110,7 +114,7 @@ def test_an_unknown_class_is_refused(classifier: PromptClassifier, scenes: Datas
 def test_training_images_are_left_out(
     classifier: PromptClassifier, four: Dataset, pocket: Backbone, pool: object
 ) -> None:
-    """They are drawn again; other images of the same classes are all used."""
+    """In the data of the training and in other data."""
     everything = replace(four, train=four.train + four.test, test=())
     trained = PromptClassifier(
         pocket, words=1, shots=3, epochs=2, interval=1, views=0, pool=pool, cache=False
@@ -123,21 +127,90 @@ def test_training_images_are_left_out(
     assert found.accuracy == trained.result_.held_out_accuracy
     whole = evaluate(trained, everything, everything=True)
     assert whole.comparison.total == len(everything.train)
+    assert whole.images_from == "all images, 12 of which it was trained on"
     others = replace(four, name="others", train=four.test, test=())
     found = evaluate(trained, others)
-    assert found.images_from == "all images, taken to be new to the prompt"
-    assert found.comparison.total == len(four.test)
-    assert not any("used in training" in note for note in found.notes)
+    drawn = sum(str(item.path) in shots for item in others.train)
+    assert 0 < drawn < len(others.train)
+    assert found.images_from == f"without the {drawn} images that it was trained on"
+    assert found.comparison.total == len(others.train) - drawn
 
 
-def test_a_folder_that_has_grown_since_the_training_is_pointed_out(
+@pytest.mark.parametrize("words", [0, 1])
+def test_training_images_are_known_by_their_bytes(
+    four: Dataset, pocket: Backbone, pool: object, tmp_path: Path, words: int
+) -> None:
+    """In a folder of another name, with other names of files and more files, and in a test part."""
+    trained = _fit_three_shots(replace(four, test=()), pocket, pool, words)
+    trained.save_pretrained(tmp_path / "run")
+    trained = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
+    for item in (*four.test, *four.train):
+        copy = tmp_path / "more images" / four.class_names[item.label] / f"of {item.path.name}"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(item.path.read_bytes())
+    grown = read_dataset(tmp_path / "more images")
+    found = evaluate(trained, grown)
+    shots = {item.path.read_bytes() for item in sample_shots(four.train, 3, 1)}
+    rest = [str(item.path) for item in grown.train if item.path.read_bytes() not in shots]
+    assert [each.image for each in found.predictions] == rest
+    assert found.images_from == "without the 12 images that it was trained on"
+    tested = evaluate(trained, replace(grown, train=grown.train[:1], test=grown.train))
+    assert [each.image for each in tested.predictions] == rest
+    assert tested.images_from == "its test part, without the 12 images that it was trained on"
+    new = evaluate(trained, replace(grown, name="new", train=four.test))
+    assert new.images_from == "all images, none the same as one that it was trained on"
+    assert new.notes == ()
+
+
+def test_files_that_were_written_anew_are_known_by_their_loss(
+    four: Dataset, pocket: Backbone, pool: object, tmp_path: Path
+) -> None:
+    trained = _fit_three_shots(replace(four, test=()), pocket, pool, 1)
+    again = []
+    for index, item in enumerate(four.train):
+        again.append(Item(tmp_path / f"{index}.bmp", item.label))
+        Image.open(item.path).save(again[-1].path)
+    found = evaluate(trained, replace(four, name="bitmaps", train=tuple(again), test=()))
+    assert found.images_from == "without the 12 images that it was trained on"
+
+
+def test_images_in_memory_are_known_by_their_pixels(four: Dataset, pocket: Backbone) -> None:
+    files = replace(four, test=())
+    sources = tuple(
+        Item(ImageSource(item.path.name, lambda path=item.path: Image.open(path)), item.label)
+        for item in four.train
+    )
+    in_memory = replace(files, train=sources)
+    trained = _fit_three_shots(in_memory, pocket, None, 0)
+    found = evaluate(trained, replace(in_memory, train=(*sources, *four.test[:1])))
+    assert "trained on" not in found.images_from  # the hash of a file is not that of pixels
+    found = evaluate(trained, replace(in_memory, train=sources[::-1]))
+    assert found.images_from == "without the 12 images that it was trained on"
+
+
+def _fit_three_shots(
+    dataset: Dataset, backbone: Backbone, pool: object, words: int
+) -> PromptClassifier:
+    return PromptClassifier(
+        backbone, words=words, shots=3, epochs=2, interval=1, views=0, pool=pool, cache=False
+    ).fit(dataset)
+
+
+def test_without_hashes_a_folder_that_has_grown_since_the_training_is_pointed_out(
     four: Dataset, pocket: Backbone, pool: object
 ) -> None:
-    trained = PromptClassifier(
-        pocket, words=1, shots=3, epochs=2, interval=1, views=0, pool=pool, cache=False
-    ).fit(replace(four, test=()))
+    """As runs of earlier versions are."""
+    trained = _fit_three_shots(replace(four, test=()), pocket, pool, 1)
+    trained.result_ = replace(trained.result_, image_hashes=())
+    same = evaluate(trained, replace(four, test=()))
+    assert same.images_from == "without the 12 images that it was trained on"
+    whole = evaluate(trained, replace(four, test=()), everything=True)
+    assert whole.images_from == "all images, also those of the training, if any"
     grown = replace(four, train=(*four.test[:1], *four.train, *four.test[1:]), test=())
+    others = evaluate(trained, replace(grown, name="others"))
+    assert (others.images_from, others.notes) == (NEW, ())
     found = evaluate(trained, grown)
+    assert found.images_from == NEW
     assert found.comparison.total == len(grown.train)
     note = next(note for note in found.notes if "used in training" in note)
     assert note.startswith(f"{four.name} is not as it was when the prompt was trained (the loss ")

@@ -46,6 +46,11 @@ def test_it_says_what_the_run_is(card: Call) -> None:
     assert text.endswith("\n")
 
 
+def test_it_says_that_images_can_be_recognised(card: Call) -> None:
+    assert "short hash" not in card()
+    assert "has a short hash of each training image" in card(image_hashes=(("ab",), ("cd",)))
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

@@ -72,6 +72,29 @@ def test_a_prompt_without_words(tmp_path: Path, make_saved: Make) -> None:
     assert read_run(tmp_path / "run") == plain
 
 
+def test_hashes_of_images_are_kept_and_checked(tmp_path: Path, make_saved: Make) -> None:
+    hashes = (("00ff" * 3, "ab" * 6), ("p" + "12" * 6,))
+    write_run(tmp_path / "run", make_saved(image_hashes=hashes))
+    assert read_run(tmp_path / "run").image_hashes == hashes
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    assert config["training"]["image_hashes"] == [" ".join(each) for each in hashes]
+    for value, says in (
+        ("ab", "it must be a list."),
+        (["ab", "xy"], 'image_hashes[1] is "xy"; it must be hexadecimal numbers with blanks'),
+        (["ab", "12  34"], "it must be hexadecimal numbers with blanks"),
+        (["ab"], "training.image_hashes is about 1 classes; it was trained on 2."),
+    ):
+        config["training"]["image_hashes"] = value
+        path.write_text(json.dumps(config), encoding="utf-8")
+        with pytest.raises(SavedRunError, match="is damaged") as caught:
+            read_run(tmp_path / "run")
+        assert says in str(caught.value)
+    del config["training"]["image_hashes"]
+    path.write_text(json.dumps(config), encoding="utf-8")
+    assert read_run(tmp_path / "run").image_hashes == ()
+
+
 def test_a_comparison_is_kept_and_checked(tmp_path: Path, make_saved: Make) -> None:
     methods = (
         MethodCounts("zero-shot", "a photo", (1, 0), 4, 1),

@@ -87,6 +87,7 @@ class FeatureStore:
         self.keeps_crops = keeps_crops
         self.kept = RecentValues()
         self._images: dict[StoredImage, Tensor | str] = {}  # a feature, or why there is none
+        self._hashed: dict[StoredImage, HashedFile] = {}  # what was hashed so far
         self._by_key: dict[str, Tensor] = {}  # features computed and written by this store
         self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()
 
@@ -130,6 +131,24 @@ class FeatureStore:
                 indices.append(index)
                 features.append(stored[None])
         return ImageFeatures(torch.cat(features), tuple(indices), tuple(unreadable))
+
+    def hashes(self, images: Sequence[StoredImage]) -> list[str | None]:
+        """Hash images, each only once, also for the cache.
+
+        Parameters
+        ----------
+        images : sequence of Path or ImageSource
+            The images; one may be given more than once.
+
+        Returns
+        -------
+        list of str or None
+            The SHA-256 of each file or, of an image without a file, of its pixels; None for an
+            image that cannot be read.
+        """
+        with decoding_threads() as threads:
+            found = threads.map(lambda some: self._hash_all(some, None), _chunks(images))
+            return [known and known[1] for known in chain.from_iterable(found)]
 
     def texts(self, key: Hashable, run: Callable[[], Iterable[Tensor]]) -> Iterator[Tensor]:
         """Compute text features chunk by chunk, or take them from memory.
@@ -209,7 +228,7 @@ class FeatureStore:
         }
 
         def look_up(images: Sequence[StoredImage]) -> list[_HashedFile | Tensor | None]:
-            return [found and read(*found) for found in _hash_all(images, processes)]
+            return [found and read(*found) for found in self._hash_all(images, processes)]
 
         def read(stamp: tuple[int, ...], digest: str) -> _HashedFile | Tensor:
             key = key_of(file=digest, **parts)
@@ -220,15 +239,30 @@ class FeatureStore:
             return torch.from_numpy(feature).to(backbone.device)
 
         hashed = {}
-        some = [paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE)]
         with decoding_threads() as threads:
-            results = chain.from_iterable(threads.map(look_up, some))
+            results = chain.from_iterable(threads.map(look_up, _chunks(paths)))
             for path, result in zip(paths, results, strict=True):
                 if isinstance(result, Tensor):
                     self._images[path] = result
                 elif result is not None:
                     hashed[path] = result
         return hashed
+
+    def _hash_all(
+        self, images: Sequence[StoredImage], processes: ImageProcesses | None
+    ) -> list[HashedFile | None]:
+        """Returns what the cache knows a few images by; None for those that cannot be read."""
+        hashed: dict[StoredImage, HashedFile | None] = {}
+        for image in images:
+            known = self._hashed.get(image)
+            if known is not None and _has_stamp(image, known[0]):
+                hashed[image] = known
+        new = [image for image in dict.fromkeys(images) if image not in hashed]
+        for image, found in zip(new, _hash_all(new, processes), strict=True):
+            hashed[image] = found
+            if found is not None:
+                self._hashed[image] = found
+        return [hashed[image] for image in images]
 
     def _store(
         self,
@@ -249,8 +283,10 @@ class FeatureStore:
                 self._images[path] = next(reasons)
                 continue
             feature = features[index]
-            if self.cache is not None and _unchanged(path, hashed.get(path)):
-                key = hashed[path].key
+            file = hashed.get(path)
+            # The feature of a file rewritten between hashing and encoding must not get the old key.
+            if file is not None and _has_stamp(path, file.stamp):
+                key = file.key
                 if key not in self._by_key:
                     entries[key] = values[index]
                 # Copies of one file get one feature: in another batch its last bits may differ.
@@ -271,7 +307,7 @@ def _hash_all(
     """Returns what the cache knows a few images by; None for those that cannot be read."""
     found: list[HashedFile | None] = [None] * len(images)
     paths = [image for image in images if isinstance(image, Path)]
-    if processes is not None and len(paths) == len(images):
+    if processes is not None and paths and len(paths) == len(images):
         found = processes.hash(paths)
     return [known or _hash(image) for image, known in zip(images, found, strict=True)]
 
@@ -286,10 +322,14 @@ def _hash(image: StoredImage) -> HashedFile | None:
     return (), hashlib.sha256(f"pixels {pixels.size}".encode() + pixels.tobytes()).hexdigest()
 
 
-def _unchanged(path: StoredImage, hashed: _HashedFile | None) -> bool:
-    # The feature of a file rewritten between hashing and encoding must not get the old hash.
+def _has_stamp(image: StoredImage, stamp: tuple[int, ...]) -> bool:
+    """Returns whether a file has not been written since it had this stamp."""
     try:
-        stamp = stamp_of(path) if isinstance(path, Path) else ()
-        return hashed is not None and stamp == hashed.stamp
+        return not isinstance(image, Path) or stamp_of(image) == stamp
     except (OSError, ValueError):
         return False
+
+
+def _chunks(images: Sequence[StoredImage]) -> list[Sequence[StoredImage]]:
+    """Returns the images in parts of which a thread takes one at a time."""
+    return [images[start : start + AT_ONCE] for start in range(0, len(images), AT_ONCE)]

@@ -1,9 +1,10 @@
-"""The images of a fit with their features: shots drawn for training, and any list of items."""
+"""The images of a fit with their features, and hashes by which they are recognised again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,6 +14,11 @@ from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
+
+# Of the 64 digits of a SHA-256. That one of a million images has the hash of one of ten thousand
+# training images by chance happens once in 28,000 times.
+HASH_DIGITS = 12
+OF_PIXELS = "p"  # begins the hash of an image that has no file of its own
 
 
 @dataclass(frozen=True)
@@ -119,3 +125,24 @@ def note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[st
         raise DataError(f"Unreadable image: {reasons[0]}.")
     examples = "; ".join(reasons[:3]) + ("; ..." if len(reasons) > 3 else "")
     return (f"{len(reasons)} {what} image(s) were skipped: {examples}.",)
+
+
+def short_hashes(items: Sequence[Item], store: FeatureStore) -> list[str | None]:
+    """Returns the first digits of the SHA-256 of each image; None if it cannot be read."""
+    hashes = store.hashes([item.path for item in items])
+    return [
+        digest and ("" if isinstance(item.path, Path) else OF_PIXELS) + digest[:HASH_DIGITS]
+        for item, digest in zip(items, hashes, strict=True)
+    ]
+
+
+def hash_by_class(
+    items: Sequence[Item], classes: int, store: FeatureStore
+) -> tuple[tuple[str, ...], ...]:
+    """Returns the hashes of the images of each class; nothing if an image cannot be read."""
+    by_class: list[list[str]] = [[] for _ in range(classes)]
+    for item, digest in zip(items, short_hashes(items, store), strict=True):
+        if digest is None:
+            return ()
+        by_class[item.label].append(digest)
+    return tuple(map(tuple, by_class))

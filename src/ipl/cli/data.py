@@ -59,8 +59,8 @@ def check(
     is 1.
 
     Your own data, a folder with a sub-folder per class or a table: every image is opened. Skipped
-    and unreadable files, copies, and classes without held-out images are counted and named. The
-    exit code is 0 if `ipl fit` can use the data.
+    and unreadable files, copies, classes without held-out images and all that a fit stops at are
+    counted and named. The exit code is 0 if `ipl fit` can use the data.
     """
     from ipl.datasets.check import check_root, has_published
 
@@ -86,12 +86,12 @@ def check(
 def _check_own_data(data: Path, quiet: bool, as_json: bool) -> None:
     """Prints what a user's own data has, and everything that is unusual about it."""
     from ipl.config import FitConfig
-    from ipl.datasets.inspection import UNUSABLE, find_unreadable, inspect_dataset
+    from ipl.datasets.inspection import find_unreadable, inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.support.progress import Reporter
 
     with on_interrupt(lambda: "the check was not finished."):
-        dataset = inspect_dataset(read_dataset(data, empty_classes=True), FitConfig.shots)
+        dataset = inspect_dataset(read_dataset(data, lenient=True), FitConfig.shots)
         findings = (*dataset.findings, *find_unreadable(dataset, Reporter(quiet=quiet)))
     if as_json:
         train = Counter(item.label for item in dataset.train)
@@ -104,25 +104,25 @@ def _check_own_data(data: Path, quiet: bool, as_json: bool) -> None:
         print_json({"data": str(data), "classes": classes, "findings": shown})
     else:
         _print_own_data(dataset, findings)
-    if any(finding.kind == UNUSABLE for finding in findings):
+    if any(finding.stops_fit for finding in findings):
         raise typer.Exit(2)
 
 
 def _print_own_data(dataset: Dataset, findings: Sequence[Finding]) -> None:
     """Prints the images of each class, and the findings."""
+    from ipl.datasets.dataset import EMPTY_PART
     from ipl.display.formatting import several
 
     train = Counter(item.label for item in dataset.train)
     test = Counter(item.label for item in dataset.test)
+    tested = dataset.test or any(finding.kind == EMPTY_PART for finding in findings)
     terminal = console()
     columns = ["class", "training images", "held-out images"]
     rows = [
-        [name, f"{train[label]:,}", f"{test[label]:,}" if dataset.test else "those not drawn"]
+        [name, f"{train[label]:,}", f"{test[label]:,}" if tested else "those not drawn"]
         for label, name in enumerate(dataset.class_names)
     ]
-    rows.append(
-        ["all", f"{len(dataset.train):,}", f"{len(dataset.test):,}" if dataset.test else ""]
-    )
+    rows.append(["all", f"{len(dataset.train):,}", f"{len(dataset.test):,}" if tested else ""])
     terminal.print(Table(columns, rows, numbers=columns[1:]).to_terminal())
     lines = [f"- {finding.note}" for finding in findings]
     head = f"{several(len(findings), 'thing')} to know:" if findings else "Nothing unusual."

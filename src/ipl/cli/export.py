@@ -24,7 +24,9 @@ def export(
     ),
     classes: str | None = common.CLASSES,
     check: Path | None = typer.Option(
-        None, help="onnx: images in class folders, to measure accuracy (default: drawn ones)."
+        None,
+        help="onnx: images in class folders, to measure accuracy on those that it was not trained "
+        "on (default: drawn ones).",
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="text: replace the file in --out."),
     backbone: str | None = common.MOVED_BACKBONE,
@@ -121,4 +123,17 @@ def _summary(to: str, content: dict[str, Any]) -> list[str]:
             accuracy, ours = 100 * model["accuracy"], 100 * checked["accuracy"]
             line += f", accuracy {accuracy:.1f} % (ours {ours:.1f} %)"
         lines.append(line)
-    return lines
+    return [*lines, *_about_accuracy(checked)]
+
+
+def _about_accuracy(checked: dict[str, Any]) -> list[str]:
+    """Returns a line on images that the prompt was trained on, if any were compared."""
+    trained = checked.get("trained_on", 0)
+    if trained is None:
+        return ["Images that it was trained on count in the accuracy, if there are any."]
+    if not trained:
+        return []
+    if "accuracy" not in checked:
+        return ["All of these images were used in training, so no accuracy is given."]
+    new = several(checked["accuracy_images"], "image")
+    return [f"The accuracy is that on the {new} that it was not trained on."]

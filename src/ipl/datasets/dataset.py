@@ -20,6 +20,8 @@ PART_NAMES = {
     **dict.fromkeys(("test", "testing"), TEST),
 }
 EXAMPLES = 3  # files or classes that a sentence names
+EMPTY_PART = "empty part"  # the kind of a finding on a held-out part without images
+NO_FIT = "ipl fit cannot use the data"
 
 
 class Item(NamedTuple):
@@ -41,15 +43,23 @@ class Finding:
         A sentence with the count, the first few names, and what becomes of them.
     names : tuple of str
         All files or classes that it is about.
+    stops_fit : bool, default=False
+        Whether the data cannot be trained on because of it.
     """
 
     kind: str
     note: str
     names: tuple[str, ...]
+    stops_fit: bool = False
 
 
 def make_finding(
-    kind: str, names: Iterable[object], singular: str, plural: str, then: str = ""
+    kind: str,
+    names: Iterable[object],
+    singular: str,
+    plural: str,
+    then: str = "",
+    stops_fit: bool = False,
 ) -> tuple[Finding, ...]:
     """Returns a finding about these files or classes; none if there are none.
 
@@ -59,7 +69,9 @@ def make_finding(
     if not texts:
         return ()
     count = several(len(texts), singular, plural)
-    return (Finding(kind, f"{count}: {examples(texts)}{then}.", texts),)
+    if stops_fit:
+        then += f"; {NO_FIT}"
+    return (Finding(kind, f"{count}: {examples(texts)}{then}.", texts, stops_fit),)
 
 
 def examples(names: Sequence[str]) -> str:
@@ -89,8 +101,9 @@ class Dataset:
     Raises
     ------
     DataError
-        If there are fewer than two classes, a class name is empty, not text or the same as
-        another, or an item's label is not that of a class.
+        If there are fewer than two classes and no finding says that a fit is not possible; if a
+        class name is empty, not text or the same as another; or if an item's label is not that of
+        a class.
     """
 
     name: str
@@ -102,7 +115,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names, self.alike)
-        if len(self.class_names) < 2:
+        if len(self.class_names) < 2 and not any(found.stops_fit for found in self.findings):
             raise DataError(
                 f"{self.name} has only one class ({self.class_names[0]!r}); "
                 "a classifier needs at least two."

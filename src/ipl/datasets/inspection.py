@@ -11,14 +11,13 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from ipl.datasets.dataset import Dataset, Finding, Item, examples, make_finding
+from ipl.datasets.dataset import EMPTY_PART, Dataset, Finding, Item, examples, make_finding
 from ipl.datasets.images import UnreadableImageError, open_image
 from ipl.support.progress import SILENT, Reporter
 
 MAX_COMPARED = 100_000  # images; more would have to be read for minutes before a fit
 HEAD = 4096  # bytes that are compared before whole files are
 TRAINING, HELD_OUT = 0, 1
-UNUSABLE = "class without readable training images"
 Copy = tuple[int, Item]  # the part and the image
 
 
@@ -50,8 +49,8 @@ def inspect_dataset(dataset: Dataset, shots: int | None = None) -> Dataset:
 def find_unreadable(dataset: Dataset, reporter: Reporter = SILENT) -> tuple[Finding, ...]:
     """Opens every image; returns findings on those that cannot be read, and on classes without any.
 
-    The first names each image with its reason; one of the kind UNUSABLE names the classes that have
-    no readable training image, with which a fit is not possible.
+    The first names each image with its reason; the second names the classes that have no readable
+    training image, with which a fit is not possible.
     """
     reasons, unreadable = [], set()
     items = (*dataset.train, *dataset.test)
@@ -68,16 +67,18 @@ def find_unreadable(dataset: Dataset, reporter: Reporter = SILENT) -> tuple[Find
     return (
         *make_finding("unreadable image", reasons, "image cannot be read", "images cannot be read"),
         *make_finding(
-            UNUSABLE,
+            "class without readable training images",
             empty,
             "class has no readable training image",
             "classes have no readable training image",
-            "; ipl fit cannot use the data",
+            stops_fit=True,
         ),
     )
 
 
 def _find_untested(dataset: Dataset, shots: int | None) -> tuple[Finding, ...]:
+    if any(finding.kind == EMPTY_PART for finding in dataset.findings):
+        return ()  # which says it for all classes
     counts = [0] * len(dataset.class_names)
     for item in dataset.test or dataset.train:
         counts[item.label] += 1

@@ -14,6 +14,8 @@ from typing import Any
 
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import (
+    EMPTY_PART,
+    NO_FIT,
     PART_NAMES,
     TEST,
     TRAIN,
@@ -53,7 +55,7 @@ def read_dataset(
     strict: bool = False,
     held_out: str = TEST,
     shots: int = 16,
-    empty_classes: bool = False,
+    lenient: bool = False,
 ) -> Dataset:
     """Read a dataset; no image is opened.
 
@@ -70,9 +72,10 @@ def read_dataset(
     shots : int, default=16
         How many images of each class will be drawn. Only streams need it: the first twice as many
         of each class are kept, and of a test part about 2,000 images.
-    empty_classes : bool, default=False
-        Whether a class of a folder or table may have no training image, which is otherwise an
-        error.
+    lenient : bool, default=False
+        Whether a folder or table is read although a fit cannot use it: a class may have no
+        training image, there may be a single class, the held-out folder may have no image, or
+        classes that `train` does not have. Findings say so; otherwise these are errors.
 
     Returns
     -------
@@ -96,13 +99,13 @@ def read_dataset(
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
                     return read_split_set(benchmark, path)
-            return read_folder(path, strict, held_out, empty_classes)
+            return read_folder(path, strict, held_out, lenient)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
     if not path_exists(path):
         raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
     if path.suffix.lower() in TABLES:
-        return read_table(path, held_out, empty_classes)
+        return read_table(path, held_out, lenient)
     if path.suffix.lower() == ".parquet":
         raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_dataset.")
     raise DataError(f"{path} is not a dataset: {LAYOUT}.")
@@ -165,7 +168,7 @@ class _Leftovers:
 
 
 def read_folder(
-    path: Path, strict: bool = False, held_out: str = TEST, empty_classes: bool = False
+    path: Path, strict: bool = False, held_out: str = TEST, lenient: bool = False
 ) -> Dataset:
     """Returns the dataset of a folder with one sub-folder per class.
 
@@ -183,16 +186,18 @@ def read_folder(
     items = {TRAIN: list(_items(train, class_folders, leftovers))}
     labels = {item.label for item in items[TRAIN]}
     for label, name in enumerate(class_folders):
-        if label not in labels and not empty_classes:
+        if label not in labels and not lenient:
             raise DataError(f"The class folder {train / name} contains no image.")
+    problems = _one_class(class_folders) if lenient else ()
     if held_out in parts:
         folder = parts[held_out]
-        unknown = [f.name for f in _folders(folder) if f.name not in class_folders]
-        if unknown:
-            raise DataError(f"{folder / unknown[0]} is not a class folder of {train}.")
+        unknown = [f for f in _folders(folder) if f.name not in class_folders]
+        if unknown and not lenient:
+            raise DataError(f"{unknown[0]} is not a class folder of {train}.")
         items[held_out] = list(_items(folder, class_folders, leftovers))
-        if not items[held_out]:
+        if not items[held_out] and not lenient:
             raise DataError(f"{folder} contains no image in a class folder; add some or remove it.")
+        problems += _held_out_problems(folder, unknown, not items[held_out])
     for part in parts.keys() - items.keys():  # only counted
         items[part] = list(_items(parts[part], class_folders, _Leftovers()))
     if strict and leftovers.not_images:
@@ -205,8 +210,31 @@ def read_folder(
         class_names=tuple(clean_class_name(name) for name in class_folders),
         train=tuple(items[TRAIN]),
         test=tuple(items.get(held_out, ())),
-        findings=(*held_out_findings(sizes, held_out, path), *leftovers.findings()),
+        findings=(*held_out_findings(sizes, held_out, path), *leftovers.findings(), *problems),
     )
+
+
+def _held_out_problems(folder: Path, unknown: list[Path], empty: bool) -> tuple[Finding, ...]:
+    """Returns findings on classes of a held-out folder that are unknown, and on an empty one."""
+    problems = make_finding(
+        "held-out class without training images",
+        unknown,
+        "held-out class is not a class of the training images",
+        "held-out classes are not classes of the training images",
+        stops_fit=True,
+    )
+    if not empty:
+        return problems
+    note = f"{folder} contains no image of a class; add some or remove it: until then, {NO_FIT}."
+    return (*problems, Finding(EMPTY_PART, note, (str(folder),), stops_fit=True))
+
+
+def _one_class(names: list[str]) -> tuple[Finding, ...]:
+    """Returns a finding if there is only one class."""
+    if len(names) > 1:
+        return ()
+    note = f"There is only one class ({names[0]}), and a classifier needs at least two; {NO_FIT}."
+    return (Finding("single class", note, tuple(names), stops_fit=True),)
 
 
 def _part_folders(path: Path, leftovers: _Leftovers) -> dict[str, Path]:
@@ -277,7 +305,7 @@ def _readable(name: str) -> str:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, held_out: str = TEST, empty_classes: bool = False) -> Dataset:
+def read_table(path: Path, held_out: str = TEST, lenient: bool = False) -> Dataset:
     """Returns the dataset of a CSV, TSV or JSONL file with path, label and, optionally, split.
 
     Relative paths start at the file's own folder; a split is train, val or test.
@@ -315,7 +343,7 @@ def read_table(path: Path, held_out: str = TEST, empty_classes: bool = False) ->
         for part, rows in parts.items()
     }
     empty = set(range(len(written))) - {item.label for item in items[TRAIN]}
-    if empty and not empty_classes:
+    if empty and not lenient:
         raise DataError(f"{path}: class {written[min(empty)]!r} has no training row.")
     sizes = {part: len(found) for part, found in items.items()}
     return Dataset(
@@ -323,7 +351,10 @@ def read_table(path: Path, held_out: str = TEST, empty_classes: bool = False) ->
         class_names=tuple(names[name] for name in written),
         train=items[TRAIN],
         test=items[held_out],
-        findings=held_out_findings(sizes, held_out, path),
+        findings=(
+            *held_out_findings(sizes, held_out, path),
+            *(_one_class(written) if lenient else ()),
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import listed
+from ipl.display.formatting import listed, several
 from ipl.learners.learner import Learner
 from ipl.saving.format import read_run
 from ipl.saving.restore import find_backbone, restore
@@ -24,7 +24,7 @@ from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
-from ipl.training.same_shots import how_shots_differ
+from ipl.training.trained_images import find_shots, find_trained, how_shots_differ
 from ipl.words.choice import WordChoice
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
@@ -200,21 +200,47 @@ def _find_pool(
 def redraw_shots(
     run: LoadedRun, data: Path, strict: bool = False, reporter: Reporter = SILENT
 ) -> RunShots:
-    """Returns the run's dataset with its shots drawn again, and a note if these are others."""
+    """Returns the run's dataset with its shots drawn again, and a note if these are others.
+
+    If the data has changed since, but has all images of the training, these are the shots.
+    """
     whole = read_dataset(data, strict, run.result.config.held_out)
     dataset, novel = _split_by_run(whole, run.classes, run.folder)
     count = run.result.config.shots
     seed = run.result.config.seed
     shots, rest = draw_shots(dataset, count, seed, run.store, strict, reporter)
     notes = (*whole.notes, *shots.notes)
-    reason = how_shots_differ(run.result, run.learner, shots)
-    if reason is not None:
-        notes += (
-            f"These are not the images this prompt was trained on ({reason}), so some of the "
-            "held-out images may have been used in training.",
-        )
+    reason = how_shots_differ(run.result, run.learner, shots, run.store)
+    items = None if reason is None else find_shots(run.result, dataset.train, run.store)
+    if items is not None:  # there are other images beside them now
+        shots, reason = encode_items(items, "training", run.store, strict, reporter), None
+        rest = dataset.train
+        trained = find_trained(run.result, rest, run.store) or frozenset()
+        rest = tuple(item for item in rest if item not in trained)
+    elif reason is not None:
+        dataset, rest, note = _leave_out_trained(run, dataset, rest)
+        notes += (f"These are not the images this prompt was trained on ({reason}){note}",)
     same = reason is None
     return RunShots(str(data), dataset, novel, whole.class_names, shots, rest, notes, same)
+
+
+def _leave_out_trained(
+    run: LoadedRun, dataset: Dataset, rest: tuple[Item, ...]
+) -> tuple[Dataset, tuple[Item, ...], str]:
+    """Leaves out images of the training that would be held out; the last value ends a note."""
+    trained = find_trained(run.result, (*dataset.test, *rest), run.store)
+    if trained is None:
+        return dataset, rest, ", so some of the held-out images may have been used in training."
+    count = sum(item in trained for item in dataset.test or rest)
+    held_out = several(count, "held-out image is", "held-out images are")
+    note = "one of those and left out" if count == 1 else "among those and left out"
+    dataset = replace(dataset, test=tuple(i for i in dataset.test if i not in trained))
+    rest = tuple(item for item in rest if item not in trained)
+    return (
+        dataset,
+        rest,
+        f"; {held_out} {note}." if count else "; no held-out image is one of those.",
+    )
 
 
 def read_run_images(

@@ -45,12 +45,13 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import PROMPT, ZERO_SHOT
 from ipl.training.baselines import BaselineComparison, compare_predictions
 from ipl.training.fit import features_for
-from ipl.training.same_shots import how_shots_differ
+from ipl.training.trained_images import find_trained, how_shots_differ
 
 if TYPE_CHECKING:
     import pandas
 
 NEW = "all images, taken to be new to the prompt"
+NONE_TRAINED = "all images, none the same as one that it was trained on"
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -170,10 +171,11 @@ def evaluate(
     classifier : PromptClassifier
         A fitted classifier.
     dataset : Dataset, or what `read_dataset` takes
-        The images; their classes must be classes of the classifier. Its test part is used. If it
-        has none, all its images are, less those that the classifier was trained on where the
-        dataset is the one it was trained on. Of a streaming dataset of Hugging Face all images are
-        used, and only a batch of them is held at a time.
+        The images; their classes must be classes of the classifier. Its test part is used or, if
+        it has none, all its images, less those that the classifier was trained on. These are
+        recognised by their hashes; of a run without hashes, only in the dataset that it was trained
+        on. Of a streaming dataset of Hugging Face all images are used, and only a batch of them is
+        held at a time.
     everything : bool
         Whether all images are used, those of the training included.
     store : FeatureStore, optional
@@ -282,14 +284,53 @@ def _choose_items(
     reporter: Reporter,
 ) -> tuple[Sequence[Item], str, tuple[str, ...]]:
     """Returns the images to evaluate on, which they are, and a note on them if need be."""
+    result, part = classifier.result_, f"its {classifier.config.held_out} part"
+    items = (*dataset.train, *dataset.test) if everything else dataset.test or dataset.train
+    trained = find_trained(result, items, store)
     if everything:
-        every = (*dataset.train, *dataset.test)
-        return every, "all images, also those of the training, if any", ()
+        return items, _name_all(trained), ()
+    if trained:
+        rest = [item for item in items if item not in trained]
+        if not rest:
+            raise _nothing_new(dataset)
+        without = f"without the {several(len(trained), 'image')} that it was trained on"
+        return rest, f"{part}, {without}" if dataset.test else without, ()
     if dataset.test:
-        return dataset.test, f"its {classifier.config.held_out} part", ()
+        return dataset.test, part, ()
+    return _choose_by_shots(
+        classifier, dataset, NEW if trained is None else NONE_TRAINED, store, reporter
+    )
+
+
+def _name_all(trained: frozenset[Item] | None) -> str:
+    """Returns what all images are called, of which some are of the training, if that is known."""
+    if trained is None:
+        return "all images, also those of the training, if any"
+    return f"all images, {len(trained)} of which it was trained on" if trained else NONE_TRAINED
+
+
+def _nothing_new(dataset: Dataset) -> DataError:
+    return DataError(
+        f"All images of {dataset.name} were used in training; give other images, or evaluate "
+        "on them all the same with --all."
+    )
+
+
+def _choose_by_shots(
+    classifier: PromptClassifier,
+    dataset: Dataset,
+    all_images: str,
+    store: FeatureStore,
+    reporter: Reporter,
+) -> tuple[Sequence[Item], str, tuple[str, ...]]:
+    """Returns the images without those of the training, if drawing these again gives the same.
+
+    That is for runs without hashes, and for files that were written anew since. If they are not the
+    same, returns all images, which are called `all_images`, and a note if need be.
+    """
     result = classifier.result_
     if dataset.class_names != result.trained_classes:
-        return dataset.train, NEW, ()
+        return dataset.train, all_images, ()
     learner: Learner = classifier.learner_
     if learner.prompts.class_names != result.trained_classes:
         learner = learner.rebuilt(class_names=result.trained_classes)
@@ -298,18 +339,15 @@ def _choose_items(
     )
     same_name = dataset.name == result.data
     if result.selection is None and not same_name:  # an accuracy may be the same by chance
-        return dataset.train, NEW, ()
-    if (reason := how_shots_differ(result, learner, shots)) is not None:
+        return dataset.train, all_images, ()
+    if (reason := how_shots_differ(result, learner, shots, store)) is not None:
         note = (
             f"{dataset.name} is not as it was when the prompt was trained ({reason}), so some of "
             "these images may have been used in training, and the accuracy may be too high."
         )
-        return dataset.train, NEW, (note,) if same_name else ()
+        return (dataset.train, NEW, (note,)) if same_name else (dataset.train, all_images, ())
     if not rest:
-        raise DataError(
-            f"All images of {dataset.name} were used in training; give other images, or evaluate "
-            "on them all the same with --all."
-        )
+        raise _nothing_new(dataset)
     return rest, f"without the {len(shots.items)} images that it was trained on", ()
 
 

@@ -153,6 +153,13 @@ def _check_config(path: Path, config: Any) -> None:
         raise SavedRunError(f"{path} is damaged: {error}") from None
     if list(words) != config["words"]:
         raise SavedRunError(f"{path} is damaged: the words differ from those in the prompt.")
+    trained = config["training"].get("classes") or config["classes"]
+    hashed = config["training"].get("image_hashes", trained)
+    if len(hashed) != len(trained):
+        raise SavedRunError(
+            f"{path} is damaged: training.image_hashes is about {len(hashed)} classes; it was "
+            f"trained on {len(trained)}."
+        )
     settings = config.get("config", {})
     unsearched = any(settings.get(name) is not None for name in ("words_given", "random_words"))
     steps = config["selection"]["steps"] if config["selection"] else []

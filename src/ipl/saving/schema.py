@@ -70,6 +70,10 @@ COLOURS = Kind(
     "a list of three numbers",
     lambda v: isinstance(v, list) and len(v) == 3 and all(map(NUMBER.fits, v)),
 )
+HASHES = Kind(
+    "hexadecimal numbers with blanks between them",
+    lambda v: isinstance(v, str) and re.fullmatch("p?[0-9a-f]+( p?[0-9a-f]+)*", v) is not None,
+)
 METHOD = Kind(f"one of {', '.join(NAMES)}", lambda value: _is_text(value) and value in NAMES)
 
 STEP: Shape = {
@@ -132,6 +136,7 @@ TRAINING: Shape = {
     "average_std?": NUMBER,
     "class_template?": TEXT,
     "history?": HISTORY,
+    "image_hashes?": [HASHES],
 }
 METHOD_COUNTS: Shape = {
     "name": METHOD,

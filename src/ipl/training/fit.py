@@ -12,7 +12,12 @@ from torch.nn.functional import cross_entropy
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
+from ipl.backbone.labelled_features import (
+    LabelledFeatures,
+    draw_shots,
+    encode_items,
+    hash_by_class,
+)
 from ipl.config import (
     AUTO,
     CHOSEN,
@@ -117,6 +122,7 @@ def fit(
 
     counts, limits = word_counts(config.words, config.hyperparameters, check)
     shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
+    image_hashes = hash_by_class(shots.items, len(names), store)
     notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
     notes += _note_interval(config)
     kind = learner_class(config.learner)
@@ -190,6 +196,7 @@ def fit(
         trials=trials,
         history=history,
         selection=selection,
+        image_hashes=image_hashes,
         alike=read_alike(learner.prompts.class_names),
         notes=(*notes, *held_out.notes),
         tensors=dict(learner.state_dict()),

@@ -74,6 +74,9 @@ class FitResult:
         The epochs; None in a run saved by a version that did not record them.
     selection : Selection or None
         How the words were chosen; None if no search chose them.
+    image_hashes : tuple of tuples of str
+        Short hashes of the training images of each of `trained_classes`, by which they are
+        recognised again; empty in a run saved by a version that did not hash them.
     alike : bool
         Whether two of `classes` have the same name, as in ImageNet's published list.
     notes : tuple of str
@@ -105,6 +108,7 @@ class FitResult:
     history: TrainingHistory | None
     selection: Selection | None
     comparison: BaselineComparison | None = None
+    image_hashes: tuple[tuple[str, ...], ...] = ()
     alike: bool = False
     notes: tuple[str, ...] = ()
     ipl_version: str = __version__
@@ -166,6 +170,7 @@ class FitResult:
     @property
     def training(self) -> dict[str, Any]:
         """Returns how it was trained, with all hyperparameters, as plain values."""
+        hashes = self.image_hashes
         return {
             "data": self.data,
             "classes": list(self.trained_classes),
@@ -176,6 +181,7 @@ class FitResult:
             **vars(self.hyperparameters),
             "class_template": self.config.class_template,
             **({"history": self.history.as_dict()} if self.history else {}),
+            **({"image_hashes": [" ".join(h) for h in hashes]} if hashes else {}),
         }
 
     @property
@@ -234,6 +240,7 @@ class FitResult:
             trials=tuple(Trial(**trial) for trial in results.get("words_tried", ())),
             history=TrainingHistory.from_dict(history) if history else None,
             selection=selection,
+            image_hashes=tuple(tuple(each.split()) for each in training.get("image_hashes", ())),
             alike=values.get("alike", False),
             ipl_version=values["ipl_version"],
             tensors=tensors,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 from PIL import Image
 
 from ipl import Dataset, PromptClassifier
+from ipl.backbone.feature_store import FeatureStore
 from ipl.inference.exports import onnx as onnx_file
 from ipl.inference.exports.onnx import export_onnx
 from ipl.support.errors import ConfigError, IplError
+from ipl.training.trained_images import find_trained
 
 Fitted = Callable[..., PromptClassifier]
 
@@ -92,6 +95,25 @@ def test_int8_is_smaller_and_its_accuracy_is_stated(
     assert checked["int8"]["accuracy"] == pytest.approx(np.mean(right))
     same = np.mean([a == b for a, b in zip(names, classifier.predict(paths), strict=True)])
     assert checked["int8"]["agreement"] == pytest.approx(same)
+
+
+def test_accuracies_are_on_images_that_it_was_not_trained_on(
+    fitted: Fitted, data: Dataset, tmp_path: Path
+) -> None:
+    classifier = fitted("coop", 2)
+    store = FeatureStore(classifier.learner_.backbone)
+    trained = find_trained(classifier.result_, data.train, store)
+    assert trained
+    mixed = replace(data, train=(*sorted(trained)[:2], *data.test), test=())
+    checked = export_onnx(classifier, tmp_path / "mixed", mixed)["checked"]
+    assert checked["images"] == len(data.test) + 2
+    assert (checked["trained_on"], checked["accuracy_images"]) == (2, len(data.test))
+    assert checked["accuracy"] == pytest.approx(classifier.score(data))
+    assert checked["fp32"]["accuracy"] == checked["accuracy"]
+    only = replace(data, train=tuple(trained), test=())
+    checked = export_onnx(classifier, tmp_path / "only", only)["checked"]
+    assert checked["trained_on"] == checked["images"] == len(trained)
+    assert "accuracy" not in {*checked, *checked["fp32"], *checked["int8"]}
 
 
 def test_what_cannot_be(

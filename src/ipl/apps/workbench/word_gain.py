@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.support.errors import DataError, closest
-from ipl.training.same_shots import SAME_LOSS
+from ipl.training.trained_images import SAME_LOSS
 from ipl.words.filters import is_one_token
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool

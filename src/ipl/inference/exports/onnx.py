@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ipl.backbone.encode_images import crop
+from ipl.backbone.feature_store import FeatureStore
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import UnreadableImageError
 from ipl.inference.exports.common import check_export_folder, metadata, require_fixed_texts
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import replace_folder, write_json
+from ipl.training.trained_images import find_trained
 from ipl_scenes import CLASSES, draw
 
 FP32, INT8, METADATA = "model.onnx", "model-int8.onnx", "export.json"
@@ -66,8 +69,8 @@ def export_onnx(
     folder : Path
         A new or empty folder.
     check : Dataset, optional
-        Labelled images to compare on, which also gives accuracies. The default is to compare on
-        drawn scenes.
+        Labelled images to compare on. Those that the classifier was not trained on also give
+        accuracies. The default is to compare on drawn scenes.
 
     Returns
     -------
@@ -155,12 +158,15 @@ def _add_metadata(path: Path, content: dict[str, Any]) -> None:
 
 def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) -> dict[str, Any]:
     """Returns how the files compare with our own predictions; raises if fp32 is too far off."""
-    pixels, labels = _comparison_images(classifier, check)
+    pixels, labelled = _comparison_images(classifier, check)
     ours = classifier.predict_proba([Image.fromarray(image) for image in pixels])
     source = "drawn scenes" if check is None else check.name
     comparison: dict[str, Any] = {"images": len(pixels), "of": source}
-    if labels is not None:
-        comparison["accuracy"] = float((ours.argmax(1) == labels).mean())
+    if labelled is not None:
+        comparison |= {"trained_on": labelled.trained_count}
+    new = None if labelled is None or not labelled.new.any() else labelled
+    if new is not None:
+        comparison |= {"accuracy": new.accuracy(ours), "accuracy_images": int(new.new.sum())}
     for precision, file in (("fp32", FP32), ("int8", INT8)):
         theirs = _run(work / file, pixels)
         comparison[precision] = {
@@ -169,8 +175,8 @@ def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) ->
             "largest_difference": float(np.abs(theirs - ours).max()),
             "agreement": float((theirs.argmax(1) == ours.argmax(1)).mean()),
         }
-        if labels is not None:
-            comparison[precision]["accuracy"] = float((theirs.argmax(1) == labels).mean())
+        if new is not None:
+            comparison[precision]["accuracy"] = new.accuracy(theirs)
     difference = comparison["fp32"]["largest_difference"]
     if difference > TOLERANCE:
         raise IplError(
@@ -191,9 +197,27 @@ def _run(path: Path, pixels: Array) -> Array:
     return np.concatenate(batches)
 
 
+@dataclass(frozen=True)
+class _Labels:
+    """The labels of the images to compare on, and which of them accuracies are about."""
+
+    labels: Array
+    new: Array  # whether each was not trained on, as far as is known
+    known: bool  # whether that is known
+
+    @property
+    def trained_count(self) -> int | None:
+        """Returns how many images were trained on; None if that is not known."""
+        return int((~self.new).sum()) if self.known else None
+
+    def accuracy(self, probabilities: Array) -> float:
+        """Returns the share of new images whose most probable class is the right one."""
+        return float((probabilities.argmax(1) == self.labels)[self.new].mean())
+
+
 def _comparison_images(
     classifier: PromptClassifier, check: Dataset | None
-) -> tuple[Array, Array | None]:
+) -> tuple[Array, _Labels | None]:
     """Returns images to compare on, resized and cropped, and their labels if they have any."""
     backbone = classifier.learner_.backbone
     if check is None:
@@ -201,14 +225,17 @@ def _comparison_images(
         return np.stack([crop(backbone, image) for image in drawn]), None
     names = [str(name) for name in classifier.classes_]
     items = check.test or check.train
-    pixels, labels = [], []
-    for item in items[:: 1 + (len(items) - 1) // MAX_IMAGES]:  # evenly spaced
+    items = items[:: 1 + (len(items) - 1) // MAX_IMAGES]  # evenly spaced
+    trained = find_trained(classifier.result_, items, FeatureStore(backbone))
+    pixels, labels, new = [], [], []
+    for item in items:
         with suppress(UnreadableImageError):
             pixels.append(crop(backbone, item.path))
             labels.append(names.index(check.class_names[item.label]))
+            new.append(item not in (trained or ()))
     if not pixels:
         raise ConfigError(f"{check.name} has no readable image to check with.")
-    return np.stack(pixels), np.array(labels)
+    return np.stack(pixels), _Labels(np.array(labels), np.array(new), trained is not None)
 
 
 def check_packages() -> None:
