@@ -111,12 +111,13 @@ class Int8Pass:
         self.candidates_at_once = max(1, rows // each // kernels.CANDIDATES) * kernels.CANDIDATES
         tower = backbone.text_tower(torch.float32)
         room = _Room(own_rows * each * self.candidates_at_once, tower, backbone.device)
-        self._groups = []
+        self._groups, samples = [], []
         for first in range(0, prompts, each):
             own = [Prefix(*(values[first : first + each] for values in one)) for one in prefixes]
             run = CandidatePass(backbone, own, tail, torch.float16)
-            self._groups.append(_PromptGroup(run, tower, sample, room, kernels))
-        self.sample_features = torch.cat([group.sample_features for group in self._groups], dim=1)
+            self._groups.append(_PromptGroup(run, tower, room, kernels))
+            samples.append(self._groups[-1].measure_centres(sample))
+        self.sample_features = torch.cat(samples, dim=1)  # (candidates, prompts, dim), in fp16
 
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,), in fp16."""
@@ -170,19 +171,17 @@ class _PromptGroup:
         self,
         run: CandidatePass,
         tower: TextTower,
-        sample: Tensor,
         room: _Room,
         kernels: ModuleType,
     ) -> None:
         self.run, self.room, self.kernels = run, room, kernels
         self.layers = tower.int8_layers
         self.centres: list[LayerCentres] = []
-        self.sample_features = self._run_sample(sample)
         self._calls = Counter[int]()  # by their number of candidates
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
 
-    def _run_sample(self, sample: Tensor) -> Tensor:
-        """Returns features (candidates, prompts, dim) in half precision, and measures centres."""
+    def measure_centres(self, sample: Tensor) -> Tensor:
+        """Returns features (candidates, prompts, dim) of a sample, run in half precision."""
         run, tower, centre_of = self.run, self.run.tower, self.kernels.centre_of
         hidden = run.first_rows(sample)
         for index, (layer, biases) in enumerate(zip(tower.layers, tower.biases, strict=True)):

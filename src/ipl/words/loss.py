@@ -85,7 +85,8 @@ class CrossEntropy:
 
     def middle(self, features: Tensor) -> Tensor:
         """Returns the mean (classes, dim) of normalised features (candidates, classes, dim)."""
-        return normalize(features.float(), dim=-1).mean(0).to(self.images)
+        parts = (normalize(part.float(), dim=-1).sum(0) for part in features.split(16))
+        return sum(parts, start=features.new_zeros(()).float()).to(self.images) / len(features)
 
     def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the tangent at texts (classes, dim) of length one or less.
