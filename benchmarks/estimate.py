@@ -83,7 +83,7 @@ SMALL = {
 ON_GPU = {  # what changes, so that a plan takes about half a minute
     "CoOp and KgCoOp, base-to-novel": {"words": 3, "shots": 16, "epochs": 100},
     "MaPLe, base-to-novel": {"shots": 16, "epochs": 8},
-    "CoOp and CoCoOp, few-shot": {"shots": "4,8,16", "epochs": 15},
+    "CoOp and CoCoOp, few-shot": {"shots": "4,8,16", "epochs": 8},
 }
 # Typical width and height of the images; the others have about 500 x 375.
 PIXELS = {

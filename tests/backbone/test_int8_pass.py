@@ -173,6 +173,7 @@ def test_the_search_in_8_bits_is_exhaustive(
     kernels: ModuleType, backbone: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(int8_pass, "NARROWEST", 128)
+    monkeypatch.setattr("ipl.words.scorer.FEWEST_CLASSES", 2)
     assert int8_kernels(backbone) is kernels
     words = Pool.bundled().words[::2]
     texts = normalize(backbone.encode_texts([f"an image of a {name}" for name in NAMES]), dim=-1)

@@ -111,7 +111,7 @@ class Int8Pass:
         self.candidates_at_once = max(1, rows // each // kernels.CANDIDATES) * kernels.CANDIDATES
         tower = backbone.text_tower(torch.float32)
         room = _Room(own_rows * each * self.candidates_at_once, tower, backbone.device)
-        self._groups, samples = [], []
+        self._groups, self._prompts_each, samples = [], each, []
         for first in range(0, prompts, each):
             own = [Prefix(*(values[first : first + each] for values in one)) for one in prefixes]
             run = CandidatePass(backbone, own, tail, torch.float16)
@@ -125,7 +125,10 @@ class Int8Pass:
         # A chunk that is nearly full is filled up, because recordings are of full ones.
         multiple = most if count > most // 2 else self._groups[0].kernels.CANDIDATES
         padded = pad(candidates, (0, -count % multiple))
-        return torch.cat([group.features(padded) for group in self._groups], dim=1)[:count]
+        out = self.sample_features.new_empty(count, *self.sample_features.shape[1:])
+        for group, part in zip(self._groups, out.split(self._prompts_each, dim=1), strict=True):
+            part.copy_(group.features(padded)[:count])
+        return out
 
 
 class _Room:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-BYTES_AT_ONCE = 1 << 28  # of logits
+BYTES_AT_ONCE = 1 << 27  # of logits
 TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 26}  # of texts multiplied with the tangents together
 ROUGH_SLACK = 1e-4
 
