@@ -19,6 +19,7 @@ from torch.nn.functional import normalize
 BYTES_AT_ONCE = 1 << 27  # of logits
 TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 26}  # of texts multiplied with the tangents together
 ROUGH_SLACK = 1e-4
+MOST_TANGENTS = 16  # each takes as much memory as the texts of a candidate in fp64
 
 
 class CrossEntropy:
@@ -155,10 +156,10 @@ class Tangents:
         return len(self._offsets)
 
     def add(self, texts: Tensor) -> None:
-        """Adds the tangent at texts (classes, dim)."""
+        """Adds the tangent at texts (classes, dim); of many, the oldest is given up."""
         offset, slope = self.loss.tangent(texts)
-        self._offsets = torch.cat([self._offsets, offset[None]])
-        self._slopes = torch.cat([self._slopes, slope.flatten()[None]])
+        self._offsets = torch.cat([self._offsets[1 - MOST_TANGENTS :], offset[None]])
+        self._slopes = torch.cat([self._slopes[1 - MOST_TANGENTS :], slope.flatten()[None]])
 
     def bounds(
         self,
