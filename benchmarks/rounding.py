@@ -7,9 +7,9 @@ The products of the text tower are computed as in fp8 (e4m3) or 8-bit integers: 
 rounded, each column of a matrix and each row of activations with a scale of its own, and multiplied
 in fp32. "Around a centre" rounds the difference of each row from its mean over 64 words, as the
 search does on a Hopper GPU (`src/ipl/backbone/int8_pass.py`). Losses are compared with those in
-fp32. "Words left" are those within the margin of `exact` (SAFETY times the largest error of its
-probes, twice) of the best twenty, which would have to be scored again; with `--words`, which takes
-a part of the pool, their number is that of the whole pool.
+fp32. "Words left" are those that `exact` would compute again: the distance of their loss from that
+of the twentieth best word is at most SAFETY times the largest error of its probes, and that error
+once more. With `--words`, which takes a part of the pool, their number is that of the whole pool.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def main() -> None:
                 ]
                 rough = torch.cat(losses).cpu().numpy()
                 error, spread = np.abs(rough - exact), exact.std()
-                margin = 2 * Exact.SAFETY * error[probes].max()
+                margin = (Exact.SAFETY + 1) * error[probes].max()
                 left = (rough <= np.sort(rough)[best - 1] + margin).mean() * len(pool)
                 print(
                     f"| {classes} | {name} | {(rough - exact).std() / spread:.3f} "
