@@ -181,7 +181,7 @@ def test_the_search_in_8_bits_is_exhaustive(
     images = normalize(texts.cpu()[labels] + 0.2 * randn(48, 40, seed=1).cpu(), dim=-1)
     scorer = SentenceScorer(backbone, NAMES, images, labels)
     assert scorer.precisions == (torch.int8, torch.float16)
-    monkeypatch.setattr("ipl.words.modes.Exact.NEAR", 64)
+    monkeypatch.setattr("ipl.words.modes.Exact.MOST_LEFT", 2.0)
     for selected in ((), ("blue",)):
         step = SearchStep(selected, np.zeros(len(words)), scorer.loss(selected), lambda *_: None)
         exact = Search("exact").start(scorer, words).losses(step)

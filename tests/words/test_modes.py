@@ -296,6 +296,14 @@ def test_8_bits_that_are_too_rough_are_not_used(
     assert sweeps == [torch.int8, HALF, HALF]  # whose first block tells
 
 
+def test_a_half_that_leaves_most_words_is_given_up(
+    scorer: SentenceScorer, truth: Selection, in_half
+) -> None:
+    sweeps = in_half(lambda chunk, words: noise(chunk, words, 0.3))
+    assert_same(greedy_search(scorer, LARGE, 2), truth)
+    assert sweeps == [HALF, FULL]
+
+
 def test_8_bits_that_promise_too_much_cost_a_second_sweep(
     scorer: SentenceScorer, truth: Selection, in_half
 ) -> None:

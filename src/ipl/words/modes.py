@@ -136,7 +136,7 @@ class Exact(Mode):
     SAFETY = 4.0
     ROUNDING = 1e-6  # by which losses in fp32 may differ with the words that are run together
     PROBES = 64  # words whose losses are compared before a precision is relied on
-    NEAR = PROBES // 4  # the most probes within the margin of the best with which 8 bits are used
+    MOST_LEFT = 0.5  # of the words with which a lower precision is worth its sweep
     BEST = 32  # words that are computed again in any case
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
@@ -147,14 +147,16 @@ class Exact(Mode):
             np.arange(len(words)) % -(-len(words) // self.PROBES), kind="stable"
         )
         self._deviations: dict[torch.dtype, float] = {}
+        self._given_up: set[torch.dtype] = set()  # precisions that leave too many words
 
     def losses(self, step: SearchStep) -> Array:
         """Returns the exact losses of the words that may be among the best, NaN for the others."""
         lower = self.scorer.precisions if len(self.words) > 2 * self.PROBES else ()
-        for start in range(len(lower)):
-            losses = self._from_rough_to_exact(step, (*lower[start:], torch.float32))
-            if losses is not None:
-                return losses
+        for start, first in enumerate(lower):
+            if first not in self._given_up:
+                losses = self._from_rough_to_exact(step, (*lower[start:], torch.float32))
+                if losses is not None:
+                    return losses
         self.margin = 0.0
         return self._sweep(step, torch.float32)
 
@@ -172,11 +174,16 @@ class Exact(Mode):
         losses = {dtype: np.full(len(self.words), np.nan) for dtype in precisions}
         losses[first] = self._sweep(step, first)
         self.margin = self._margin(first)
+        if first in self._given_up or not np.isfinite(self.margin):
+            return None
         margins: dict[torch.dtype, float] = {}
         for rougher, dtype in pairwise(precisions):  # most of what will be needed, at once
-            self._compute_again(step, losses, dtype, self._promising(step, losses, rougher))
+            promising = self._promising(step, losses, rougher)
+            if len(promising) > self.MOST_LEFT * len(self.words):
+                self._given_up.add(rougher)  # for the steps to come
+            self._compute_again(step, losses, dtype, promising)
             margins[rougher] = self._margin(rougher) if rougher != first else self.margin
-            if not np.isfinite(self._margin(rougher)):  # it has overflowed, or is too rough
+            if not np.isfinite(self._margin(rougher)):  # it has overflowed
                 return None
         limit = _best(losses[exact] + step.penalty)
         if limit > _best(losses[first] + step.penalty) + self.margin:
@@ -233,7 +240,7 @@ class Exact(Mode):
                 return losses  # before NaN gets into a tangent
             if dtype == torch.int8 and dtype not in self._deviations:
                 self._judge_8_bits(step, features)
-                if not np.isfinite(self._margin(dtype)):
+                if dtype in self._given_up:
                     return losses
             self._prune(features, dtype, losses, self._order[start : start + len(features)], step)
             start += len(features)
@@ -246,9 +253,11 @@ class Exact(Mode):
         # In this precision they have been run anyway.
         exact = self.losses_at(step, self._order[: self.PROBES], torch.float16)[: len(features)]
         self._compare(torch.int8, rough, exact)
-        near = (exact <= exact.min() + self._margin(torch.int8)).sum()
-        if near > self.NEAR:  # too many words would be computed again
-            self._deviations[torch.int8] = np.inf
+        near = exact <= exact.min() + self._margin(torch.int8)
+        if (
+            near.mean() > self.MOST_LEFT / 2
+        ):  # the best of the pool are lower than those of a sample
+            self._given_up.add(torch.int8)
 
     def _prune(
         self, features: Tensor, dtype: torch.dtype, losses: Array, words: Array, step: SearchStep
