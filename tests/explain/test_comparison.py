@@ -40,6 +40,9 @@ def test_a_comparison_page(make_run: MakeRun) -> None:
     assert "(1) and 1 more" not in text  # one curve needs no legend
     values = json.loads(json.dumps(comparison_values(comparison), allow_nan=False))
     assert values["differ"]["words"] == ["2", "0"]
+    hashes = [h for run in comparison.runs for each in run.result.image_hashes for h in each]
+    assert hashes
+    assert not any(digest in json.dumps(values) or digest in text for digest in hashes)
 
 
 def test_compared_runs(pocket: Backbone, make_run: MakeRun, six_scenes: Path) -> None:

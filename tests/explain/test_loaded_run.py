@@ -81,6 +81,21 @@ def test_shots_are_found_in_data_that_has_grown(
     assert found.notes == ()
 
 
+def test_copies_of_shots_in_the_test_part_of_grown_data_are_left_out(
+    pocket: Backbone, make_run: MakeRun, mixed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    grown = tmp_path_factory.mktemp("grown")
+    shutil.copytree(mixed, grown / "train")
+    for path in mixed.glob("*/*"):
+        copy = grown / "test" / path.parent.name / f"copy-of-{path.name}"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    found = redraw_shots(load_run(make_run("coop", 0), pocket, cache=False), grown)
+    assert found.same_shots
+    assert len(found.dataset.test) == 16
+    assert all(item.path.name.startswith("copy-of-0-") for item in found.dataset.test)
+
+
 def test_images_of_the_training_are_not_held_out_of_other_data(
     pocket: Backbone, make_run: MakeRun, mixed: Path
 ) -> None:

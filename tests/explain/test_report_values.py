@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ipl.explain.report import Analysis
+import json
+
+from ipl.display.markdown import as_markdown
+from ipl.explain.report import Analysis, report_document
 from ipl.explain.report_values import report_values
 
 
@@ -58,3 +61,10 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
     ]
     assert " ".join(methods[0]) == "name how test calibration confused counts novel"
     assert " ".join(vector) == "group number norm nearest nearest_at_start moved start_norm"
+
+
+def test_hashes_of_images_are_not_in_a_report(analysis: Analysis) -> None:
+    hashes = [each for of_class in analysis.run.result.image_hashes for each in of_class]
+    assert hashes
+    shown = json.dumps(report_values(analysis)) + as_markdown(report_document(analysis))
+    assert not any(digest in shown for digest in hashes)

@@ -157,6 +157,12 @@ def test_training_images_are_known_by_their_bytes(
     tested = evaluate(trained, replace(grown, train=grown.train[:1], test=grown.train))
     assert [each.image for each in tested.predictions] == rest
     assert tested.images_from == "its test part, without the 12 images that it was trained on"
+    assert found.notes == ()
+    assert four.name == trained.result_.data
+    kept = tuple(item for item in four.train if item.path.read_bytes() in shots)[:5]
+    changed = evaluate(trained, replace(four, train=(*kept, *four.test), test=()))
+    assert changed.images_from == "without the 5 images that it was trained on"
+    assert changed.notes[0].startswith("5 of the 12 training images are in four scenes as they")
     new = evaluate(trained, replace(grown, name="new", train=four.test))
     assert new.images_from == "all images, none the same as one that it was trained on"
     assert new.notes == ()

@@ -74,16 +74,18 @@ def test_a_prompt_without_words(tmp_path: Path, make_saved: Make) -> None:
 
 def test_hashes_of_images_are_kept_and_checked(tmp_path: Path, make_saved: Make) -> None:
     hashes = (("00ff" * 3, "ab" * 6), ("p" + "12" * 6,))
-    write_run(tmp_path / "run", make_saved(image_hashes=hashes))
+    write_run(tmp_path / "run", make_saved(image_hashes=hashes, images=3))
     assert read_run(tmp_path / "run").image_hashes == hashes
     path = tmp_path / "run" / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     assert config["training"]["image_hashes"] == [" ".join(each) for each in hashes]
     for value, says in (
         ("ab", "it must be a list."),
-        (["ab", "xy"], 'image_hashes[1] is "xy"; it must be hexadecimal numbers with blanks'),
-        (["ab", "12  34"], "it must be hexadecimal numbers with blanks"),
-        (["ab"], "training.image_hashes is about 1 classes; it was trained on 2."),
+        (["ab" * 6, "xy"], 'image_hashes[1] is "xy"; it must be numbers of 12 hexadecimal digits'),
+        ([f"{'ab' * 6}  {'12' * 6}"], "it must be numbers of 12 hexadecimal digits"),
+        ([f"{'ab' * 6} "], "it must be numbers of 12 hexadecimal digits"),
+        (["ab" * 6], "has 1 image of 1 class; the prompt was trained on 3 of 2."),
+        (["ab" * 6, "cd" * 6], "has 2 images of 2 classes; the prompt was trained on 3 of 2."),
     ):
         config["training"]["image_hashes"] = value
         path.write_text(json.dumps(config), encoding="utf-8")

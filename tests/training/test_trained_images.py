@@ -77,6 +77,10 @@ def test_shots_differ_if_one_is_another_image(
     changed = encode_items((first, *shots.items[1:]), "training", store)
     told = how_shots_differ(result, learner, changed, store)
     assert told == "7 of the 8 training images that were drawn are the same"
+    by_label = {label: [i for i in rest if i.label == label][:2] for label in range(4)}
+    others = encode_items([i for two in by_label.values() for i in two], "training", store)
+    told = how_shots_differ(result, learner, others, store)  # even if their accuracy is the same
+    assert told == "none of the 8 training images that were drawn is the same"
     fewer = encode_items(shots.items[1:], "training", store)
     told = how_shots_differ(result, learner, fewer, store)
     assert told == "7 training images were drawn; the run had 8"

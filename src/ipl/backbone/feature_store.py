@@ -132,13 +132,17 @@ class FeatureStore:
                 features.append(stored[None])
         return ImageFeatures(torch.cat(features), tuple(indices), tuple(unreadable))
 
-    def hashes(self, images: Sequence[StoredImage]) -> list[str | None]:
-        """Hash images, each only once, also for the cache.
+    def hashes(
+        self, images: Sequence[StoredImage], reporter: Reporter = SILENT
+    ) -> list[str | None]:
+        """Hash images; what was hashed before, also for the cache, is not hashed again.
 
         Parameters
         ----------
         images : sequence of Path or ImageSource
             The images; one may be given more than once.
+        reporter : Reporter
+            Receives the progress.
 
         Returns
         -------
@@ -146,9 +150,12 @@ class FeatureStore:
             The SHA-256 of each file or, of an image without a file, of its pixels; None for an
             image that cannot be read.
         """
-        with decoding_threads() as threads:
-            found = threads.map(lambda some: self._hash_all(some, None), _chunks(images))
-            return [known and known[1] for known in chain.from_iterable(found)]
+        hashes: list[str | None] = []
+        with decoding_threads() as threads, reporter.task("Reading images", len(images)) as advance:
+            for some in threads.map(lambda some: self._hash_all(some, None), _chunks(images)):
+                hashes += [known and known[1] for known in some]
+                advance(len(some))
+        return hashes
 
     def texts(self, key: Hashable, run: Callable[[], Iterable[Tensor]]) -> Iterator[Tensor]:
         """Compute text features chunk by chunk, or take them from memory.

@@ -127,9 +127,11 @@ def note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[st
     return (f"{len(reasons)} {what} image(s) were skipped: {examples}.",)
 
 
-def short_hashes(items: Sequence[Item], store: FeatureStore) -> list[str | None]:
+def short_hashes(
+    items: Sequence[Item], store: FeatureStore, reporter: Reporter = SILENT
+) -> list[str | None]:
     """Returns the first digits of the SHA-256 of each image; None if it cannot be read."""
-    hashes = store.hashes([item.path for item in items])
+    hashes = store.hashes([item.path for item in items], reporter)
     return [
         digest and ("" if isinstance(item.path, Path) else OF_PIXELS) + digest[:HASH_DIGITS]
         for item, digest in zip(items, hashes, strict=True)

@@ -129,6 +129,7 @@ class PrefixCache:
         run: CandidatePass | Int8Pass
         if dtype == torch.int8:
             if self._int8 is None:
+                self.candidates_at_once()  # what comes after it must fit into the memory, too
                 self._sample = list(candidates[:SAMPLE])
                 self._int8 = Int8Pass(
                     self.backbone, self.prefixes, self.tail, ids[:SAMPLE], self.memory

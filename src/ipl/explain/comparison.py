@@ -249,12 +249,9 @@ def _position(run: ComparedRun, word: str) -> int:
 def _settings_of(run: ComparedRun) -> dict[str, str]:
     """Returns the settings that decide a run, as texts."""
     result = run.result
-    excluded = {"classes", "history"} if result.words else {"classes", "history", "interval"}
-    training: dict[str, Any] = {
-        key: value
-        for key, value in result.training.items()
-        if key not in excluded and value is not None
-    }
+    training = {key: v for key, v in result.training_settings.items() if v is not None}
+    if not result.words:
+        training.pop("interval", None)
     rows = {"learner": result.config.learner, "words": str(len(result.words))}
     rows |= {"backbone": str(result.backbone["name"])}
     rows |= {"weights": str(result.backbone["weights_sha256"])[:12]}

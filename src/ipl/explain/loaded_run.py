@@ -214,9 +214,7 @@ def redraw_shots(
     items = None if reason is None else find_shots(run.result, dataset.train, run.store)
     if items is not None:  # there are other images beside them now
         shots, reason = encode_items(items, "training", run.store, strict, reporter), None
-        rest = dataset.train
-        trained = find_trained(run.result, rest, run.store) or frozenset()
-        rest = tuple(item for item in rest if item not in trained)
+        dataset, rest, _ = _leave_out_trained(run, dataset, dataset.train)
     elif reason is not None:
         dataset, rest, note = _leave_out_trained(run, dataset, rest)
         notes += (f"These are not the images this prompt was trained on ({reason}){note}",)

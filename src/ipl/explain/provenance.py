@@ -52,7 +52,7 @@ def provenance_of(run: LoadedRun, data: str | None, words_file: str | None = Non
 
 
 def _settings(run: LoadedRun) -> list[tuple[str, str]]:
-    result, training = run.result, run.result.training
+    result, training = run.result, run.result.training_settings
     rows = [
         ("learner", result.config.learner),
         ("backbone", str(result.backbone["name"])),
@@ -61,8 +61,7 @@ def _settings(run: LoadedRun) -> list[tuple[str, str]]:
         ("data", str(training.get("data"))),
         ("classes", str(len(run.classes))),
     ]
-    keys = [key for key in training if key not in ("data", "classes", "history")]
-    rows += [(key, _text(training[key])) for key in keys if training[key] is not None]
+    rows += [(k, _text(v)) for k, v in training.items() if k != "data" and v is not None]
     rows += [("placeholder", result.config.placeholder)]
     if (selection := run.selection) is not None:
         rows += [

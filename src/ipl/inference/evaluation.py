@@ -286,7 +286,7 @@ def _choose_items(
     """Returns the images to evaluate on, which they are, and a note on them if need be."""
     result, part = classifier.result_, f"its {classifier.config.held_out} part"
     items = (*dataset.train, *dataset.test) if everything else dataset.test or dataset.train
-    trained = find_trained(result, items, store)
+    trained = find_trained(result, items, store, reporter)
     if everything:
         return items, _name_all(trained), ()
     if trained:
@@ -294,7 +294,13 @@ def _choose_items(
         if not rest:
             raise _nothing_new(dataset)
         without = f"without the {several(len(trained), 'image')} that it was trained on"
-        return rest, f"{part}, {without}" if dataset.test else without, ()
+        note: tuple[str, ...] = ()
+        if not dataset.test and dataset.name == result.data and len(trained) < result.images:
+            note = (
+                f"{len(trained)} of the {result.images} training images are in {dataset.name} as "
+                "they were; changed copies of the others may be among these images.",
+            )
+        return rest, f"{part}, {without}" if dataset.test else without, note
     if dataset.test:
         return dataset.test, part, ()
     return _choose_by_shots(

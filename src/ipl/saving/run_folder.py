@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ipl.display.formatting import several
 from ipl.prompts.layout import PromptLayout
 from ipl.saving.schema import FIELDS, POSITIVE, Shape, faults
 from ipl.support import hub
@@ -153,13 +154,7 @@ def _check_config(path: Path, config: Any) -> None:
         raise SavedRunError(f"{path} is damaged: {error}") from None
     if list(words) != config["words"]:
         raise SavedRunError(f"{path} is damaged: the words differ from those in the prompt.")
-    trained = config["training"].get("classes") or config["classes"]
-    hashed = config["training"].get("image_hashes", trained)
-    if len(hashed) != len(trained):
-        raise SavedRunError(
-            f"{path} is damaged: training.image_hashes is about {len(hashed)} classes; it was "
-            f"trained on {len(trained)}."
-        )
+    _check_hashes(path, config)
     settings = config.get("config", {})
     unsearched = any(settings.get(name) is not None for name in ("words_given", "random_words"))
     steps = config["selection"]["steps"] if config["selection"] else []
@@ -167,6 +162,21 @@ def _check_config(path: Path, config: Any) -> None:
         raise SavedRunError(
             f"{path} is damaged: selection has {len(steps)} steps for {len(words)} words; each "
             "word has one."
+        )
+
+
+def _check_hashes(path: Path, config: Mapping[str, Any]) -> None:
+    """Raises SavedRunError if there are hashes, but not one for each image of each class."""
+    training = config["training"]
+    if "image_hashes" not in training:
+        return
+    classes = len(training.get("classes") or config["classes"])
+    counts = [len(of_class.split()) for of_class in training["image_hashes"]]
+    if (len(counts), sum(counts)) != (classes, training["images"]):
+        raise SavedRunError(
+            f"{path} is damaged: training.image_hashes has {several(sum(counts), 'image')} of "
+            f"{several(len(counts), 'class', 'classes')}; the prompt was trained on "
+            f"{training['images']} of {classes}."
         )
 
 

@@ -71,8 +71,8 @@ COLOURS = Kind(
     lambda v: isinstance(v, list) and len(v) == 3 and all(map(NUMBER.fits, v)),
 )
 HASHES = Kind(
-    "hexadecimal numbers with blanks between them",
-    lambda v: isinstance(v, str) and re.fullmatch("p?[0-9a-f]+( p?[0-9a-f]+)*", v) is not None,
+    "numbers of 12 hexadecimal digits, or p and such a number, with blanks between them",
+    lambda v: isinstance(v, str) and re.fullmatch("(p?[0-9a-f]{12}( (?!$)|$))+", v) is not None,
 )
 METHOD = Kind(f"one of {', '.join(NAMES)}", lambda value: _is_text(value) and value in NAMES)
 

@@ -168,6 +168,12 @@ class FitResult:
         return values
 
     @property
+    def training_settings(self) -> dict[str, Any]:
+        """Returns how it was trained, without its classes, its images and its epochs."""
+        others = ("classes", "history", "image_hashes")
+        return {key: value for key, value in self.training.items() if key not in others}
+
+    @property
     def training(self) -> dict[str, Any]:
         """Returns how it was trained, with all hyperparameters, as plain values."""
         hashes = self.image_hashes

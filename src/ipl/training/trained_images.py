@@ -1,4 +1,4 @@
-"""Which images a run was trained on: by the hashes saved with it, or by a loss of its shots."""
+"""Which images a run was trained on: by the hashes saved with it or, without them, by a loss."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ipl.backbone.labelled_features import (
 from ipl.datasets.dataset import Item
 from ipl.learners.learner import Learner
 from ipl.metrics import score
+from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
 from ipl.words.scorer import SentenceScorer
@@ -25,19 +26,25 @@ SAME_LOSS = 1e-3  # two computations of one loss on different machines differ by
 
 
 def find_trained(
-    result: FitResult, items: Sequence[Item], store: FeatureStore
+    result: FitResult, items: Sequence[Item], store: FeatureStore, reporter: Reporter = SILENT
 ) -> frozenset[Item] | None:
     """Returns the items that are images of the training, copies included.
 
-    None if that cannot be told: earlier versions did not save the hashes of images, and the hash
-    of a file is not that of its pixels.
+    None if that cannot be told: earlier versions saved no hashes, and the hash of a file cannot be
+    compared with one of pixels.
     """
-    known = {digest for of_class in result.image_hashes for digest in of_class}
-    files = {not digest.startswith(OF_PIXELS) for digest in known}
-    if not known or any(isinstance(item.path, Path) not in files for item in items):
+    if not _has_hashes_of(result, items):
         return None
-    hashes = short_hashes(items, store)
+    known = {digest for of_class in result.image_hashes for digest in of_class}
+    hashes = short_hashes(items, store, reporter)
     return frozenset(item for item, digest in zip(items, hashes, strict=True) if digest in known)
+
+
+def _has_hashes_of(result: FitResult, items: Sequence[Item]) -> bool:
+    """Returns whether the saved hashes are of the same kind as those of the items."""
+    known = (digest for of_class in result.image_hashes for digest in of_class)
+    of_files = {not digest.startswith(OF_PIXELS) for digest in known}  # or of pixels
+    return bool(of_files) and all(isinstance(item.path, Path) in of_files for item in items)
 
 
 def find_shots(
@@ -69,8 +76,9 @@ def how_shots_differ(
 
     They must have the hashes that were saved with the run. If none of them has, the files may have
     been written anew: then, and in runs without hashes, the shots must give the loss without words
-    that was saved or, where no words were searched, the training accuracy. `learner` is the run's,
-    for the classes it was trained on.
+    that was saved. Where no words were searched, there is only the training accuracy, which other
+    images may have as well: it counts in runs without hashes alone. `learner` is the run's, for
+    the classes it was trained on.
     """
     if result.images != len(shots.items):
         return f"{len(shots.items)} training images were drawn; the run had {result.images}"
@@ -92,6 +100,8 @@ def how_shots_differ(
         if abs(loss - saved_loss) < SAME_LOSS:
             return None
         return f"the loss without words is {loss:.4f}; it was {saved_loss:.4f}"
+    if _has_hashes_of(result, shots.items):
+        return f"none of the {result.images} training images that were drawn is the same"
     log_probabilities = learner.log_probabilities(features_for(learner, shots))
     accuracy, saved = score(log_probabilities, shots.labels).accuracy, result.train_accuracy
     if abs(accuracy - saved) < 1.5 / len(shots.items):

@@ -46,10 +46,10 @@ class CrossEntropy:
         return logits.logsumexp(1).mean(1) - (texts * self._right).sum((1, 2))
 
     def rough_losses(self, features: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Returns the same from products in half precision, for 8-bit features, which are rougher.
+        """Returns the losses of 8-bit features, from products in half precision.
 
-        They are computed where there are `int8_kernels`, and so is this. `rows` picks candidates by
-        index, without a copy of their features.
+        Their error is smaller than that of the features. `rows` picks candidates by index, without
+        a copy of their features. Needs a GPU that has `int8_kernels`.
         """
         from ipl.words.loss_kernels import cosine_sums, log_sum_exp
 

@@ -1,4 +1,7 @@
-"""Triton kernels for losses of text features that are rough: one pass over them, no copies."""
+"""Triton kernels for losses and bounds of 8-bit text features, without copies of them.
+
+Their arguments are contiguous.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-TEXTS = 16  # of a candidate, read at once
+TEXTS = 16  # of a candidate, one for each class, that are read at once
+IMAGES = 128  # per program of the losses
 
 
 @triton.jit(do_not_specialize=["classes"])
@@ -99,8 +103,8 @@ def log_sum_exp(
     """
     (classes, dim), count = texts.shape[1:], len(images)
     out = torch.empty(len(lengths), count, dtype=torch.float32, device=texts.device)
-    _log_sum_exp[(triton.cdiv(count, 128), len(lengths))](
+    _log_sum_exp[(triton.cdiv(count, IMAGES), len(lengths))](
         texts, rows, lengths, images, out, classes, count, dim, scale,
-        IMAGES=128, CLASSES=64, DEPTH=64, num_warps=4, num_stages=3,
+        IMAGES=IMAGES, CLASSES=64, DEPTH=64, num_warps=4, num_stages=3,
     )  # fmt: skip
     return out

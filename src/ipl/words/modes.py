@@ -129,20 +129,19 @@ class Exact(Mode):
     words again in the next, and the best of these in fp32. The twentieth of them is a limit: every
     word that may lie below it is computed again until none is left. How far a precision may be off
     is several times the largest difference from higher precisions that was measured so far; if a
-    word that is computed again differs by more, the step begins anew without the precision that was
-    off.
+    word that is computed again differs by more, the step begins anew without the lowest precision.
     """
 
-    SAFETY = 4.0
+    SAFETY = 4.0  # times the largest deviation seen: how far a loss may be off
     ROUNDING = 1e-6  # by which losses in fp32 may differ with the words that are run together
     PROBES = 64  # words whose losses are compared before a precision is relied on
-    MOST_LEFT = 0.5  # of the words with which a lower precision is worth its sweep
-    BEST = 32  # words that are computed again in any case
+    MOST_LEFT = 0.5  # share of the words; a precision that leaves more of them is given up
+    BEST = 32  # words of a precision that are computed in the next one at least
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
         super().__init__(scorer, words, search)
         self.tangents = Tangents(scorer.cross_entropy)
-        # Words that are as far apart as possible come first, to be probes.
+        # Words that are spread over the pool come first, to be probes.
         self._order = np.argsort(
             np.arange(len(words)) % -(-len(words) // self.PROBES), kind="stable"
         )
@@ -165,7 +164,7 @@ class Exact(Mode):
     ) -> Array | None:
         """Returns the losses in fp32 of finalists, None if a precision is off by too much."""
         first, exact = precisions[0], precisions[-1]
-        if first not in self._deviations and first != torch.int8:  # whose first block tells
+        if first not in self._deviations and first != torch.int8:  # judged on its first block
             probes = self._order[: self.PROBES]
             rough, right = (self.losses_at(step, probes, each) for each in (first, precisions[1]))
             self._compare(first, rough, right)
@@ -181,6 +180,8 @@ class Exact(Mode):
             promising = self._promising(step, losses, rougher)
             if len(promising) > self.MOST_LEFT * len(self.words):
                 self._given_up.add(rougher)  # for the steps to come
+            if rougher == torch.int8:  # and words that it was not centred on
+                promising = np.union1d(promising, self._order[self.PROBES : 2 * self.PROBES])
             self._compute_again(step, losses, dtype, promising)
             margins[rougher] = self._margin(rougher) if rougher != first else self.margin
             if not np.isfinite(self._margin(rougher)):  # it has overflowed
@@ -217,7 +218,7 @@ class Exact(Mode):
         if not len(missing):
             return
         # NaN stands for what was not computed.
-        losses[dtype][missing] = np.nan_to_num(self.losses_at(step, missing, dtype), nan=np.inf)
+        losses[dtype][missing] = _nan_to_inf(self.losses_at(step, missing, dtype))
         for rougher, higher in combinations(losses, 2):
             pairs = losses[rougher][missing], losses[higher][missing]
             both = ~np.isnan(pairs).any(0)
@@ -225,8 +226,7 @@ class Exact(Mode):
                 self._compare(rougher, pairs[0][both], pairs[1][both])
 
     def _compare(self, dtype: torch.dtype, rough: Array, exact: Array) -> None:
-        deviation = np.abs(rough - exact).max()
-        largest = float(np.nan_to_num(deviation, nan=np.inf))
+        largest = float(_nan_to_inf(np.abs(rough - exact).max()))
         self._deviations[dtype] = max(self._deviations.get(dtype, self.ROUNDING), largest)
 
     def _sweep(self, step: SearchStep, dtype: torch.dtype) -> Array:
@@ -242,21 +242,24 @@ class Exact(Mode):
                 self._judge_8_bits(step, features)
                 if dtype in self._given_up:
                     return losses
-            self._prune(features, dtype, losses, self._order[start : start + len(features)], step)
+            block = self._order[start : start + len(features)]
+            if dtype == torch.int8 and not start:
+                probes = slice(2 * self.PROBES)
+                losses[block[probes]] = self.scorer.losses(features[probes], dtype).cpu().numpy()
+            self._prune(features, dtype, losses, block, step)
             start += len(features)
         return losses
 
     def _judge_8_bits(self, step: SearchStep, features: Tensor) -> None:
-        """Measures how far 8 bits are off, on the words whose mean their rounding is around."""
+        """Measures how far 8-bit losses are off, on the words that rounding is centred on."""
         features = features[: self.PROBES]
         rough = self.scorer.losses(features, torch.int8).cpu().numpy()
         # In this precision they have been run anyway.
         exact = self.losses_at(step, self._order[: self.PROBES], torch.float16)[: len(features)]
         self._compare(torch.int8, rough, exact)
         near = exact <= exact.min() + self._margin(torch.int8)
-        if (
-            near.mean() > self.MOST_LEFT / 2
-        ):  # the best of the pool are lower than those of a sample
+        # The best words of the pool are lower than those of a sample, so that fewer are near.
+        if near.mean() > self.MOST_LEFT / 2:
             self._given_up.add(torch.int8)
 
     def _prune(
@@ -360,6 +363,10 @@ MODES: dict[str, type[Mode]] = {"exact": Exact, "exhaustive": Mode, "screen": Sc
 
 def _no_progress(steps: int = 1) -> None:
     del steps
+
+
+def _nan_to_inf(values: Array) -> Array:
+    return np.nan_to_num(values, nan=np.inf, posinf=np.inf)
 
 
 def _best(costs: Array) -> float:

@@ -61,7 +61,7 @@ class SelectionStep:
     rising : int, default 0
         How many of these had a higher gain at this step.
     margin : float, default 0.0
-        The largest error of half precision that was allowed for; 0 if all was computed in fp32.
+        The largest error of the lowest precision that was allowed for; 0 if all was in fp32.
     recalled : bool or None, default None
         Whether the shortlist contained the true best word; None if that was not measured.
     certainty : Certainty or None, default None

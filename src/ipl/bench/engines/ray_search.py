@@ -116,7 +116,7 @@ def _part_losses(
     words: tuple[str, ...],
     state: tuple[tuple[str, ...], Array, float],
 ) -> tuple[Array, float]:
-    """Returns the losses of a part's words, and how far off half precision may have been."""
+    """Returns the losses of a part's words, and how far off the lowest precision may have been."""
     if _current.get("name") != name:
         _current.clear()
         _current.update(name=name, backbone=load_backbone(*problem["backbone"]), parts={})
