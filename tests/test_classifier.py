@@ -183,7 +183,7 @@ def test_a_card_keeps_accuracy_with_the_classes_it_was_measured_on(
     fitted.with_classes(["castle", "beach", "bridge"]).save_pretrained(tmp_path / "other")
     card = (tmp_path / "other" / "README.md").read_text()
     assert "15 training images of 5 classes" in card
-    assert f"\n- Trained on: {', '.join(fitted.classes_)}.\n" in card
+    assert f"\n- Classes in training: {', '.join(fitted.classes_)}.\n" in card
     assert "\n- Classifies: castle, beach, bridge. Not trained on: castle, bridge.\n- Wri" in card
     fitted.with_classes(fitted.classes_[1:]).save_pretrained(tmp_path / "fewer")
     card = (tmp_path / "fewer" / "README.md").read_text()

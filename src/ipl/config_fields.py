@@ -50,7 +50,7 @@ class Option:
     keywords : tuple of str
         Texts that are allowed in place of a number.
     concerns_words : bool
-        Whether a prompt without words does not depend on it.
+        Whether only prompts with words depend on it.
     experimental : bool
         Whether it is left out of `--help` and needs `--experimental`, because no measurement has
         shown yet that it is worth anything.

@@ -71,13 +71,13 @@ def select_words(
     name = backbone.name if isinstance(backbone, Backbone) else backbone
     # Nothing is trained, so the number of words need not agree with epochs and interval.
     config = FitConfig(backbone=name, words=min(words, 1), **settings)
-    search = Search(config.search, config.shortlist, recall)
+    Search(config.search, config.shortlist, recall)  # checks them before anything is loaded
     dataset = read_dataset(data, config.strict, shots=config.shots)
     if not loaded:
         backbone = load_backbone(config.backbone, config.device, config.precision)
     assert isinstance(backbone, Backbone)
     choice = word_choice(config, pool or read_pool(config, backbone, reporter))
-    choice = replace(choice, search=search)
+    choice = replace(choice, search=replace(choice.search, recall=recall))
     choice.check(backbone, dataset.class_names, words)  # before anything is computed
     cache = Cache(reporter=reporter) if config.cache else None
     store = FeatureStore(backbone, cache)

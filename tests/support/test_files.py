@@ -463,3 +463,16 @@ def test_processes_that_make_one_folder_at_once(tmp_path: Path) -> None:
 def test_a_path_that_may_be_a_slip(name: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / "my-prompt").mkdir()
     assert similar_path(tmp_path / name) == hint.format(tmp_path)
+
+
+def test_a_folder_in_which_nothing_can_be_created_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in /proc, where the system says that the new file does not exist."""
+
+    def fail(path: object, flags: int, mode: int = 0o777) -> int:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr("ipl.support.file_lock.os.open", fail)
+    with pytest.raises(IplError, match="Cannot write"), claim_folder(tmp_path / "run"):
+        pass

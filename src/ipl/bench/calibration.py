@@ -1,4 +1,4 @@
-"""The cost of the pieces of an estimate, measured on this machine with the code that runs do.
+"""The cost of the pieces of an estimate, measured on this machine with the code that runs use.
 
 Every piece is measured with the real backbone, learners and images, for a fraction of a second
 each. Where a plan has many numbers of classes, a few of them are measured and the others

@@ -435,10 +435,10 @@ def _step_value(search: Sequence[ScoredWords], step: int, name: str) -> float:
 
 def _groups(draws: Sequence[SearchDraw]) -> dict[str, list[SearchDraw]]:
     """Returns the draws of each dataset, by dataset and pool where there are several pools."""
-    several = len({draw.pool for draw in draws}) > 1
+    many_pools = len({draw.pool for draw in draws}) > 1
     groups: dict[str, list[SearchDraw]] = {}
     for draw in draws:
-        name = f"{draw.dataset}, {draw.pool}" if several else draw.dataset
+        name = f"{draw.dataset}, {draw.pool}" if many_pools else draw.dataset
         groups.setdefault(name, []).append(draw)
     return groups
 

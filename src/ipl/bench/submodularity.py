@@ -16,7 +16,7 @@ import numpy as np
 from ipl.bench.sentence_gains import SentenceGains, Words
 from ipl.support.progress import SILENT, Reporter
 
-BASES = 3  # sequences L of one word, and of two, that are drawn at random
+BASES = 3  # sequences L of each length, one and two words, that are drawn at random
 DRAWN = 4  # words drawn at random that sets S are made of, beside those of the best sets found
 SMALL = 0.01  # of the best pair's gain: sets that gain less have no ratio
 NOISE = 1e-5  # differences of fp32 losses below this mean nothing
@@ -62,7 +62,7 @@ def submodularity_ratios(
 
 @dataclass(frozen=True)
 class MarginalReturns:
-    """How often a word gains more after one word more, and how often it lowers the function."""
+    """How often a word gains more after one more word, and how often it lowers the function."""
 
     compared: int = 0
     rising: int = 0  # contrary to submodularity

@@ -248,7 +248,7 @@ class WorkCounter:
         for name, test in task.tests.items():
             dataset = name if name in run.targets else run.dataset
             self._classify(counts, dataset, trained, test, test.test)
-            if run.arm in (CHOSEN, RANDOM) and _is_cheap(config.learner):
+            if run.arm in (CHOSEN, RANDOM) and _is_tested_with_random_words(config.learner):
                 counts[WorkPiece(TEXTS, trained, classes=len(test.class_names))] += REPLACEMENTS
 
     def _crops(
@@ -351,8 +351,8 @@ def search_config(config: FitConfig) -> FitConfig:
     return FitConfig(**{name: getattr(config, name) for name in names}, words=1)
 
 
-def _is_cheap(learner: str) -> bool:
-    """Returns whether a finished prompt is tested with random words in its slots."""
+def _is_tested_with_random_words(learner: str) -> bool:
+    """Returns whether finished prompts are tested with random words too, where that is cheap."""
     kind = learner_class(learner)
     return kind.logits is Learner.logits and not kind.prompts_images
 

@@ -82,10 +82,10 @@ def _find_untested(dataset: Dataset, shots: int | None) -> tuple[Finding, ...]:
     counts = [0] * len(dataset.class_names)
     for item in dataset.test or dataset.train:
         counts[item.label] += 1
-    left = 0 if dataset.test else shots  # training images that are drawn cannot be held out
-    if left is None:
+    drawn = 0 if dataset.test else shots  # training images that are drawn cannot be held out
+    if drawn is None:
         return ()
-    untested = [n for n, count in zip(dataset.class_names, counts, strict=True) if count <= left]
+    untested = [n for n, count in zip(dataset.class_names, counts, strict=True) if count <= drawn]
     if len(untested) == len(counts):
         note = (
             f"No image is left to measure the accuracy on: {shots} of each class are drawn to "

@@ -46,7 +46,7 @@ class ErrorBarLine:
     colour: int = 0
     pattern: str = "solid"  # or dashed, dotted, dashdot: with hollow dots
     joined: bool = True  # by a line between the dots
-    dotted: bool = True  # False: a level without dots
+    has_dots: bool = True  # False: a level
 
 
 @dataclass(frozen=True)
@@ -284,10 +284,10 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             style |= {"linestyle": line.pattern, "markerfacecolor": "white"}
         if not line.joined:
             style["linestyle"] = "none"
-        if not line.dotted:
+        if not line.has_dots:
             style |= {"marker": "none", "capsize": 0, "elinewidth": 0}
         x, means, deviations = zip(*line.points, strict=True)
-        if line.joined and line.dotted and len(x) > 1:  # a band reads better than many bars
+        if line.joined and line.has_dots and len(x) > 1:  # a band reads better than many bars
             low, high = (
                 [m + sign * d for m, d in zip(means, deviations, strict=True)] for sign in (-1, 1)
             )

@@ -283,7 +283,7 @@ def _choose_items(
     store: FeatureStore,
     reporter: Reporter,
 ) -> tuple[Sequence[Item], str, tuple[str, ...]]:
-    """Returns the images to evaluate on, which they are, and a note on them if need be."""
+    """Returns the images to evaluate on, a phrase that says which they are, and notes."""
     result, part = classifier.result_, f"its {classifier.config.held_out} part"
     items = (*dataset.train, *dataset.test) if everything else dataset.test or dataset.train
     trained = find_trained(result, items, store, reporter)
@@ -325,18 +325,18 @@ def _nothing_new(dataset: Dataset) -> DataError:
 def _choose_by_shots(
     classifier: PromptClassifier,
     dataset: Dataset,
-    all_images: str,
+    name_of_all: str,
     store: FeatureStore,
     reporter: Reporter,
 ) -> tuple[Sequence[Item], str, tuple[str, ...]]:
     """Returns the images without those of the training, if drawing these again gives the same.
 
     That is for runs without hashes, and for files that were written anew since. If they are not the
-    same, returns all images, which are called `all_images`, and a note if need be.
+    same, returns all images, which are called `name_of_all`, and a note if need be.
     """
     result = classifier.result_
     if dataset.class_names != result.trained_classes:
-        return dataset.train, all_images, ()
+        return dataset.train, name_of_all, ()
     learner: Learner = classifier.learner_
     if learner.prompts.class_names != result.trained_classes:
         learner = learner.rebuilt(class_names=result.trained_classes)
@@ -345,13 +345,17 @@ def _choose_by_shots(
     )
     same_name = dataset.name == result.data
     if result.selection is None and not same_name:  # an accuracy may be the same by chance
-        return dataset.train, all_images, ()
+        return dataset.train, name_of_all, ()
     if (reason := how_shots_differ(result, learner, shots, store)) is not None:
         note = (
             f"{dataset.name} is not as it was when the prompt was trained ({reason}), so some of "
             "these images may have been used in training, and the accuracy may be too high."
         )
-        return (dataset.train, NEW, (note,)) if same_name else (dataset.train, all_images, ())
+        # With hashes, another loss shows that these are other images.
+        told = name_of_all == NONE_TRAINED and result.selection is not None
+        if told or not same_name:
+            return dataset.train, name_of_all, ()
+        return dataset.train, NEW, (note,)
     if not rest:
         raise _nothing_new(dataset)
     return rest, f"without the {len(shots.items)} images that it was trained on", ()

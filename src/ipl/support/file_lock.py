@@ -13,6 +13,8 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
+MOST_REMOVALS = 1000  # of the folder of a lock, by others, while it is taken
+
 
 @dataclass
 class _Holding:
@@ -90,6 +92,7 @@ class FileLock:
 def _lock(path: Path) -> _Holding | None:
     """Returns a lock on a file, created if necessary; None if another process holds it."""
     made: list[Path] = []
+    removed = 0
     while True:
         parent = path.parent
         while not parent.exists():
@@ -99,6 +102,9 @@ def _lock(path: Path) -> _Holding | None:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:  # another process removed the folder, which was empty
+            removed += 1
+            if removed > MOST_REMOVALS:
+                raise  # a folder in which nothing can be created, such as /proc
             continue
         locked = fcntl is not None
         try:

@@ -53,7 +53,7 @@ def test_a_learning_curve_for_each_method_and_dataset(tmp_path: Path, panels: li
     assert [panel.title for panel in panels] == ["dtd", "eurosat", "average of 2 datasets"]
     assert panels[0].x_ticks == ((0.0, "1"), (2.0, "4"))
     zero_shot, plain, words = panels[0].lines
-    assert (zero_shot.label, zero_shot.dotted) == ("zero-shot CLIP", False)
+    assert (zero_shot.label, zero_shot.has_dots) == ("zero-shot CLIP", False)
     assert [(x, round(y, 6)) for x, y, _ in zero_shot.points] == [(0.0, 40.0), (2.0, 40.0)]
     assert (plain.label, plain.pattern) == ("CoOp", "dashed")
     assert [(x, round(y, 6)) for x, y, _ in plain.points] == [(0.0, 51.0), (2.0, 71.0)]
@@ -88,7 +88,7 @@ def test_words_and_interval_have_a_panel_for_each_measure(
     plot_setting(table, "interval")
     lines = {line.label: line for line in panels[1].lines}
     assert set(lines) == {"CoOp", "CoOp + IPL (words 1)", "CoOp + IPL (words 2)"}
-    assert not lines["CoOp"].dotted  # a learner without words has no interval
+    assert not lines["CoOp"].has_dots  # a learner without words has no interval
     assert [y for _, y, _ in lines["CoOp + IPL (words 2)"].points] == pytest.approx([55, 60])
 
 

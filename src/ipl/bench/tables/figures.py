@@ -286,7 +286,9 @@ def _lines(
         # A learner with several rows of the same kind needs a colour for each of them.
         colour = learners.index(methods[label].learner) if len(kinds) == len(curves) else number
         pattern, level = methods[label].pattern, values[curve[0]] is None
-        lines.append(ErrorBarLine(label, tuple(sorted(points)), colour, pattern, dotted=not level))
+        lines.append(
+            ErrorBarLine(label, tuple(sorted(points)), colour, pattern, has_dots=not level)
+        )
     return tuple(lines)
 
 
