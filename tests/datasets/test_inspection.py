@@ -11,6 +11,7 @@ from ipl.datasets import inspection
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import ImageSource
 from ipl.datasets.inspection import find_unreadable, inspect_dataset
+from ipl.datasets.readers import read_dataset
 
 
 def _dataset(root: Path, train: dict[str, bytes], test: dict[str, bytes] | None = None) -> Dataset:
@@ -121,3 +122,13 @@ def test_unreadable_images_are_named_with_the_reason(tmp_path: Path) -> None:
     assert len(finding.names) == 2
     assert finding.note.startswith("2 images cannot be read: ")
     assert (unusable.stops_fit, unusable.names) == (True, ("a", "b"))  # b2 is a held-out image
+
+
+def test_parts_that_are_read_as_classes_are_pointed_out(tmp_path: Path) -> None:
+    for name in ("cat", "dog", "test"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (4, 4), (len(name), 0, 0)).save(tmp_path / name / "0.png")
+    findings = inspect_dataset(read_dataset(tmp_path)).findings
+    (found,) = [finding for finding in findings if finding.kind == "part as a class"]
+    assert found.note.startswith("'test' is read as a class like the others")
+    assert not found.stops_fit

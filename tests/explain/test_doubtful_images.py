@@ -23,7 +23,7 @@ from ipl.explain.doubtful_images import (
 from ipl.explain.report import Analysis
 
 NAMES = ("cat", "dog")
-NOTHING = DoubtfulImages((), 0, (), 0, (), 0)
+NOTHING = DoubtfulImages((), 0, (), 0, True, (), 0)
 
 
 def test_mistakes_are_in_the_order_of_their_certainty() -> None:

@@ -168,7 +168,7 @@ def test_nothing_held_out_is_told(pocket: Backbone, make_run: MakeRun, tmp_path:
     for name in load_run(make_run("coop", 0), pocket).result.classes:
         (tmp_path / name).mkdir()
         draw(name, 0).save(tmp_path / name / "0.png")
-    with pytest.raises(DataError, match="no readable image that was not used in training"):
+    with pytest.raises(DataError, match="no image left to measure on: a report on other data"):
         analyse_run(make_run("coop", 0), tmp_path, backbone=pocket, cache=False)
 
 

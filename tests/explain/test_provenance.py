@@ -124,7 +124,7 @@ def test_data_in_another_order_draws_other_shots(
     pocket: Backbone, scenes: Dataset, tmp_path: Path
 ) -> None:
     two = scenes.only([1, 0], "two")
-    for item in two.test:
+    for item in two.train:
         copy = tmp_path / "data" / two.class_names[item.label] / item.path.name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(item.path, copy)
@@ -134,6 +134,32 @@ def test_data_in_another_order_draws_other_shots(
         tmp_path / "run", tmp_path / "data", ReportSettings(0), pocket, cache=False
     ).provenance
     assert made.command is not None
+    assert made.command.startswith(f"ipl fit {tmp_path / 'data'}")
     assert made.unsaid == (
         "This data has the classes in another order than the run: other shots are drawn.",
     )
+
+
+def test_the_command_on_data_that_has_changed_and_on_other_data(
+    pocket: Backbone, make_run: Callable[..., Path], six_scenes: Path, tmp_path: Path
+) -> None:
+    grown = tmp_path / "grown"
+    for name in PromptClassifier.from_pretrained(make_run("coop", 0), pocket).classes_:
+        shutil.copytree(six_scenes / "test" / name, grown / "test" / name)
+        shutil.copytree(six_scenes / "train" / name, grown / "train" / name)
+        for path in (six_scenes / "test" / name).iterdir():
+            (grown / "train" / name / f"0-{path.name}").write_bytes(path.read_bytes() + b" ")
+    run, settings = make_run("coop", 0), ReportSettings(0, images=8)
+    analysis = analyse_run(run, grown, settings, pocket, cache=False)
+    assert analysis.provenance.unsaid == (
+        "This data has changed since the training: other shots are drawn.",
+    )
+    assert "took the training images, by their hashes, from" in as_markdown(
+        report_document(analysis)
+    )
+    for path in grown.glob("train/*/*"):
+        if not path.name.startswith("0-"):
+            path.unlink()
+    analysis = analyse_run(run, grown, settings, pocket, cache=False)
+    assert str(analysis.provenance.command).startswith("ipl fit DATA")
+    assert "although it was trained on their labels" not in as_markdown(report_document(analysis))

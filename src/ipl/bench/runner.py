@@ -16,6 +16,7 @@ import torch
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.known_images import note_known_images
 from ipl.backbone.labelled_features import LabelledFeatures, draw_shots
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.loading import load_backbone
@@ -185,6 +186,8 @@ class Runner:
         result["seconds"]["test"] += encoding
         notes = [note for data in datasets for note in data.notes]
         notes += [note for test in tests.values() for note in test.notes]
+        for part in (task.training, *task.tests.values()):
+            notes += note_known_images(run.backbone, part.class_names)
         result["data"] = {
             "classes": {name: len(test.dataset.class_names) for name, test in tests.items()},
             "test_images": {name: test.readable for name, test in tests.items()},

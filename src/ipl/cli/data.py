@@ -12,6 +12,7 @@ import typer
 
 from ipl.cli.output import console, on_interrupt, print_json
 from ipl.cli.shared_options import JSON, QUIET
+from ipl.config import FitConfig
 from ipl.display.table import Styled, Table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 NUMBERS = ("classes", "test images")
+SHOTS = int(FitConfig.shots)
 
 app = typer.Typer(
     help="List the published datasets, check them or your own data, and unpack archives.",
@@ -49,6 +51,12 @@ def check(
     names: list[str] | None = typer.Argument(
         None, metavar="NAME", help="Check only these published ones (default: all that are known)."
     ),
+    shots: int = typer.Option(
+        SHOTS,
+        "--shots",
+        min=1,
+        help="Your own data: the images of each class that a fit will draw.",
+    ),
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
@@ -65,7 +73,7 @@ def check(
     from ipl.datasets.check import check_root, has_published
 
     if not names and not has_published(root):
-        _check_own_data(root, quiet, as_json)
+        _check_own_data(root, shots, quiet, as_json)
         return
     states = check_root(root, names or ())
     asked = states if names else [s for s in states if s.state != "missing"]
@@ -83,15 +91,14 @@ def check(
         raise typer.Exit(1)
 
 
-def _check_own_data(data: Path, quiet: bool, as_json: bool) -> None:
+def _check_own_data(data: Path, shots: int, quiet: bool, as_json: bool) -> None:
     """Prints what a user's own data has, and everything that is unusual about it."""
-    from ipl.config import FitConfig
     from ipl.datasets.inspection import find_unreadable, inspect_dataset
     from ipl.datasets.readers import read_dataset
     from ipl.support.progress import Reporter
 
     with on_interrupt(lambda: "the check was not finished."):
-        dataset = inspect_dataset(read_dataset(data, lenient=True), FitConfig.shots)
+        dataset = inspect_dataset(read_dataset(data, lenient=True), shots)
         findings = (*dataset.findings, *find_unreadable(dataset, Reporter(quiet=quiet)))
     if as_json:
         train = Counter(item.label for item in dataset.train)

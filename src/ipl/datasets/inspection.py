@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ipl.datasets.dataset import EMPTY_PART, Dataset, Finding, Item, examples, make_finding
 from ipl.datasets.images import UnreadableImageError, open_image
+from ipl.display.formatting import listed
 from ipl.support.progress import SILENT, Reporter
 
 MAX_COMPARED = 100_000  # images; more would have to be read for minutes before a fit
@@ -195,4 +196,12 @@ def _check_names(names: Sequence[str]) -> tuple[Finding, ...]:
         "class names have letters or signs beyond ASCII",
         "; CLIP has learnt from English captions, so English names may work better",
     )
+    parts = [name for name in names if name.casefold() in ("train", "test", "val")]
+    if parts:
+        folders = listed([repr(name) for name in parts])
+        note = (
+            f"{folders} {'is' if len(parts) == 1 else 'are'} read as a class like the others; to "
+            "hold images out, put all class folders into train and test."
+        )
+        findings.append(Finding("part as a class", note, tuple(parts)))
     return tuple(findings)

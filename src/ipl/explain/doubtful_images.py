@@ -48,8 +48,9 @@ class DoubtfulImages:
 
     mistakes: tuple[WrongImage, ...]  # held-out images, the surest first
     mistake_count: int
-    label_errors: tuple[WrongImage, ...]  # training images, the surest first
+    label_errors: tuple[WrongImage, ...]  # shots, the surest first
     label_error_count: int
+    trained: bool  # whether the shots are the images of the training
     duplicates: tuple[DuplicatePair, ...]
     duplicate_count: int
 
@@ -76,6 +77,7 @@ def find_doubtful_images(
         len(mistakes),
         tuple(errors[:SHOWN]),
         len(errors),
+        run_images.same_shots,
         tuple(duplicates[:SHOWN]),
         len(duplicates),
     )
@@ -106,23 +108,23 @@ def wrong_images(
 def doubtful_images_section(images: DoubtfulImages) -> Section:
     """Returns galleries of mistakes and likely label errors, and a table of near-duplicates."""
     blocks: list[Block] = []
-    errors = several(images.label_error_count, "training image")
+    kind = "training image" if images.trained else "image that was drawn to compare with"
+    kinds = "training images" if images.trained else "images that were drawn to compare with"
+    errors = several(images.label_error_count, kind, kinds)
     if images.label_errors:
+        although = ", although it was trained on their labels" if images.trained else ""
         blocks.append(
             Paragraph(
                 f"The prompt takes {errors} for another class with a probability of "
-                f"{percent(SURE, 0)} or more, although it was trained on their labels: a label may "
-                "be wrong, an image may show several things, or the prompt may have learnt too "
-                "little to tell."
+                f"{percent(SURE, 0)} or more{although}: a label may be wrong, an image may show "
+                "several things, or the prompt may have learnt too little to tell."
             )
         )
-        blocks.append(
-            _gallery("Likely label errors among the training images", images.label_errors)
-        )
+        blocks.append(_gallery(f"Likely label errors among the {kinds}", images.label_errors))
     else:
         blocks.append(
             Paragraph(
-                "No training image is taken for another class with a probability of "
+                f"No {kind} is taken for another class with a probability of "
                 f"{percent(SURE, 0)} or more, so no label looks wrong from here."
             )
         )

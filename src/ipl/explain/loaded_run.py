@@ -46,6 +46,7 @@ class RunShots:
     rest: tuple[Item, ...]  # training images that were not drawn
     notes: tuple[str, ...]
     same_shots: bool  # whether these are the images of the training
+    drawn_again: bool  # whether drawing gives them; if not, the data has changed since
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,7 @@ def redraw_shots(
     shots, rest = draw_shots(dataset, count, seed, run.store, strict, reporter)
     notes = (*whole.notes, *shots.notes)
     reason = how_shots_differ(run.result, run.learner, shots, run.store)
+    drawn_again = reason is None
     items = None if reason is None else find_shots(run.result, dataset.train, run.store)
     if items is not None:  # there are other images beside them now
         shots, reason = encode_items(items, "training", run.store, strict, reporter), None
@@ -218,8 +220,17 @@ def redraw_shots(
     elif reason is not None:
         dataset, rest, note = _leave_out_trained(run, dataset, rest)
         notes += (f"These are not the images this prompt was trained on ({reason}){note}",)
-    same = reason is None
-    return RunShots(str(data), dataset, novel, whole.class_names, shots, rest, notes, same)
+    return RunShots(
+        str(data),
+        dataset,
+        novel,
+        whole.class_names,
+        shots,
+        rest,
+        notes,
+        same_shots=reason is None,
+        drawn_again=drawn_again,
+    )
 
 
 def _leave_out_trained(
@@ -250,9 +261,16 @@ def read_run_images(
     items = at_most(held_out, limit)
     test = encode_items(items, "held-out", run.store, strict, reporter)
     if not test.items:
+        if run_shots.same_shots:
+            reason = "has no readable image that was not used in training"
+        else:
+            reason = (
+                f"has no image left to measure on: a report on other data draws up to "
+                f"{run.result.config.shots} images of each class first, as the training did"
+            )
         raise DataError(
-            f"{run_shots.dataset.name} has no readable image that was not used in training; "
-            "without --data, a report shows what is saved with the run."
+            f"{run_shots.dataset.name} {reason}. Without --data, a report shows what is saved with "
+            "the run; ipl evaluate measures on all images that are new."
         )
     return RunImages(
         **{**vars(run_shots), "notes": (*run_shots.notes, *test.notes)},

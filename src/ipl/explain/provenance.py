@@ -94,18 +94,25 @@ def _command(
     run: LoadedRun, data: str | None, words_file: str | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """Returns the command that makes the run again, if its data has no other classes."""
-    command, unsaid = fit_command(run.result, run.pool, data, words_file)
     run_images = run.run_images
-    if run_images is None or run_images.classes == run_images.dataset.class_names:
+    if run_images is not None and not run_images.same_shots:
+        data = None  # it is other data
+    command, unsaid = fit_command(run.result, run.pool, data, words_file)
+    if run_images is None:
         return command, unsaid
     run_count, data_count = len(run_images.dataset.class_names), len(run_images.classes)
-    if run_count == data_count:
-        order = "This data has the classes in another order than the run: other shots are drawn."
-        return command, (*unsaid, order)
-    return None, (
-        f"No command makes the run again: ipl fit would learn all {data_count} classes of "
-        f"{run_images.source}, and the run had {run_count} of them.",
-    )
+    if run_count != data_count:
+        return None, (
+            f"No command makes the run again: ipl fit would learn all {data_count} classes of "
+            f"{run_images.source}, and the run had {run_count} of them.",
+        )
+    if data is not None and run_images.classes != run_images.dataset.class_names:
+        unsaid += (
+            "This data has the classes in another order than the run: other shots are drawn.",
+        )
+    elif data is not None and not run_images.drawn_again:
+        unsaid += ("This data has changed since the training: other shots are drawn.",)
+    return command, unsaid
 
 
 def fit_command(
@@ -138,9 +145,16 @@ def provenance_section(provenance: Provenance, run_images: RunImages | None) -> 
     blocks += [Paragraph(sentence, "note") for sentence in provenance.unsaid]
     if run_images is not None:
         left = f" ({run_images.left_out:,} more were left out)" if run_images.left_out else ""
+        found = (
+            "drew the shots again"
+            if run_images.drawn_again
+            else "took the training images, by their hashes,"
+        )
+        if not run_images.same_shots:
+            found = "drew other shots"
         blocks.append(
             Paragraph(
-                f"This report drew the shots again from {run_images.source} and looked at "
+                f"This report {found} from {run_images.source} and looked at "
                 f"{several(len(run_images.test.items), 'held-out image')}{left}."
             )
         )

@@ -294,6 +294,8 @@ def _choose_items(
         if not rest:
             raise _nothing_new(dataset)
         without = f"without the {several(len(trained), 'image')} that it was trained on"
+        if len(trained) > result.images:
+            without = f"without {len(trained)} images that it was trained on, or copies of them"
         note: tuple[str, ...] = ()
         if not dataset.test and dataset.name == result.data and len(trained) < result.images:
             note = (
