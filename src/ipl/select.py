@@ -66,7 +66,9 @@ def select_words(
         If a setting is not allowed, or the data cannot be used.
     """
     if not isinstance(words, int) or isinstance(words, bool):
-        raise ConfigError(f"words is {words!r}; it must be a whole number (auto is for a fit).")
+        raise ConfigError(
+            f"words is {words!r}; it must be a whole number (auto and paper are for a fit)."
+        )
     loaded = isinstance(backbone, Backbone)
     name = backbone.name if isinstance(backbone, Backbone) else backbone
     # Nothing is trained, so the number of words need not agree with epochs and interval.

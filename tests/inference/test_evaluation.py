@@ -21,7 +21,7 @@ from ipl.datasets.images import ImageSource
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent
 from ipl.inference.evaluation import (
-    NEW,
+    UNKNOWN,
     Evaluation,
     class_rows,
     evaluate,
@@ -214,9 +214,9 @@ def test_without_hashes_a_folder_that_has_grown_since_the_training_is_pointed_ou
     assert whole.images_from == "all images, also those of the training, if any"
     grown = replace(four, train=(*four.test[:1], *four.train, *four.test[1:]), test=())
     others = evaluate(trained, replace(grown, name="others"))
-    assert (others.images_from, others.notes) == (NEW, ())
+    assert (others.images_from, others.notes) == (UNKNOWN, ())
     found = evaluate(trained, grown)
-    assert found.images_from == NEW
+    assert found.images_from == UNKNOWN
     assert found.comparison.total == len(grown.train)
     note = next(note for note in found.notes if "used in training" in note)
     assert note.startswith(f"{four.name} is not as it was when the prompt was trained (the loss ")

@@ -15,10 +15,11 @@ from ipl.config_fields import TRAINING
 from ipl.support.errors import ConfigError, brief
 
 
-@config_options(setting for setting in settings() if setting.option.part != TRAINING)
+@config_options(s for s in settings() if s.option.part != TRAINING and s.name != "words")
 def select(
     settings: dict[str, Any],
     data: Path = common.DATA,
+    words: str = typer.Option(str(FitConfig.words), "--words", help="How many words to choose."),
     recall: bool = typer.Option(
         False,
         "--recall",
@@ -34,8 +35,8 @@ def select(
     as_json: bool = common.JSON,
 ) -> None:
     """Choose words for a few images per class and show the gain of each; nothing is trained."""
-    words = _word_count(settings.pop("words"))
-    config = FitConfig.from_dict({**settings, "words": min(words, 1)})
+    count = _word_count(words)
+    config = FitConfig.from_dict({**settings, "words": min(count, 1)})
 
     from ipl.backbone.model_files import find_model
     from ipl.datasets.readers import read_dataset
@@ -65,7 +66,7 @@ def select(
         backbone = load_backbone(config.backbone, config.device, config.precision)
         selection = select_words(
             dataset,
-            words,
+            count,
             **{**settings, "backbone": backbone},
             recall=recall,
             reporter=reporter,
@@ -88,6 +89,6 @@ def _word_count(text: str) -> int:
     if isinstance(count, str) or not 0 <= count <= most:
         raise ConfigError(
             f"words is {brief(count)}; it must be a whole number from 0 to {most:,} "
-            "(auto is for ipl fit)."
+            "(auto and paper are for ipl fit)."
         )
     return count

@@ -50,7 +50,7 @@ from ipl.training.trained_images import find_trained, how_shots_differ
 if TYPE_CHECKING:
     import pandas
 
-NEW = "all images, taken to be new to the prompt"
+UNKNOWN = "all images; whether it was trained on some of them is not known"
 NONE_TRAINED = "all images, none the same as one that it was trained on"
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -306,7 +306,7 @@ def _choose_items(
     if dataset.test:
         return dataset.test, part, ()
     return _choose_by_shots(
-        classifier, dataset, NEW if trained is None else NONE_TRAINED, store, reporter
+        classifier, dataset, UNKNOWN if trained is None else NONE_TRAINED, store, reporter
     )
 
 
@@ -357,7 +357,7 @@ def _choose_by_shots(
         told = name_of_all == NONE_TRAINED and result.selection is not None
         if told or not same_name:
             return dataset.train, name_of_all, ()
-        return dataset.train, NEW, (note,)
+        return dataset.train, UNKNOWN, (note,)
     if not rest:
         raise _nothing_new(dataset)
     return rest, f"without the {len(shots.items)} images that it was trained on", ()
