@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ipl.backbone.int8_pass import SAMPLE as CENTRED
 from ipl.support.errors import ConfigError
 from ipl.words.loss import Tangents
 from ipl.words.scorer import CandidateScorer
@@ -134,7 +135,7 @@ class Exact(Mode):
 
     SAFETY = 4.0  # times the largest deviation seen: how far a loss may be off
     ROUNDING = 1e-6  # by which losses in fp32 may differ with the words that are run together
-    PROBES = 64  # words whose losses are compared before a precision is relied on
+    PROBES = CENTRED  # words whose losses are compared before a precision is relied on
     MOST_LEFT = 0.5  # share of the words; a precision that leaves more of them is given up
     BEST = 32  # words of a precision that are computed in the next one at least
 
