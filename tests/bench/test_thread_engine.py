@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from ipl.bench.grid import run_grid
 from ipl.bench.records import record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
+from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import ConfigError
+from ipl.training import joined_steps
 
 Runs = Callable[..., tuple[Run, ...]]
 
@@ -52,6 +54,31 @@ def test_records_are_those_of_one_run_after_the_other(
         assert there["chosen"] == here["chosen"]
         losses = [epoch["loss"] for epoch in here["history"]["epochs"]]
         assert [e["loss"] for e in there["history"]["epochs"]] == losses
+
+
+def test_joined_records_are_those_of_each_alone_up_to_rounding(
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds and arms with as many words are one step; the plain learner has other shapes."""
+    sizes: list[int] = []
+    compute = joined_steps.joined_losses
+
+    def counted(learners: Sequence[Learner], batches: Sequence[Batch]) -> list[torch.Tensor]:
+        sizes.append(len(learners))
+        return compute(learners, batches)
+
+    monkeypatch.setattr(joined_steps, "joined_losses", counted)
+    grid = runs(seeds="1,2", arms="plain,empty,words", words="1", epochs=2)
+    result = run_grid(grid, tmp_path, ThreadEngine(environment, 6, joins=True))
+    assert sorted(result.done) == sorted(run.id for run in grid)
+    assert max(sizes) == 4
+    for run in grid:
+        there = json.loads(record_path(tmp_path, run.id).read_text())
+        here = Runner(environment).record(run)
+        assert there["chosen"] == here["chosen"]
+        losses = [epoch["loss"] for epoch in here["history"]["epochs"]]
+        found = [epoch["loss"] for epoch in there["history"]["epochs"]]
+        assert found == pytest.approx(losses, rel=1e-4)
 
 
 def test_a_record_has_its_own_notes_only(
@@ -107,8 +134,9 @@ def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment) ->
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto"])
-def test_it_needs_a_gpu(environment: RunEnvironment, device: str) -> None:
+@pytest.mark.parametrize("engine", ["threads", "joined"])
+def test_it_needs_a_gpu(environment: RunEnvironment, device: str, engine: str) -> None:
     if torch.cuda.is_available() and device == "auto":
         pytest.skip("this machine has a GPU")
     with pytest.raises(ConfigError, match="share one NVIDIA GPU, but the device is"):
-        make_engine("threads", replace(environment, device=device), 2)
+        make_engine(engine, replace(environment, device=device), 2)

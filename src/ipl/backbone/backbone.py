@@ -294,7 +294,7 @@ class Backbone(ABC):
         BackboneError
             If a prompt is longer than `positions`.
         """
-        fit = self._prompts_that_fit(
+        fit = self.prompts_that_fit(
             self.positions if self.fills_positions else embeddings.shape[1], embeddings
         )
         if len(embeddings) <= fit:
@@ -324,14 +324,14 @@ class Backbone(ABC):
         """
         if not self.causal or not prompts.beginnings.shape[1]:
             return self.encode_text(prompts.whole(), prompts.eos, enter)
-        fit = self._prompts_that_fit(prompts.endings.shape[1], prompts.beginnings, prompts.endings)
+        fit = self.prompts_that_fit(prompts.endings.shape[1], prompts.beginnings, prompts.endings)
         if len(prompts.endings) <= fit:
             return self._encode_shared(prompts, enter)
         parts = prompts.parts(fit // 4 or 1)
         return torch.cat([_run_again(self._encode_shared, part, enter) for part in parts])
 
-    def _prompts_that_fit(self, tokens: int, *embeddings: Tensor) -> int:
-        """Returns how many prompts of so many rows can be run at once."""
+    def prompts_that_fit(self, tokens: int, *embeddings: Tensor) -> int:
+        """Returns how many prompts of so many rows of their own can be run at once."""
         if not (torch.is_grad_enabled() and any(each.requires_grad for each in embeddings)):
             return sys.maxsize
         row_activations = 8 * self.text_width + self._mlp_width  # numbers per layer

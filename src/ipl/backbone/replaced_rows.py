@@ -14,22 +14,30 @@ Enter = Callable[[int, Tensor], Tensor]
 
 
 class EnteringRows(NamedTuple):
-    """Rows that enter a matrix of rows at the same place of each of its first parts."""
+    """Rows that enter a matrix of rows at the same place of each of its first parts.
 
-    rows: Tensor  # (count, width)
+    Of several sets of rows, the first enters the first parts, as many as each other set.
+    """
+
+    rows: Tensor  # (sets, count, width)
     first: int  # row of a part
     part: int  # rows
     parts: int
 
+    @property
+    def each(self) -> int:
+        """Returns how many parts a set of rows enters."""
+        return self.parts // len(self.rows)
+
     def put_into(self, hidden: Tensor) -> Tensor:
         """Returns a matrix (..., width) with these rows in place of its own."""
-        width, count = hidden.shape[-1], len(self.rows)
+        width, count = hidden.shape[-1], self.rows.shape[1]
         flat = hidden.reshape(-1, width)
         # Split instead of indexed: the gradients are then joined in one pass instead of added up.
         parts, rest = flat.split([self.parts * self.part, len(flat) - self.parts * self.part])
         sizes = [self.first, count, self.part - self.first - count]
         before, _, after = parts.view(self.parts, self.part, width).split(sizes, dim=1)
-        rows = self.rows.to(hidden.dtype).expand(self.parts, -1, -1)
+        rows = self.rows.to(hidden.dtype).repeat_interleave(self.each, 0)
         entered = torch.cat([before, rows, after], dim=1).view(-1, width)
         return (torch.cat([entered, rest]) if len(rest) else entered).view(hidden.shape)
 
@@ -42,8 +50,9 @@ class ReplacedRows:
     ----------
     start : int
         The first row to replace; a negative number counts from the end.
-    deep : Tensor of shape (layers, rows, width)
-        `deep[i]` enters before layer i + 1. Other rows and layers stay as they are.
+    deep : Tensor of shape (layers, rows, width) or (layers, sets, rows, width)
+        `deep[i]` enters before layer i + 1. Other rows and layers stay as they are. Of several
+        sets, each enters an equal part of the batch.
     """
 
     start: int
@@ -55,7 +64,12 @@ class ReplacedRows:
             return hidden
         batch, rows = hidden.shape[:2]
         first = range(rows)[self.start]
-        return EnteringRows(self.deep[number - 1], first, rows, batch).put_into(hidden)
+        return EnteringRows(self.sets[number - 1], first, rows, batch).put_into(hidden)
+
+    @property
+    def sets(self) -> Tensor:
+        """Returns the prompts as (layers, sets, rows, width)."""
+        return self.deep if self.deep.ndim == 4 else self.deep[:, None]
 
 
 def entering_rows(
@@ -67,7 +81,7 @@ def entering_rows(
     """
     if not isinstance(enter, ReplacedRows):
         return {}, enter
-    layers = enumerate(enter.deep.to(dtype).unbind(), start=1)
+    layers = enumerate(enter.sets.to(dtype).unbind(), start=1)
     first = range(part)[enter.start]
     return {number: EnteringRows(rows, first, part, parts) for number, rows in layers}, None
 

@@ -69,7 +69,9 @@ GIVEN = typer.Option(
 )
 JOBS = typer.Option(1, "--jobs", help="Runs at the same time; with ray, on each GPU or node.")
 ENGINE = typer.Option(
-    "local", help="local (this machine), threads (runs share one GPU) or ray (a cluster)."
+    "local",
+    help="local (this machine), threads (runs share one GPU), joined (and steps of the same shape "
+    "are computed as one) or ray (a cluster).",
 )
 ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is started here).")
 RETRY_FAILED = typer.Option(False, "--retry-failed", help="Repeat runs that failed earlier.")

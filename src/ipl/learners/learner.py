@@ -285,6 +285,20 @@ class Learner(nn.Module, LearnerSpec):
         """Returns normalised features (images, dim) of normalised pixels."""
         return normalize(self.backbone.encode_image(pixels), dim=-1)
 
+    def both_features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the features of the classes and of images, which a GPU computes side by side."""
+        device = self.backbone.device
+        if device.type != "cuda":
+            return self.text_features(), self.image_features(pixels)
+        current, other = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+        other.wait_stream(current)
+        with torch.cuda.stream(other):
+            images = self.image_features(pixels)
+        texts = self.text_features()
+        current.wait_stream(other)
+        images.record_stream(current)
+        return texts, images
+
     def encode_images(
         self,
         sources: Sequence[Source],

@@ -50,4 +50,5 @@ class MaPLe(MaPLeSpec, Learner):
     def loss(self, batch: Batch) -> Tensor:
         """Returns cross-entropy of the prompted towers."""
         assert batch.pixels is not None
-        return cross_entropy(self.logits(self.image_features(batch.pixels)), batch.labels)
+        texts, images = self.both_features(batch.pixels)
+        return cross_entropy(self.backbone.logits(images, texts), batch.labels)

@@ -117,7 +117,7 @@ class PromptSRC(PromptSRCSpec, Learner):
         """Returns cross-entropy + 25 L1(text) + 10 L1(image) + KL(frozen || prompted) / entries."""
         assert batch.pixels is not None
         assert batch.features is not None
-        texts, images = self.text_features(), self.image_features(batch.pixels)
+        texts, images = self.both_features(batch.pixels)
         logits = self.backbone.logits(images, texts)
         frozen = self.backbone.logits(batch.features, self.teacher)
         divergence = kl_div(

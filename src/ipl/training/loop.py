@@ -18,8 +18,9 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.support.turns import no_turn, pass_turn
 from ipl.training.checkpoint import Checkpoint, TrainingState
 from ipl.training.history import EpochRecord, TrainingHistory
+from ipl.training.joined_steps import first_step
 from ipl.training.schedule import images_per_epoch, learning_rate
-from ipl.training.step import TrainingStep, make_step, training_stream
+from ipl.training.step import TrainingStep, training_stream
 from ipl.training.views import View
 
 MOMENTUM = 0.9
@@ -115,7 +116,7 @@ def train(
                 losses = []
                 for indices in batches(count, hyperparameters.batch, order):
                     batch = views.batch(epoch, indices)
-                    step = step or make_step(learner, optimiser, batch, reporter)
+                    step = step or first_step(learner, optimiser, batch, reporter)
                     losses.append(step(batch))
                     pass_turn()
                 mean = _mean(losses, epoch)
@@ -131,6 +132,8 @@ def train(
             checkpoint.remove()
             raise
         finally:
+            if step is not None:
+                step.close()
             checkpoint.write()
     if stop is None:
         average.put_in_place()

@@ -2,20 +2,24 @@
 
 A step of prompt learning is hundreds of small kernels, and on a GPU launching them takes longer
 than running them. All steps have the same shapes, so on a GPU the kernels of one step are recorded
-in a CUDA graph and replayed with a single launch.
+in a CUDA graph and replayed with a single launch. The steps of several trainings can be recorded as
+one, in which their prompts and images go through the frozen towers together.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.joined_backbone import JoinedBackbone, run_joined
 from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import TrainingError
 from ipl.support.progress import Reporter
@@ -38,36 +42,69 @@ class TrainingStep:
         self.optimiser.step()
         return loss.detach()
 
+    def close(self) -> None:
+        """Ends the training's steps."""
+
 
 class RecordedStep(TrainingStep):
     """The same step, recorded in a CUDA graph on the first batch and replayed for the others."""
 
     def __init__(self, learner: Learner, optimiser: torch.optim.Optimizer, first: Batch) -> None:
         super().__init__(learner, optimiser)
-        self.batch = _map_tensors(first, torch.clone)  # the recording reads from these
+        self.batch = clone_batch(first)  # the recording reads from it
         with training_stream(learner.backbone.device):
-            for number in range(STEPS_BEFORE_RECORDING):
-                optimiser.zero_grad()
-                with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
-                    _loss(learner, self.batch).backward()
-            optimiser.zero_grad()  # the recording allocates the gradients it writes into
-            for parameter in learner.parameters():  # and updates the momenta in place
-                momenta = optimiser.state[parameter]
-                momenta.setdefault("momentum_buffer", torch.zeros_like(parameter))
-            self.recording = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.recording, stream=torch.cuda.current_stream()):
-                self.loss = learner.loss(self.batch)
-                self.loss.backward()
-                optimiser.step()
+            self.recording, (self.loss,) = record([self], [self.batch])
 
     def __call__(self, batch: Batch) -> Tensor:
         """Updates the learner on a batch and returns the loss."""
-        for field in fields(batch):
-            values = getattr(batch, field.name)
-            if values is not None:
-                getattr(self.batch, field.name).copy_(values, non_blocking=True)
+        copy_batch(batch, self.batch)
         self.recording.replay()
         return self.loss.detach().clone()
+
+
+def record(
+    steps: Sequence[TrainingStep], batches: Sequence[Batch]
+) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
+    """Returns a recording of one step of each training, and the losses that it writes.
+
+    It reads from the tensors of the batches, and runs on the current stream.
+    """
+    learners, optimisers = [s.learner for s in steps], [s.optimiser for s in steps]
+    for number in range(STEPS_BEFORE_RECORDING):
+        _forget_gradients(optimisers)
+        with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
+            torch.autograd.backward(joined_losses(learners, batches))
+    _forget_gradients(optimisers)  # the recording allocates the gradients it writes into
+    for step in steps:  # and updates the momenta in place
+        for parameter in step.learner.parameters():
+            momenta = step.optimiser.state[parameter]
+            momenta.setdefault("momentum_buffer", torch.zeros_like(parameter))
+    recording = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recording, stream=torch.cuda.current_stream()):
+        losses = joined_losses(learners, batches)
+        torch.autograd.backward(losses)
+        for optimiser in optimisers:
+            optimiser.step()
+    return recording, losses
+
+
+def joined_losses(learners: Sequence[Learner], batches: Sequence[Batch]) -> list[Tensor]:
+    """Returns the loss of each learner; several go through the towers together."""
+    if len(learners) == 1:
+        return [_loss(learners[0], batches[0])]
+
+    def loss_of(learner: Learner, batch: Batch) -> Callable[[JoinedBackbone], Tensor]:
+        def compute(joined: JoinedBackbone) -> Tensor:
+            own, learner.backbone = learner.backbone, cast(Backbone, joined)
+            try:
+                return _loss(learner, batch)
+            finally:
+                learner.backbone = own
+
+        return compute
+
+    pairs = zip(learners, batches, strict=True)
+    return run_joined(learners[0].backbone, [loss_of(*pair) for pair in pairs])
 
 
 def _loss(learner: Learner, batch: Batch) -> Tensor:
@@ -139,7 +176,24 @@ def _sync_mode(mode: str) -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(previous)
 
 
-def _map_tensors(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    """Returns a batch with a function applied to each of its tensors."""
+def _forget_gradients(optimisers: Sequence[torch.optim.Optimizer]) -> None:
+    for optimiser in optimisers:
+        optimiser.zero_grad()
+
+
+def clone_batch(batch: Batch) -> Batch:
+    """Returns a batch with tensors of its own."""
+    tensors = {name: value.clone() for name, value in batch_tensors(batch).items()}
+    return replace(batch, **cast(dict[str, Any], tensors))
+
+
+def copy_batch(batch: Batch, into: Batch) -> None:
+    """Copies the tensors of a batch into those of another of the same shapes."""
+    for name, value in batch_tensors(batch).items():
+        getattr(into, name).copy_(value, non_blocking=True)
+
+
+def batch_tensors(batch: Batch) -> dict[str, Tensor]:
+    """Returns the tensors that a batch has, by name."""
     values = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    return replace(batch, **{k: change(v) for k, v in values.items() if v is not None})
+    return {name: value for name, value in values.items() if value is not None}

@@ -6,8 +6,9 @@ from ipl.bench.engines.thread_engine import ThreadEngine
 from ipl.bench.runner import RunEnvironment
 from ipl.support.errors import ConfigError
 
-THREADS = "threads"
-ENGINES = ("local", THREADS, "ray")
+THREADS, JOINED = "threads", "joined"
+ON_ONE_GPU = (THREADS, JOINED)
+ENGINES = ("local", *ON_ONE_GPU, "ray")
 
 
 def make_engine(
@@ -18,7 +19,7 @@ def make_engine(
     Parameters
     ----------
     name : str
-        `local`, `threads` or `ray`.
+        `local`, `threads`, `joined` or `ray`.
     environment : RunEnvironment
         Where the data is, and how to compute.
     jobs : int
@@ -29,7 +30,7 @@ def make_engine(
     Raises
     ------
     ConfigError
-        If a value is not allowed, there is no GPU for `threads`, or Ray is not installed.
+        If a value is not allowed, `threads` or `joined` have no GPU, or Ray is not installed.
     """
     check_engine(name, environment.device)
     if name == "ray":
@@ -38,8 +39,8 @@ def make_engine(
         return RayEngine(environment, jobs, address)
     if address is not None:
         raise ConfigError(f"address is {address!r}; it is for the engine ray, not for {name!r}.")
-    if name == THREADS:
-        return ThreadEngine(environment, jobs)
+    if name in ON_ONE_GPU:
+        return ThreadEngine(environment, jobs, joins=name == JOINED)
     return LocalEngine(environment, jobs)
 
 
@@ -50,7 +51,7 @@ def check_engine(name: str, device: str) -> None:
     if name not in ENGINES:
         raise ConfigError(f"engine is {name!r}; it must be one of {', '.join(ENGINES)}.")
     is_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
-    if name == THREADS and not is_gpu:
+    if name in ON_ONE_GPU and not is_gpu:
         missing = ", and there is no GPU" if device == "auto" else ""
         raise ConfigError(
             f"engine is {name!r}, which lets runs share one NVIDIA GPU, but the device is "
@@ -60,6 +61,8 @@ def check_engine(name: str, device: str) -> None:
 
 __all__ = [
     "ENGINES",
+    "JOINED",
+    "ON_ONE_GPU",
     "THREADS",
     "Engine",
     "FinishedRun",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue as queues
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from ipl.bench.engines.engine import (
     FinishedRun,
@@ -18,32 +19,41 @@ from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError
 from ipl.support.turns import StoppedError, Turns
+from ipl.training.joined_steps import JoinedSteps
 
 
 class ThreadEngine:
     """Does runs in threads that share the backbone and the features of one dataset at a time.
 
     Each gives the GPU a step of its training and passes on. Small steps leave most of a GPU idle,
-    which the steps of other runs fill; processes would have it one after the other.
+    which the steps of other runs fill; processes would have it one after the other. With `joins`,
+    steps of the same shapes (those of seeds, and of arms with as many words) are computed as one,
+    which is faster and changes the last bits of the results.
     """
 
-    def __init__(self, environment: RunEnvironment, jobs: int = 1) -> None:
+    def __init__(self, environment: RunEnvironment, jobs: int = 1, joins: bool = False) -> None:
         if jobs < 1:
             raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
-        self.environment, self.jobs = environment, jobs
+        self.environment, self.jobs, self.joins = environment, jobs, joins
 
     def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
         """Yields each run that it took, until none is left; closing it stops everything."""
-        return _RunThreads(self.environment, self.jobs, queue, report).work()
+        return _RunThreads(self.environment, self.jobs, self.joins, queue, report).work()
 
 
 class _RunThreads:
     """The threads of one grid."""
 
     def __init__(
-        self, environment: RunEnvironment, jobs: int, queue: Queue, report: ReportProgress
+        self,
+        environment: RunEnvironment,
+        jobs: int,
+        joins: bool,
+        queue: Queue,
+        report: ReportProgress,
     ) -> None:
         self.jobs, self.queue, self.report = jobs, queue, report
+        self.steps = JoinedSteps() if joins else None
         self.runner = Runner(environment, ForwardingReporter(self._forward))
         self.results: Results = queues.Queue()
         self.turns = Turns()
@@ -67,7 +77,7 @@ class _RunThreads:
     def _serve(self) -> None:
         """Does one run after the other, until none is left."""
         try:
-            with self.turns:
+            with self.turns, self.steps.entered() if self.steps else nullcontext():
                 while (run := self._take()) is not None:
                     self.report(run, "")
                     try:
