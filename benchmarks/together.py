@@ -1,14 +1,17 @@
-"""Runs at the same time on one GPU: three seeds at once, in turn, and one seed.
+"""Runs at the same time on one GPU: three seeds at once beside one seed.
 
     python benchmarks/together.py --device cuda
-    python benchmarks/together.py --device cuda --classes 50,500 --learners coop,maple --jobs 3,6
+    python benchmarks/together.py --device cuda --commands
+    python benchmarks/together.py --device cuda --classes 100,400 --learners coop,maple --in-turn
 
-For each learner, the runs of a base-to-novel row (train on half of the classes, test on all) are
-done in this process: those of one seed, those of three seeds one after the other, and those of
-three seeds at the same time (`--engine threads --jobs 3`). Images are generated, features of the
-frozen tower are in the cache beforehand, and epochs are few (`--epochs`), because every epoch takes
-the same time. The last column says whether the losses of both ways are the same to the last bit, or
-how far apart.
+For each learner, the runs of a base-to-novel row (train on half of the classes, test on all), from
+image files to records: those of one seed, and those of three seeds at the same time, with the
+engines `threads` and `joined`; with --in-turn, one after the other, too. Epochs are the published
+ones unless --epochs says otherwise. Images are generated. Every measurement has a cache of its own,
+empty at first. By default all is done in this process, after a run of another seed, so that kernels
+and the backbone are loaded. With --commands every measurement is a command of its own, `ipl bench
+base-to-novel ...`, as people type it; the first one compiles the kernels and is not counted. The
+last column says how far the losses of `joined` are from those of `threads`.
 """
 
 from __future__ import annotations
@@ -17,35 +20,40 @@ import argparse
 import json
 import os
 import random
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from common import build, long_class_names
+from common import build, long_class_names, save_vit_b16
 from PIL import Image
 
 import ipl.bench.runner
-from ipl.backbone.backbone import Backbone
-from ipl.bench.engines.thread_engine import ThreadEngine
+from ipl.bench.engines import make_engine
 from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
 from ipl.bench.records import record_path
-from ipl.bench.run import Run, expand
+from ipl.bench.run import Run, expand, prompts_images
 from ipl.bench.runner import RunEnvironment
+from ipl.bench.work_counts import alike_together
 from ipl.display.table import Table
-from ipl.learners.registry import learner_spec
 from ipl.words.pool import Pool
 
 LEARNERS = "coop,cocoop,kgcoop,maple,promptsrc"
-TESTED = 8  # images of each class
+TRAINED, TESTED = 32, 24  # images of each class that shots are drawn from, and to test on
 SHOTS = 16
+ONE, THREE, WARM = "1", "1,2,3", "9"  # seeds
 
 
-def draw_dataset(folder: Path, classes: int, edge: int) -> None:
-    """Writes a dataset in class folders: SHOTS images to train on and TESTED to test on."""
+def draw_dataset(
+    folder: Path, classes: int, edge: int, trained: int = SHOTS, tested: int = 8
+) -> None:
+    """Writes a dataset in class folders, with images to train on and others to test on."""
     names = long_class_names(Pool.bundled().words, classes)
 
     def draw(task: tuple[int, str, str, int]) -> None:
@@ -61,79 +69,96 @@ def draw_dataset(folder: Path, classes: int, edge: int) -> None:
     tasks = [
         (number, part, name, index)
         for number, name in enumerate(names)
-        for part, count in (("train", SHOTS), ("test", TESTED))
-        for index in range(count)
+        for part, images in (("train", trained), ("test", tested))
+        for index in range(images)
     ]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(draw, tasks))
 
 
-def time_runs(runs: Sequence[Run], out: Path, environment: RunEnvironment, jobs: int) -> float:
-    """Returns the seconds that runs take."""
-    started = time.perf_counter()
-    result = run_grid(runs, out, ThreadEngine(environment, jobs))
-    if result.failed:
-        raise SystemExit(next(iter(result.failed.values())))
-    return time.perf_counter() - started
+class Rows:
+    """Does base-to-novel rows on one dataset."""
 
+    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+        self.folder, self.options = folder, options
+        self._number = count()
 
-def losses(run: Run, out: Path) -> list[float]:
-    """Returns the losses of a finished run, epoch after epoch."""
-    record = json.loads(record_path(out, run.id).read_text())
-    return [epoch["loss"] for epoch in record["history"]["epochs"]]
+    def take(self, learner: str, seeds: str, engine: str, jobs: int) -> tuple[float, Path]:
+        """Returns the seconds that a row takes, and the folder of its records."""
+        out = self.folder / f"row-{next(self._number)}"
+        os.environ["IPL_CACHE"] = str(out / "cache")
+        do = self._command if self.options.commands else self._runs
+        return do(learner, seeds, engine, jobs, out), out
 
+    def values(self, learner: str) -> dict[str, Any]:
+        """Returns the settings of a row."""
+        values = {
+            "protocol": "base-to-novel",
+            "learners": learner,
+            "arms": self.options.arms,
+            "words": 3,
+            "shots": SHOTS,
+            "views": self.options.views,
+            "precision": self.options.precision,
+        }
+        if self.options.commands:
+            values["backbone"] = str(self.folder / "vit-b16")
+        if self.options.epochs:
+            values |= {"epochs": self.options.epochs, "interval": 1}
+        return values
 
-def agreement(runs: Sequence[Run], one: Path, other: Path) -> str:
-    """Returns whether two folders have the same losses, and how far apart they are if not."""
-    pairs = [
-        pair for run in runs for pair in zip(losses(run, one), losses(run, other), strict=True)
-    ]
-    apart = max(abs(a - b) for a, b in pairs)
-    return "yes" if not apart else f"{apart:.0e} apart"
-
-
-def measure(
-    folder: Path, backbone: Backbone, classes: int, learner: str, jobs: Sequence[int], options: Any
-) -> list[list[str]]:
-    """Returns a row for each number of jobs."""
-    paths = {"drawn": str(folder / "data")}
-    keeps = learner_spec(learner).prompts_images  # as `ipl bench` has it
-    environment = RunEnvironment(str(folder), options.device, paths=paths, keeps_crops=keeps)
-    values = {
-        "protocol": "base-to-novel",
-        "datasets": "drawn",
-        "learners": learner,
-        "arms": options.arms,
-        "words": 3,
-        "shots": SHOTS,
-        "epochs": options.epochs,
-        "interval": 1,
-        "views": options.views,
-        "precision": backbone.precision,
-    }
-    runs = {s: expand(Plan.from_values({**values, "seeds": s})) for s in ("9", "1", "1,2,3")}
-    time_runs(runs["9"], folder / f"warm-{learner}", environment, 1)
-    one = time_runs(runs["1"], folder / f"one-{learner}", environment, 1)
-    first = folder / f"in-turn-{learner}"
-    in_turn = time_runs(runs["1,2,3"], first, environment, 1)
-    rows = []
-    for number in jobs:
-        out = folder / f"together-{learner}-{number}"
-        together = time_runs(runs["1,2,3"], out, environment, number)
-        rows.append(
-            [
-                learner,
-                str(classes // 2),
-                f"{one:.1f}",
-                f"{in_turn:.1f}",
-                str(number),
-                f"{together:.1f}",
-                f"{together / one:.2f}",
-                f"{in_turn / together:.2f}",
-                agreement(runs["1,2,3"], first, out),
-            ]
+    def _runs(self, learner: str, seeds: str, engine: str, jobs: int, out: Path) -> float:
+        paths = {"data": str(self.folder / "data")}
+        plan = Plan.from_values({**self.values(learner), "datasets": "data", "seeds": seeds})
+        runs: Sequence[Run] = alike_together(expand(plan))
+        environment = RunEnvironment(
+            str(self.folder), self.options.device, paths=paths, keeps_crops=prompts_images(runs)
         )
-    return rows
+        started = time.perf_counter()
+        result = run_grid(runs, out, make_engine(engine, environment, jobs))
+        if result.failed:
+            raise SystemExit(next(iter(result.failed.values())))
+        return time.perf_counter() - started
+
+    def _command(self, learner: str, seeds: str, engine: str, jobs: int, out: Path) -> float:
+        given = {**self.values(learner), "seeds": seeds, "engine": engine, "jobs": jobs}
+        given |= {"datasets": str(self.folder / "data"), "device": self.options.device, "out": out}
+        command = [sys.executable, "-m", "ipl", "bench", given.pop("protocol"), "--quiet"]
+        command += [part for name, value in given.items() for part in (f"--{name}", str(value))]
+        started = time.perf_counter()
+        subprocess.run(command, check=True)
+        return time.perf_counter() - started
+
+    def measure(self, learner: str) -> list[str]:
+        """Returns the cells of a learner."""
+        jobs = self.options.jobs
+        self.take(learner, WARM, "threads", 1)
+        self.take(learner, f"{WARM},8", "joined", 2)
+        one, _ = self.take(learner, ONE, "threads", 1)
+        in_turn = self.take(learner, THREE, "threads", 1)[0] if self.options.in_turn else None
+        threads, first = self.take(learner, THREE, "threads", jobs)
+        joined, second = self.take(learner, THREE, "joined", jobs)
+        seconds = ["" if value is None else f"{value:.1f}" for value in (one, in_turn)]
+        ratios = [f"{value / one:.2f}" for value in (threads, joined)]
+        pairs = zip((threads, joined), ratios, strict=True)
+        return [
+            learner,
+            *seconds,
+            *(cell for value, ratio in pairs for cell in (f"{value:.1f}", ratio)),
+            _distance(first, second),
+        ]
+
+
+def _distance(one: Path, other: Path) -> str:
+    """Returns how far apart the losses of the last epochs in two folders of records are."""
+    apart = [0.0]
+    for path in sorted((one / "records").glob("*.json")):
+        there = json.loads(record_path(other, path.stem).read_text())
+        records = (json.loads(path.read_text()), there)
+        if all(record["history"] for record in records):
+            losses = [record["history"]["epochs"][-1]["loss"] for record in records]
+            apart.append(abs(losses[0] - losses[1]) / losses[0])
+    return f"{max(apart):.0e}"
 
 
 def main() -> None:
@@ -144,27 +169,31 @@ def main() -> None:
     parser.add_argument("--precision", default="fp16")
     parser.add_argument("--classes", default="100", help="of the dataset; half of them are trained")
     parser.add_argument("--learners", default=LEARNERS)
-    parser.add_argument("--arms", default="plain,words")
-    parser.add_argument("--jobs", default="3,6", help="numbers with commas between")
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--arms", default="plain")
+    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=0, help="0: the published ones")
     parser.add_argument("--views", default="8")
     parser.add_argument("--edge", type=int, default=256, help="pixels of the images")
+    parser.add_argument("--commands", action="store_true", help="measure whole commands")
+    parser.add_argument("--in-turn", action="store_true", help="three seeds one after the other")
     options = parser.parse_args()
-    backbone = build(options.model, options.device, options.precision)
-    ipl.bench.runner.load_backbone = lambda *_: backbone
-    jobs = [int(number) for number in options.jobs.split(",")]
-    rows = []
+    columns = ["learner", "one seed, s", "three in turn, s", "threads, s", "threads / one"]
+    columns += ["joined, s", "joined / one", "losses apart"]
     for classes in map(int, options.classes.split(",")):
         with tempfile.TemporaryDirectory() as work:
-            os.environ["IPL_CACHE"] = str(Path(work) / "cache")
-            draw_dataset(Path(work) / "data", classes, options.edge)
+            rows, folder = [], Path(work)
+            draw_dataset(folder / "data", classes, options.edge, TRAINED, TESTED)
+            if options.commands:
+                save_vit_b16(folder / "vit-b16")
+            else:
+                backbone = build(options.model, options.device, options.precision)
+                ipl.bench.runner.load_backbone = lambda *_, loaded=backbone: loaded
+            bench = Rows(folder, options)
             for learner in options.learners.split(","):
-                found = measure(Path(work), backbone, classes, learner, jobs, options)
-                rows += found
-                print(*found, sep="\n", flush=True)
-    columns = ["learner", "classes", "one seed, s", "three in turn, s", "jobs", "together, s"]
-    columns += ["together / one", "in turn / together", "same losses"]
-    print(Table(columns, rows, numbers=columns[1:-1]).to_markdown())
+                rows.append(bench.measure(learner))
+                print(*rows[-1], sep="; ", flush=True)
+        print(f"\n{classes // 2} classes\n")
+        print(Table(columns, rows, numbers=columns[1:]).to_markdown())
 
 
 if __name__ == "__main__":

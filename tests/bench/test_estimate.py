@@ -41,7 +41,9 @@ from ipl.bench.work_counts import (
     CropMemory,
     RunWork,
     WorkPiece,
+    alike_together,
     count_work,
+    join_steps,
 )
 from ipl.datasets.dataset import Dataset, Item
 
@@ -216,6 +218,20 @@ def test_the_sum(mine: Dataset) -> None:
         "cpu": pytest.approx(56),
     }
     assert sum(cost.wall for _, cost in estimate.methods().values()) == pytest.approx(wall - 6)
+
+
+def test_steps_that_are_computed_as_one(mine: Dataset) -> None:
+    given = {"arms": "plain,empty,words", "words": 1, "seeds": "1,2", "epochs": 3}
+    counted = works(mine, **given)
+    for jobs, expected in ((1, [1] * 6), (3, [2, 3, 3] * 2), (8, [2, 4, 4] * 2)):
+        found = join_steps(counted, jobs)
+        steps = [next(p for p in work.counts if p.kind == STEP) for work in found]
+        assert [step.joined for step in steps] == expected  # of each seed: plain, empty, words
+        assert [kinds(work) for work in found] == [kinds(work) for work in counted]
+    ordered = alike_together([work.run for work in counted])
+    order = [(run.arm, run.seed) for run in ordered]
+    slots = [("empty", 1), ("words", 1), ("empty", 2), ("words", 2)]
+    assert order == [("plain", 1), ("plain", 2), *slots]
 
 
 def test_few_numbers_of_classes_are_measured() -> None:

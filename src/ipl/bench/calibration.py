@@ -62,8 +62,15 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.decoded_images import decoded_images
 from ipl.training.fit import new_learner, read_pool, word_choice
 from ipl.training.loop import new_optimiser, training_threads
-from ipl.training.step import TrainingStep, make_step
-from ipl.training.views import BankedViews, Pixels, View, from_bank
+from ipl.training.step import (
+    TrainingStep,
+    clone_batch,
+    copy_batch,
+    make_step,
+    record,
+    training_stream,
+)
+from ipl.training.views import BankedViews, Pixels, from_bank
 from ipl.words.choice import WordChoice
 from ipl.words.pool import Pool
 
@@ -131,7 +138,7 @@ class CostMeter:
             else:
                 low, high = near
                 share = (piece.classes - low) / (high - low)
-                costs = [self.cost(at_classes(piece, node)) for node in near]
+                costs = [self.cost(piece.at_classes(node)) for node in near]
                 self._costs[piece] = costs[0] * (1 - share) + costs[1] * share
         return self._costs[piece]
 
@@ -246,49 +253,71 @@ class CostMeter:
     # -- training -------------------------------------------------------------------------------
 
     def _prepare(self, piece: WorkPiece) -> Cost:
-        """Everything of a training but its steps; the steps are measured with it."""
+        """Everything of a training but its steps."""
         config = piece.config
         assert config is not None
         names = self.data.names[piece.classes]
         if self._on_gpu:  # kernels are compiled once, not for every training
-            learner = new_learner(config, self.backbone, names, int(config.words))
-            batch = self._views(learner, piece.images).batch(0, torch.arange(piece.images))
-            make_step(learner, new_optimiser(learner, 1e-6), batch, SILENT)
+            self._make_step(piece)
         started = _Clock(self.backbone)
         new_learner(config, self.backbone, names, int(config.words))  # a fit checks it first
-        learner = new_learner(config, self.backbone, names, int(config.words))
-        views, optimiser = self._views(learner, piece.images), new_optimiser(learner, 1e-6)
-        batch = views.batch(0, torch.arange(piece.images))
-        with training_threads(learner):
-            steps = [make_step(learner, optimiser, batch, SILENT)]
-            steps[0](batch)
-            prepared = started.read()
-            # Steps of other trainings take as long; these may work on the same learner.
-            steps += [make_step(learner, optimiser, batch, SILENT) for _ in range(1, self.at_once)]
-            cost = self._time_steps(steps, views, piece.images)
-        self._costs[replace(piece, kind=STEP)] = cost
+        learner, step = self._make_step(piece)
+        step()
+        prepared = started.read()
         self._learners[config, piece.classes] = learner
+        cost = self.cost(replace(piece, kind=STEP))
         return Cost(max(0.0, prepared.wall - cost.wall), max(0.0, prepared.cpu - cost.cpu))
 
-    def _time_steps(self, steps: Sequence[TrainingStep], views: View, images: int) -> Cost:
-        """Returns the cost of one step, when several trainings take turns."""
-        streams = [torch.cuda.Stream() if len(steps) > 1 else None for _ in steps]
+    def _step(self, piece: WorkPiece) -> Cost:
+        """One step of training, of several that take turns on one GPU or are computed as one."""
+        beside = max(1, self.at_once // piece.joined)
+        make = self._make_joined_step if piece.joined > 1 else self._make_step
+        learners, steps = zip(*(make(piece) for _ in range(beside)), strict=True)
+        streams = [torch.cuda.Stream() if beside > 1 else None for _ in steps]
         rounds = ROUNDS_ON_GPU if self._on_gpu else 1
-        indices = torch.arange(images)
 
         def take_turns() -> None:
             for _ in range(rounds):
                 for step, stream in zip(steps, streams, strict=True):
                     with torch.cuda.stream(stream):
-                        step(views.batch(0, indices))
+                        step()
 
-        return self._timed(take_turns) * (1 / (rounds * len(steps)))
+        with training_threads(learners[0]):
+            return self._timed(take_turns) * (1 / (rounds * beside * piece.joined))
 
-    def _step(self, piece: WorkPiece) -> Cost:
-        """One step of training."""
-        prepare = replace(piece, kind=PREPARE)
-        self._costs[prepare] = self._prepare(prepare)
-        return self._costs[piece]
+    def _make_step(self, piece: WorkPiece) -> tuple[Learner, Callable[[], Any]]:
+        """Returns a learner, and a function that does a step of its training."""
+        learner, views, optimiser = self._training(piece)
+        indices = torch.arange(piece.images)
+        with training_threads(learner):
+            step = make_step(learner, optimiser, views.batch(0, indices), SILENT)
+        return learner, lambda: step(views.batch(0, indices))
+
+    def _make_joined_step(self, piece: WorkPiece) -> tuple[Learner, Callable[[], Any]]:
+        """Returns a learner, and a function that does a step of several such trainings as one."""
+        learners, views, optimisers = zip(
+            *(self._training(piece) for _ in range(piece.joined)), strict=True
+        )
+        steps = [TrainingStep(*pair) for pair in zip(learners, optimisers, strict=True)]
+        indices = torch.arange(piece.images)
+        batches = [clone_batch(each.batch(0, indices)) for each in views]
+        with training_stream(self.backbone.device):
+            recording, losses = record(steps, batches)
+
+        def step() -> None:
+            for each, batch in zip(views, batches, strict=True):
+                copy_batch(each.batch(0, indices), batch)
+            recording.replay()
+            torch.stack([loss.detach() for loss in losses])
+
+        return learners[0], step
+
+    def _training(self, piece: WorkPiece) -> tuple[Learner, BankedViews, torch.optim.SGD]:
+        """Returns a new learner, the images that it is trained on, and an optimiser."""
+        assert piece.config is not None
+        names = self.data.names[piece.classes]
+        learner = new_learner(piece.config, self.backbone, names, int(piece.config.words))
+        return learner, self._views(learner, piece.images), new_optimiser(learner, 1e-6)
 
     def _views(self, learner: Learner, images: int) -> BankedViews:
         """Returns a bank of one crop of each image, where training has it."""
@@ -473,14 +502,6 @@ def neighbours(classes: int, nodes: Sequence[int]) -> tuple[int, int] | None:
     if classes == 0 or classes in nodes:
         return None
     return max(n for n in nodes if n < classes), min(n for n in nodes if n > classes)
-
-
-def at_classes(piece: WorkPiece, classes: int) -> WorkPiece:
-    """Returns the piece for another number of classes, with as many images of each."""
-    images = piece.images
-    if piece.kind in (SEARCH, SEARCH_AGAIN, PROBE):
-        images = max(1, round(images * classes / piece.classes))
-    return replace(piece, classes=classes, images=images)
 
 
 def _repeated(images: Sequence[StoredImage], count: int) -> list[StoredImage]:

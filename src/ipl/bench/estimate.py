@@ -17,7 +17,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import StoredImage
 from ipl.backbone.loading import load_backbone
 from ipl.bench.calibration import SAMPLE, CostMeter, PlanData
-from ipl.bench.engines import THREADS, check_engine
+from ipl.bench.engines import JOINED, ON_ONE_GPU, check_engine
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.run import Run
 from ipl.bench.runner import memory_for_crops
@@ -30,7 +30,9 @@ from ipl.bench.work_counts import (
     CropMemory,
     RunWork,
     WorkPiece,
+    alike_together,
     count_work,
+    join_steps,
 )
 from ipl.config import SENTENCE
 from ipl.datasets.dataset import Dataset
@@ -277,7 +279,8 @@ def estimate_runs(
     data : PlanData, optional
         Class names and images to measure with; by default those of the runs.
     engine : str
-        What does the runs; in `threads`, steps are measured beside those of the other jobs.
+        What does the runs; in `threads`, steps are measured beside those of the other jobs, and in
+        `joined` together with those of the same shapes.
 
     Raises
     ------
@@ -296,11 +299,13 @@ def estimate_runs(
     backbone = backbone or load_backbone(run.backbone, device, run.precision)
     start = Cost(time.perf_counter() - started[0], time.process_time() - started[1])
     data = data or plan_data(runs, task_of)
-    one_gpu = engine == THREADS
+    one_gpu = engine in ON_ONE_GPU
     at_once = jobs if one_gpu else 1
     calibration = CostMeter(backbone, data, memory, cache, reporter, at_once)
     kept = crop_memory(backbone, 1 if one_gpu else jobs)
+    runs = alike_together(runs) if engine == JOINED else runs
     works = count_work(runs, task_of, cache, calibration.stores_words, kept)
+    works = join_steps(works, jobs) if engine == JOINED else works
     pieces = list(dict.fromkeys(piece for work in works for piece in work.counts))
     costs = {}
     with reporter.task("Measuring", len(pieces)) as advance:

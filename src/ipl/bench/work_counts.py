@@ -69,6 +69,8 @@ class WorkPiece:
         The classes; 0 if they make no difference.
     images : int
         Images that are handled together, such as those of a batch; 0 for as many as usual.
+    joined : int
+        Trainings whose steps are computed as one.
     """
 
     kind: str
@@ -76,6 +78,14 @@ class WorkPiece:
     dataset: str = ""
     classes: int = 0
     images: int = 0
+    joined: int = 1
+
+    def at_classes(self, classes: int) -> WorkPiece:
+        """Returns the piece for another number of classes, with as many images of each."""
+        images = self.images
+        if self.kind in (SEARCH, SEARCH_AGAIN, PROBE):
+            images = max(1, round(images * classes / self.classes))
+        return replace(self, classes=classes, images=images)
 
 
 @dataclass(frozen=True)
@@ -315,6 +325,42 @@ def count_work(
     """Returns how often each run does each piece, in the order of the runs."""
     counter = WorkCounter(cache, stored_words, memory, prompts_images(runs))
     return [counter.count(run, task_of(run)) for run in runs]
+
+
+def alike_together(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Returns runs in an order in which those whose steps can be computed as one are neighbours.
+
+    These are the seeds of a dataset, and its arms with as many words: their steps have the same
+    shapes.
+    """
+    keys = {run.id: (run.dataset, run.learner, _shape_of(run.config)) for run in runs}
+    first: dict[Hashable, int] = {}
+    for index, run in enumerate(runs):
+        first.setdefault(keys[run.id], index)
+    return tuple(sorted(runs, key=lambda run: first[keys[run.id]]))
+
+
+def _shape_of(config: FitConfig) -> FitConfig:
+    return training_config(config, word_numbers(config)[-1])
+
+
+def join_steps(works: Sequence[RunWork], jobs: int) -> list[RunWork]:
+    """Returns the work of runs whose steps are computed as one, as many of them as there are jobs.
+
+    These are runs on the same dataset whose steps cost the same.
+    """
+    alike = Counter(
+        (work.run.dataset, piece) for work in works for piece in work.counts if piece.kind == STEP
+    )
+
+    def joined(work: RunWork, piece: WorkPiece) -> WorkPiece:
+        together = min(jobs, alike[work.run.dataset, piece])
+        return replace(piece, joined=together) if together > 1 else piece
+
+    return [
+        replace(work, counts={joined(work, p): count for p, count in work.counts.items()})
+        for work in works
+    ]
 
 
 def word_numbers(config: FitConfig) -> tuple[int, ...]:

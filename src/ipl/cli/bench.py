@@ -168,14 +168,16 @@ def carry_out(
     """Does the runs; if it is stopped, it says what was done and how to resume."""
     from dataclasses import replace
 
-    from ipl.bench.engines import make_engine
+    from ipl.bench.engines import JOINED, make_engine
     from ipl.bench.grid import GridResult, run_grid
     from ipl.bench.run import prompts_images
+    from ipl.bench.work_counts import alike_together
     from ipl.display.formatting import several
 
-    result = GridResult(save_to, runs)
     environment = replace(environment, keeps_crops=prompts_images(runs))
     work = make_engine(engine, environment, jobs, address)
+    runs = alike_together(runs) if engine == JOINED else runs
+    result = GridResult(save_to, runs)
     with on_interrupt(lambda: f"{result.summary} {_how_to_resume(save_to)}"):
         try:
             run_grid(runs, save_to, work, retry_failed, reporter, result)
