@@ -92,6 +92,18 @@ def test_training_images_are_left_out_of_another_folder(evaluate: Call, home: Pa
     assert "Note:" not in result.out
 
 
+def test_new_images_of_a_single_class(evaluate: Call, home: Path) -> None:
+    for other in ("castle", "forest"):
+        (home / "data" / other).rename(home / other)
+    told = evaluate("--json").json
+    assert (told["images"], len(told["classes"])) == (1, 3)
+    (image,) = [row for row in told["confusion"] if any(row)]
+    assert told["accuracy"] == image[0]
+    assert "All images are of the class 'beach'" in evaluate().out
+    (home / "data/beach").rename(home / "data/sea")
+    assert "has the class 'sea', which this prompt does not classify" in evaluate().error
+
+
 def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(
     evaluate: Call, run: Path, home: Path
 ) -> None:

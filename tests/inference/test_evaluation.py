@@ -106,6 +106,30 @@ def test_fewer_classes_of_data_still_compete_with_all_classes(
     ]
 
 
+def test_images_of_one_class_compete_with_all_classes(
+    classifier: PromptClassifier, four: Dataset, evaluation: Evaluation, tmp_path: Path
+) -> None:
+    name = four.class_names[2]
+    (tmp_path / name).mkdir()
+    for item in four.test:
+        if item.label == 2:
+            (tmp_path / name / item.path.name).write_bytes(item.path.read_bytes())
+    found = evaluate(classifier, tmp_path)
+    of_class = [each for each in evaluation.predictions if each.label == name]
+    assert [each.predicted for each in found.predictions] == [each.predicted for each in of_class]
+    assert found.accuracy == evaluation.classes[2].recall
+    assert found.counts[2] == evaluation.counts[2]
+    assert found.comparison.images == (0, 0, 4, 0)
+    before, now = evaluation.comparison.of(ZERO_SHOT), found.comparison.of(ZERO_SHOT)
+    assert before is not None
+    assert now is not None
+    assert now.correct[2] == before.correct[2]
+    assert [row[0] for row in score_table(found).rows] == [name]
+    (note,) = found.notes  # nothing about a fit
+    assert note.startswith(f"All images are of the class {name!r}, so the accuracy is the share of")
+    assert evaluation.notes == ()
+
+
 def test_an_unknown_class_is_refused(classifier: PromptClassifier, scenes: Dataset) -> None:
     with pytest.raises(DataError, match="has the class 'island'|which this prompt does not"):
         evaluate(classifier, scenes)

@@ -22,7 +22,7 @@ from ipl.backbone.labelled_features import (
 )
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import ONE_CLASS, Dataset, Item
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent, several
@@ -171,11 +171,11 @@ def evaluate(
     classifier : PromptClassifier
         A fitted classifier.
     dataset : Dataset, or what `read_dataset` takes
-        The images; their classes must be classes of the classifier. Its test part is used or, if
-        it has none, all its images, less those that the classifier was trained on. These are
-        recognised by their hashes; of a run without hashes, only in the dataset that it was trained
-        on. Of a streaming dataset of Hugging Face all images are used, and only a batch of them is
-        held at a time.
+        The images; their classes must be classes of the classifier, one or more of them; all
+        classes of the classifier compete. Its test part is used or, if it has none, all its images,
+        less those that the classifier was trained on. These are recognised by their hashes; of a
+        run without hashes, only in the dataset that it was trained on. Of a streaming dataset of
+        Hugging Face all images are used, and only a batch of them is held at a time.
     everything : bool
         Whether all images are used, those of the training included.
     store : FeatureStore, optional
@@ -196,7 +196,7 @@ def evaluate(
     learner, names = classifier.learner_, tuple(map(str, classifier.classes_))
     strict, held_out = classifier.config.strict, classifier.config.held_out
     stream = None if isinstance(dataset, Dataset) else read_stream(dataset, held_out)
-    data = stream or read_dataset(dataset, strict, held_out)
+    data = stream or read_dataset(dataset, strict, held_out, one_class=True)
     columns = _columns(data, names)
     notes: tuple[str, ...] = ()
     if isinstance(data, LabelledStream):
@@ -206,7 +206,9 @@ def evaluate(
         store = store or FeatureStore(learner.backbone)
         items, images_from, note = _choose_items(classifier, data, everything, store, reporter)
         images = encode_items(items, "test", store, strict, reporter)
-        features, notes = features_for(learner, images), (*note, *data.notes)
+        features = features_for(learner, images)
+        found = (each.note for each in data.findings if each.kind != ONE_CLASS)
+        notes = (*note, *found)
     if not images.items:
         raise DataError(f"{data.name} has no readable image to evaluate on.")
     labels = torch.tensor([columns[item.label] for item in images.items])
@@ -234,7 +236,7 @@ def evaluate(
         curve=tuple(map(curve.at, THRESHOLDS)),
         suggested=curve.suggest(),
         predictions=_image_results(images.items, labels, predictions, names),
-        notes=(*notes, *images.notes, *comparison.notes),
+        notes=(*notes, *images.notes, *comparison.notes, *_note_one_class(comparison)),
     )
 
 
@@ -361,6 +363,19 @@ def _choose_by_shots(
     if not rest:
         raise _nothing_new(dataset)
     return rest, f"without the {len(shots.items)} images that it was trained on", ()
+
+
+def _note_one_class(comparison: BaselineComparison) -> tuple[str, ...]:
+    """Returns a note on what is not measured if all images are of one class."""
+    pairs = zip(comparison.classes, comparison.images, strict=True)
+    names = [name for name, images in pairs if images]
+    if len(names) > 1:
+        return ()
+    return (
+        f"All images are of the class {names[0]!r}, so the accuracy is the share of them that is "
+        "recognised. How often other classes are taken for it is not measured, so its precision "
+        "and F1 say little.",
+    )
 
 
 def _image_results(
