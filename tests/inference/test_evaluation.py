@@ -148,10 +148,13 @@ def test_training_images_are_left_out(
     assert found.images_from == "without the 12 images that it was trained on"
     rest = [str(item.path) for item in everything.train if str(item.path) not in shots]
     assert [each.image for each in found.predictions] == rest
+    assert set(found.left_out) == shots
+    assert len(found.left_out) == 12
     assert found.accuracy == trained.result_.held_out_accuracy
     whole = evaluate(trained, everything, everything=True)
     assert whole.comparison.total == len(everything.train)
     assert whole.images_from == "all images, 12 of which it was trained on"
+    assert whole.left_out == ()
     others = replace(four, name="others", train=four.test, test=())
     found = evaluate(trained, others)
     drawn = sum(str(item.path) in shots for item in others.train)
@@ -234,6 +237,8 @@ def test_without_hashes_a_folder_that_has_grown_since_the_training_is_pointed_ou
     trained.result_ = replace(trained.result_, image_hashes=())
     same = evaluate(trained, replace(four, test=()))
     assert same.images_from == "without the 12 images that it was trained on"
+    shots = {str(item.path) for item in sample_shots(four.train, 3, 1)}
+    assert (len(same.left_out), set(same.left_out)) == (12, shots)
     whole = evaluate(trained, replace(four, test=()), everything=True)
     assert whole.images_from == "all images, also those of the training, if any"
     grown = replace(four, train=(*four.test[:1], *four.train, *four.test[1:]), test=())

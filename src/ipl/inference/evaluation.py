@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -94,6 +94,8 @@ class Evaluation:
         Every image with its prediction.
     notes : tuple of str
         Warnings, such as images that were skipped.
+    left_out : tuple of str, default=()
+        The images that were left out, because the prompt was trained on them.
     """
 
     images_from: str
@@ -107,6 +109,7 @@ class Evaluation:
     suggested: ThresholdPoint | None
     predictions: tuple[ImageResult, ...]
     notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         images = several(self.comparison.total, "image")
@@ -133,11 +136,12 @@ class Evaluation:
         return make_frame(rows, [entry.name for entry in fields(ImageResult)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all numbers as plain values for JSON; single images are left out."""
+        """Returns all numbers as plain values for JSON, and no predictions of single images."""
         low, high = self.interval
         return {
             "images": self.comparison.total,
             "images_from": self.images_from,
+            "left_out": list(self.left_out),
             "accuracy": self.accuracy,
             "interval": [low, high],
             "loss": self.loss,
@@ -201,14 +205,14 @@ def evaluate(
     notes: tuple[str, ...] = ()
     if isinstance(data, LabelledStream):
         images, features = _encode_stream(learner, data, strict, reporter)
-        images_from = "all images of a stream"
+        chosen = _Chosen(images.items, "all images of a stream")
     else:
         store = store or FeatureStore(learner.backbone)
-        items, images_from, note = _choose_items(classifier, data, everything, store, reporter)
-        images = encode_items(items, "test", store, strict, reporter)
+        chosen = _choose_items(classifier, data, everything, store, reporter)
+        images = encode_items(chosen.items, "test", store, strict, reporter)
         features = features_for(learner, images)
         found = (each.note for each in data.findings if each.kind != ONE_CLASS)
-        notes = (*note, *found)
+        notes = (*chosen.notes, *found)
     if not images.items:
         raise DataError(f"{data.name} has no readable image to evaluate on.")
     labels = torch.tensor([columns[item.label] for item in images.items])
@@ -226,7 +230,7 @@ def evaluate(
     )
     counts, curve = confusion(predictions, labels), ThresholdCurve(predictions, labels)
     return Evaluation(
-        images_from=images_from,
+        images_from=chosen.images_from,
         comparison=comparison,
         loss=score(predictions, labels).loss,
         classes=class_scores(counts, names),
@@ -237,6 +241,7 @@ def evaluate(
         suggested=curve.suggest(),
         predictions=_image_results(images.items, labels, predictions, names),
         notes=(*notes, *images.notes, *comparison.notes, *_note_one_class(comparison)),
+        left_out=tuple(str(item.path) for item in chosen.left_out),
     )
 
 
@@ -278,19 +283,28 @@ def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[
     return [names.index(name) for name in dataset.class_names]
 
 
+class _Chosen(NamedTuple):
+    """The images to evaluate on, and those that are left out as images of the training."""
+
+    items: Sequence[Item]
+    images_from: str  # a phrase that says which they are
+    notes: tuple[str, ...] = ()
+    left_out: Sequence[Item] = ()
+
+
 def _choose_items(
     classifier: PromptClassifier,
     dataset: Dataset,
     everything: bool,
     store: FeatureStore,
     reporter: Reporter,
-) -> tuple[Sequence[Item], str, tuple[str, ...]]:
-    """Returns the images to evaluate on, a phrase that says which they are, and notes."""
+) -> _Chosen:
+    """Returns the images to evaluate on."""
     result, part = classifier.result_, f"its {classifier.config.held_out} part"
     items = (*dataset.train, *dataset.test) if everything else dataset.test or dataset.train
     trained = find_trained(result, items, store, reporter)
     if everything:
-        return items, _name_all(trained), ()
+        return _Chosen(items, _name_all(trained))
     if trained:
         rest = [item for item in items if item not in trained]
         if not rest:
@@ -304,9 +318,10 @@ def _choose_items(
                 f"{len(trained)} of the {result.images} training images are in {dataset.name} as "
                 "they were; changed copies of the others may be among these images.",
             )
-        return rest, f"{part}, {without}" if dataset.test else without, note
+        left_out = tuple(item for item in dict.fromkeys(items) if item in trained)
+        return _Chosen(rest, f"{part}, {without}" if dataset.test else without, note, left_out)
     if dataset.test:
-        return dataset.test, part, ()
+        return _Chosen(dataset.test, part)
     return _choose_by_shots(
         classifier, dataset, UNKNOWN if trained is None else NONE_TRAINED, store, reporter
     )
@@ -332,7 +347,7 @@ def _choose_by_shots(
     name_of_all: str,
     store: FeatureStore,
     reporter: Reporter,
-) -> tuple[Sequence[Item], str, tuple[str, ...]]:
+) -> _Chosen:
     """Returns the images without those of the training, if drawing these again gives the same.
 
     That is for runs without hashes, and for files that were written anew since. If they are not the
@@ -340,7 +355,7 @@ def _choose_by_shots(
     """
     result = classifier.result_
     if dataset.class_names != result.trained_classes:
-        return dataset.train, name_of_all, ()
+        return _Chosen(dataset.train, name_of_all)
     learner: Learner = classifier.learner_
     if learner.prompts.class_names != result.trained_classes:
         learner = learner.rebuilt(class_names=result.trained_classes)
@@ -349,7 +364,7 @@ def _choose_by_shots(
     )
     same_name = dataset.name == result.data
     if result.selection is None and not same_name:  # an accuracy may be the same by chance
-        return dataset.train, name_of_all, ()
+        return _Chosen(dataset.train, name_of_all)
     if (reason := how_shots_differ(result, learner, shots, store)) is not None:
         note = (
             f"{dataset.name} is not as it was when the prompt was trained ({reason}), so some of "
@@ -358,11 +373,12 @@ def _choose_by_shots(
         # With hashes, another loss shows that these are other images.
         told = name_of_all == NONE_TRAINED and result.selection is not None
         if told or not same_name:
-            return dataset.train, name_of_all, ()
-        return dataset.train, UNKNOWN, (note,)
+            return _Chosen(dataset.train, name_of_all)
+        return _Chosen(dataset.train, UNKNOWN, (note,))
     if not rest:
         raise _nothing_new(dataset)
-    return rest, f"without the {len(shots.items)} images that it was trained on", ()
+    without = f"without the {len(shots.items)} images that it was trained on"
+    return _Chosen(rest, without, left_out=shots.items)
 
 
 def _note_one_class(comparison: BaselineComparison) -> tuple[str, ...]:
