@@ -94,12 +94,13 @@ def test_check_of_your_own_data(ipl: Call, tmp_path: Path) -> None:
     shown = ipl("data", "check", root, "--quiet")
     assert (shown.code, shown.err) == (0, "")
     rows = [line.split() for line in shown.out.splitlines()]
-    assert ["cat", "2", "2"] in rows
-    assert ["dog", "3", "0"] in rows
-    assert ["all", "5", "2"] in rows
+    assert rows[0] == ["class", "training", "images", "held-out", "images", "unreadable"]
+    assert ["cat", "2", "2", "0"] in rows
+    assert ["dog", "2", "0", "1"] in rows
+    assert ["all", "4", "2", "1"] in rows
     assert "4 things to know:" in shown.out
     report = ipl("data", "check", root, "--json", "--quiet").json
-    assert report["classes"][1] == {"name": "dog", "train": 3, "held_out": 0}
+    assert report["classes"][1] == {"name": "dog", "train": 2, "held_out": 0, "unreadable": 1}
     assert [(each["kind"], each["names"]) for each in report["findings"]] == [
         ("image beside the class folders", [str(root / "train/beside.png")]),
         ("class without held-out images", ["dog"]),
@@ -110,6 +111,10 @@ def test_check_of_your_own_data(ipl: Call, tmp_path: Path) -> None:
         ("unreadable image", [f"{root / 'train/dog/bad.jpg'}: not an image"]),
     ]
     assert all(each["note"] in shown.out for each in report["findings"])
+    (root / "train/dog/bad.jpg").unlink()
+    shown = ipl("data", "check", root, "--quiet")
+    assert ["dog", "2", "0"] in [line.split() for line in shown.out.splitlines()]
+    assert "unreadable" not in shown.out
 
 
 def test_a_class_without_a_readable_image_is_an_error_as_in_a_fit(

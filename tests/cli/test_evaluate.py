@@ -26,9 +26,12 @@ def evaluate(ipl: Call, run: Path) -> Call:
 
 def test_text_has_the_verdict_the_numbers_and_every_class(evaluate: Call) -> None:
     result = evaluate("--threshold")
+    left_out = evaluate("--json").json["left_out"]
+    assert len(left_out) == 6
     assert result.code == 0
     assert result.err == ""
     assert "On 3 images (without the 6 images that it was trained on)\n" in result.out
+    assert f"Left out as training images: {', '.join(left_out[:3])} and 3 more\n" in result.out
     for word in ("zero-shot", "macro F1", "(ECE)", "beach", "castle", "forest", "none of these"):
         assert word in result.out
 
@@ -80,7 +83,9 @@ def test_bad_input_is_code_2(evaluate: Call, home: Path) -> None:
 def test_all_images_of_the_training_need_all(evaluate: Call, home: Path) -> None:
     for path in (home / "data").glob("*/2.png"):
         path.unlink()
-    assert evaluate("--all", "--json").json["images"] == 6
+    told = evaluate("--all", "--json").json
+    assert (told["images"], told["left_out"]) == (6, [])
+    assert "Left out" not in evaluate("--all").out
 
 
 def test_training_images_are_left_out_of_another_folder(evaluate: Call, home: Path) -> None:
@@ -90,6 +95,18 @@ def test_training_images_are_left_out_of_another_folder(evaluate: Call, home: Pa
     result = evaluate(data="moved")
     assert "On 4 images (without the 6 images that it was trained on)\n" in result.out
     assert "Note:" not in result.out
+
+
+def test_new_images_of_a_single_class(evaluate: Call, home: Path) -> None:
+    for other in ("castle", "forest"):
+        (home / "data" / other).rename(home / other)
+    told = evaluate("--json").json
+    assert (told["images"], len(told["classes"])) == (1, 3)
+    (image,) = [row for row in told["confusion"] if any(row)]
+    assert told["accuracy"] == image[0]
+    assert "All images are of the class 'beach'" in evaluate().out
+    (home / "data/beach").rename(home / "data/sea")
+    assert "has the class 'sea', which this prompt does not classify" in evaluate().error
 
 
 def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(

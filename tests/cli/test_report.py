@@ -98,6 +98,11 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     shutil.copytree(run, home / "other")
     result = ipl("compare", "run", "other", "--data", "data", *CPU)
     assert result.code == 0, result.err
+    assert result.out.startswith("Held-out accuracy of each run\n")
+    rows = [line.split() for line in result.out.splitlines()]
+    assert rows[1] == ["run", "accuracy", "95", "%", "interval", "zero-shot", "images"]
+    assert [(row[0], row[-1]) for row in rows[2:4]] == [("run", "3"), ("other", "3")]
+    assert "All were scored now on the same images.\n\nWritten: ipl-comparison" in result.out
     text = "".join(check_page((home / "ipl-comparison.html").read_text()).text)
     assert "2 prompts side by side" in text
     assert "All settings that are saved with a run are the same." in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,11 +118,27 @@ def test_a_name_that_is_a_number_among_others_is_not_odd() -> None:
 def test_unreadable_images_are_named_with_the_reason(tmp_path: Path) -> None:
     dataset = _dataset(tmp_path, {"a1": b"no image", "b1": b""}, {"b2": b""})
     Image.new("RGB", (2, 2)).save(tmp_path / "b2", "PNG")
-    finding, unusable = find_unreadable(dataset)
+    *_, finding, unusable = inspect_dataset(dataset, 1, find_unreadable(dataset)).findings
     assert finding.names[0].startswith(f"{tmp_path / 'a1'}: ")
     assert len(finding.names) == 2
     assert finding.note.startswith("2 images cannot be read: ")
     assert (unusable.stops_fit, unusable.names) == (True, ("a", "b"))  # b2 is a held-out image
+
+
+def test_unreadable_images_are_not_left_to_measure_on(tmp_path: Path) -> None:
+    dataset = _dataset(tmp_path, dict.fromkeys(("a1", "a2", "b1", "b2"), b"x"), {"a9": b"no"})
+    for number, name in enumerate(("a1", "b1", "b2")):
+        Image.new("RGB", (2, 2), (number, 0, 0)).save(tmp_path / name, "PNG")
+    broken = find_unreadable(dataset)
+    assert [item.path.name for item in broken] == ["a2", "a9"]
+    finding = inspect_dataset(dataset, 1, broken).findings[0]
+    assert finding.note == (
+        "No image is left to measure the accuracy on: no held-out image can be read."
+    )
+    untested = replace(dataset, test=())
+    assert _kinds(inspect_dataset(untested, 1)) == []
+    finding, *_ = inspect_dataset(untested, 1, find_unreadable(untested)).findings
+    assert (finding.kind, finding.names) == ("class without held-out images", ("a",))
 
 
 def test_parts_that_are_read_as_classes_are_pointed_out(tmp_path: Path) -> None:

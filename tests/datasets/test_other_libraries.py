@@ -97,6 +97,13 @@ def test_a_validation_part_is_held_out_only_when_asked_for(part: str) -> None:
     assert asked.notes == ()
 
 
+def test_a_single_class_is_read_to_evaluate_on() -> None:
+    with pytest.raises(DataError, match="only one class"):
+        read_dataset(HuggingFace([0, 0], ("cat",)))
+    dataset = read_dataset(HuggingFace([0, 0], ("cat",)), one_class=True)
+    assert (dataset.class_names, len(dataset.train)) == (("cat",), 2)
+
+
 def _without(column: str, **others: Any) -> HuggingFace:
     data = HuggingFace([0, 1])
     del data.features[column]

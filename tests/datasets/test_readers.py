@@ -357,6 +357,17 @@ def test_tables_that_cannot_be(text: str, said: str, tmp_path: Path) -> None:
         read_dataset(_csv(tmp_path, text))
 
 
+def test_a_single_class_is_read_to_evaluate_on(tmp_path: Path) -> None:
+    folder = _touch(tmp_path / "new", "a/1.png")
+    table = _csv(tmp_path, "path,label\n1.png,a\n2.png,a\n")
+    for data, images in ((folder, 1), (table, 2)):
+        dataset = read_dataset(data, one_class=True)
+        assert (dataset.class_names, len(dataset.train)) == (("a",), images)
+        assert [finding.stops_fit for finding in dataset.findings] == [True]
+    with pytest.raises(DataError, match="class folder .*/b contains no image"):  # as for a fit
+        read_dataset(_touch(folder, "b/note.txt"), one_class=True)
+
+
 def test_a_table_in_another_encoding(tmp_path: Path) -> None:
     for encoding in ("utf-16", "latin-1"):
         with pytest.raises(DataError, match=r"list\.csv cannot be read as UTF-8 .*Excel"):

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ipl.display.formatting import listed, number, ordinal, percent, points, several, signed
+from ipl.display.formatting import (
+    first_few,
+    listed,
+    number,
+    ordinal,
+    percent,
+    points,
+    several,
+    signed,
+)
 
 
 def test_numbers_have_a_real_minus_sign() -> None:
@@ -24,6 +33,8 @@ def test_counts_and_lists() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b"]) == "a and b"
     assert listed(["a", "b", "c"]) == "a, b and c"
+    assert first_few(["a", "b", "c"]) == "a, b and c"
+    assert first_few(["a", "b", "c", "d"]) == "a, b, c and 1 more"
 
 
 @pytest.mark.parametrize(

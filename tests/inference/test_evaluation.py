@@ -106,6 +106,30 @@ def test_fewer_classes_of_data_still_compete_with_all_classes(
     ]
 
 
+def test_images_of_one_class_compete_with_all_classes(
+    classifier: PromptClassifier, four: Dataset, evaluation: Evaluation, tmp_path: Path
+) -> None:
+    name = four.class_names[2]
+    (tmp_path / name).mkdir()
+    for item in four.test:
+        if item.label == 2:
+            (tmp_path / name / item.path.name).write_bytes(item.path.read_bytes())
+    found = evaluate(classifier, tmp_path)
+    of_class = [each for each in evaluation.predictions if each.label == name]
+    assert [each.predicted for each in found.predictions] == [each.predicted for each in of_class]
+    assert found.accuracy == evaluation.classes[2].recall
+    assert found.counts[2] == evaluation.counts[2]
+    assert found.comparison.images == (0, 0, 4, 0)
+    before, now = evaluation.comparison.of(ZERO_SHOT), found.comparison.of(ZERO_SHOT)
+    assert before is not None
+    assert now is not None
+    assert now.correct[2] == before.correct[2]
+    assert [row[0] for row in score_table(found).rows] == [name]
+    (note,) = found.notes  # nothing about a fit
+    assert note.startswith(f"All images are of the class {name!r}, so the accuracy is the share of")
+    assert evaluation.notes == ()
+
+
 def test_an_unknown_class_is_refused(classifier: PromptClassifier, scenes: Dataset) -> None:
     with pytest.raises(DataError, match="has the class 'island'|which this prompt does not"):
         evaluate(classifier, scenes)
@@ -124,10 +148,13 @@ def test_training_images_are_left_out(
     assert found.images_from == "without the 12 images that it was trained on"
     rest = [str(item.path) for item in everything.train if str(item.path) not in shots]
     assert [each.image for each in found.predictions] == rest
+    assert set(found.left_out) == shots
+    assert len(found.left_out) == 12
     assert found.accuracy == trained.result_.held_out_accuracy
     whole = evaluate(trained, everything, everything=True)
     assert whole.comparison.total == len(everything.train)
     assert whole.images_from == "all images, 12 of which it was trained on"
+    assert whole.left_out == ()
     others = replace(four, name="others", train=four.test, test=())
     found = evaluate(trained, others)
     drawn = sum(str(item.path) in shots for item in others.train)
@@ -210,6 +237,8 @@ def test_without_hashes_a_folder_that_has_grown_since_the_training_is_pointed_ou
     trained.result_ = replace(trained.result_, image_hashes=())
     same = evaluate(trained, replace(four, test=()))
     assert same.images_from == "without the 12 images that it was trained on"
+    shots = {str(item.path) for item in sample_shots(four.train, 3, 1)}
+    assert (len(same.left_out), set(same.left_out)) == (12, shots)
     whole = evaluate(trained, replace(four, test=()), everything=True)
     assert whole.images_from == "all images, also those of the training, if any"
     grown = replace(four, train=(*four.test[:1], *four.train, *four.test[1:]), test=())

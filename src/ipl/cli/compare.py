@@ -42,7 +42,13 @@ def compare(
     for run in runs:
         read_config(find_run(run))
 
-    from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
+    from ipl.explain.comparison import (
+        accuracy_notes,
+        accuracy_table,
+        compare_runs,
+        comparison_document,
+        comparison_values,
+    )
     from ipl.explain.ratings.results import read_ratings
     from ipl.support.progress import Reporter
 
@@ -58,4 +64,7 @@ def compare(
     if as_json:
         print_json(values)
         return
-    console().print(f"Written: {target}", markup=False, soft_wrap=True)
+    terminal = console()
+    terminal.print(accuracy_table(comparison).to_terminal())
+    terminal.print("\n".join(accuracy_notes(comparison)), markup=False)
+    terminal.print(f"\nWritten: {target}", markup=False, soft_wrap=True)

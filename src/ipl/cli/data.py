@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ipl.display.table import Styled, Table
 if TYPE_CHECKING:
     from ipl.datasets.benchmarks import Benchmark, DomainSet
     from ipl.datasets.check import DatasetState
-    from ipl.datasets.dataset import Dataset, Finding
+    from ipl.datasets.dataset import Dataset, Item
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 NUMBERS = ("classes", "test images")
@@ -98,38 +98,50 @@ def _check_own_data(data: Path, shots: int, quiet: bool, as_json: bool) -> None:
     from ipl.support.progress import Reporter
 
     with on_interrupt(lambda: "the check was not finished."):
-        dataset = inspect_dataset(read_dataset(data, lenient=True), shots)
-        findings = (*dataset.findings, *find_unreadable(dataset, Reporter(quiet=quiet)))
+        dataset = read_dataset(data, lenient=True)
+        unreadable = find_unreadable(dataset, Reporter(quiet=quiet))
+        dataset = inspect_dataset(dataset, shots, unreadable)
+    counts = _count_images(dataset, unreadable)
     if as_json:
-        train = Counter(item.label for item in dataset.train)
-        test = Counter(item.label for item in dataset.test)
         classes = [
-            {"name": name, "train": train[label], "held_out": test[label]}
-            for label, name in enumerate(dataset.class_names)
+            {"name": name, "train": train, "held_out": test, "unreadable": broken}
+            for name, (train, test, broken) in zip(dataset.class_names, counts, strict=True)
         ]
-        shown = [asdict(finding) for finding in findings]
+        shown = [asdict(finding) for finding in dataset.findings]
         print_json({"data": str(data), "classes": classes, "findings": shown})
     else:
-        _print_own_data(dataset, findings)
-    if any(finding.stops_fit for finding in findings):
+        _print_own_data(dataset, counts)
+    if any(finding.stops_fit for finding in dataset.findings):
         raise typer.Exit(2)
 
 
-def _print_own_data(dataset: Dataset, findings: Sequence[Finding]) -> None:
+def _count_images(dataset: Dataset, unreadable: Collection[Item]) -> list[tuple[int, int, int]]:
+    """Returns the readable training and held-out images of each class, and the unreadable ones."""
+    train = Counter(item.label for item in dataset.train if item not in unreadable)
+    test = Counter(item.label for item in dataset.test if item not in unreadable)
+    broken = Counter(item.label for item in unreadable)
+    return [(train[n], test[n], broken[n]) for n in range(len(dataset.class_names))]
+
+
+def _print_own_data(dataset: Dataset, counts: Sequence[tuple[int, int, int]]) -> None:
     """Prints the images of each class, and the findings."""
     from ipl.datasets.dataset import EMPTY_PART
     from ipl.display.formatting import several
 
-    train = Counter(item.label for item in dataset.train)
-    test = Counter(item.label for item in dataset.test)
+    findings = dataset.findings
     tested = dataset.test or any(finding.kind == EMPTY_PART for finding in findings)
     terminal = console()
     columns = ["class", "training images", "held-out images"]
     rows = [
-        [name, f"{train[label]:,}", f"{test[label]:,}" if tested else "those not drawn"]
-        for label, name in enumerate(dataset.class_names)
+        [name, f"{train:,}", f"{test:,}" if tested else "those not drawn"]
+        for name, (train, test, _) in zip(dataset.class_names, counts, strict=True)
     ]
-    rows.append(["all", f"{len(dataset.train):,}", f"{len(dataset.test):,}" if tested else ""])
+    totals = [sum(column) for column in zip(*counts, strict=True)]
+    rows.append(["all", f"{totals[0]:,}", f"{totals[1]:,}" if tested else ""])
+    if totals[2]:
+        columns.append("unreadable")
+        for row, (_, _, broken) in zip(rows, (*counts, totals), strict=True):
+            row.append(f"{broken:,}")
     terminal.print(Table(columns, rows, numbers=columns[1:]).to_terminal())
     lines = [f"- {finding.note}" for finding in findings]
     head = f"{several(len(findings), 'thing')} to know:" if findings else "Nothing unusual."

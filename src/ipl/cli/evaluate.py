@@ -75,7 +75,7 @@ def evaluate(
     if held_out is not None:
         config = replace(config, held_out=held_out)
     names = common.read_class_names(classes) if classes is not None else None
-    dataset = read_dataset(data, strict, config.held_out)
+    dataset = read_dataset(data, strict, config.held_out, one_class=True)
     with on_interrupt(lambda: "nothing was written."):
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, reporter=reporter, any_backbone=any_backbone
@@ -106,6 +106,7 @@ def evaluate(
 
 def evaluation_report(evaluation: Evaluation, with_thresholds: bool = False) -> Group:
     """Returns the numbers over all classes, those of each class, and the confusions."""
+    from ipl.display.formatting import first_few
     from ipl.inference.evaluation import (
         score_table,
         summary_table,
@@ -117,6 +118,8 @@ def evaluation_report(evaluation: Evaluation, with_thresholds: bool = False) -> 
     comparison = evaluation.comparison
     parts: list[Group | Text] = [Text("\n".join(comparison.verdict), "bold"), Text("")]
     parts += [summary_table(evaluation).to_terminal()]
+    if evaluation.left_out:
+        parts.append(Text(f"Left out as training images: {first_few(evaluation.left_out)}"))
     parts += [Text(f"Note: {note}", "yellow") for note in evaluation.notes]
     parts += [Text(""), score_table(evaluation).to_terminal()]
     parts.append(Text(confusion_sentence(comparison.confused)))

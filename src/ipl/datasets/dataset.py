@@ -21,6 +21,7 @@ PART_NAMES = {
 }
 EXAMPLES = 3  # files or classes that a sentence names
 EMPTY_PART = "empty part"  # the kind of a finding on a held-out part without images
+ONE_CLASS = "single class"  # the kind of a finding on data of one class
 NO_FIT = "ipl fit cannot use the data"
 
 
@@ -159,6 +160,14 @@ class Dataset:
             train=relabel(self.train),
             test=relabel(self.test),
         )
+
+
+def one_class_findings(names: Sequence[str]) -> tuple[Finding, ...]:
+    """Returns a finding if there is only one class, with which a dataset may be made."""
+    if len(names) != 1:
+        return ()
+    note = f"There is only one class ({names[0]}), and a classifier needs at least two; {NO_FIT}."
+    return (Finding(ONE_CLASS, note, tuple(names), stops_fit=True),)
 
 
 def held_out_findings(

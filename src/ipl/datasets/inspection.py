@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -22,7 +22,9 @@ TRAINING, HELD_OUT = 0, 1
 Copy = tuple[int, Item]  # the part and the image
 
 
-def inspect_dataset(dataset: Dataset, shots: int | None = None) -> Dataset:
+def inspect_dataset(
+    dataset: Dataset, shots: int | None = None, unreadable: Mapping[Item, str] | None = None
+) -> Dataset:
     """Add what is unusual about the images and class names to a dataset's findings.
 
     Files are compared byte by byte; no image is decoded.
@@ -33,6 +35,8 @@ def inspect_dataset(dataset: Dataset, shots: int | None = None) -> Dataset:
         The dataset.
     shots : int, optional
         How many images of each class will be drawn, to tell which classes have no image left.
+    unreadable : mapping of Item to str, optional
+        What `find_unreadable` returned; such images do not count. Default: not known.
 
     Returns
     -------
@@ -40,33 +44,39 @@ def inspect_dataset(dataset: Dataset, shots: int | None = None) -> Dataset:
         The same dataset with more findings.
     """
     more = (
-        *_find_untested(dataset, shots),
+        *_find_untested(dataset, shots, unreadable or {}),
         *_find_copies(dataset),
         *_check_names(dataset.class_names),
+        *(() if unreadable is None else _note_unreadable(dataset, unreadable)),
     )
     return replace(dataset, findings=(*dataset.findings, *more))
 
 
-def find_unreadable(dataset: Dataset, reporter: Reporter = SILENT) -> tuple[Finding, ...]:
-    """Opens every image; returns findings on those that cannot be read, and on classes without any.
-
-    The first names each image with its reason; the second names the classes that have no readable
-    training image, with which a fit is not possible.
-    """
-    reasons, unreadable = [], set()
+def find_unreadable(dataset: Dataset, reporter: Reporter = SILENT) -> dict[Item, str]:
+    """Opens every image; returns those that cannot be read, each with its name and the reason."""
+    unreadable = {}
     items = (*dataset.train, *dataset.test)
     with reporter.task("Opening images", len(items)) as advance:
         for item in items:
             try:
                 open_image(item.path)
             except UnreadableImageError as error:
-                reasons.append(str(error))
-                unreadable.add(item)
+                unreadable[item] = str(error)
             advance()
+    return unreadable
+
+
+def _note_unreadable(dataset: Dataset, unreadable: Mapping[Item, str]) -> tuple[Finding, ...]:
+    """Returns findings on unreadable images, and on classes without a readable training image."""
     readable = {item.label for item in dataset.train if item not in unreadable}
     empty = [name for label, name in enumerate(dataset.class_names) if label not in readable]
     return (
-        *make_finding("unreadable image", reasons, "image cannot be read", "images cannot be read"),
+        *make_finding(
+            "unreadable image",
+            unreadable.values(),
+            "image cannot be read",
+            "images cannot be read",
+        ),
         *make_finding(
             "class without readable training images",
             empty,
@@ -77,20 +87,24 @@ def find_unreadable(dataset: Dataset, reporter: Reporter = SILENT) -> tuple[Find
     )
 
 
-def _find_untested(dataset: Dataset, shots: int | None) -> tuple[Finding, ...]:
+def _find_untested(
+    dataset: Dataset, shots: int | None, unreadable: Mapping[Item, str]
+) -> tuple[Finding, ...]:
     if any(finding.kind == EMPTY_PART for finding in dataset.findings):
         return ()  # which says it for all classes
     counts = [0] * len(dataset.class_names)
     for item in dataset.test or dataset.train:
-        counts[item.label] += 1
+        counts[item.label] += item not in unreadable
     drawn = 0 if dataset.test else shots  # training images that are drawn cannot be held out
     if drawn is None:
         return ()
     untested = [n for n, count in zip(dataset.class_names, counts, strict=True) if count <= drawn]
     if len(untested) == len(counts):
-        note = (
-            f"No image is left to measure the accuracy on: {shots} of each class are drawn to "
-            "train on, and no class has more. Use fewer shots, or add images."
+        note = "No image is left to measure the accuracy on: " + (
+            "no held-out image can be read."
+            if dataset.test
+            else f"{shots} of each class are drawn to train on, and no class has more. Use fewer "
+            "shots, or add images."
         )
         return (Finding("no held-out images", note, tuple(untested)),)
     return make_finding(

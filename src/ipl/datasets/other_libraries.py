@@ -21,6 +21,7 @@ from ipl.datasets.dataset import (
     Item,
     clean_class_name,
     held_out_findings,
+    one_class_findings,
 )
 from ipl.datasets.hugging_face import (
     IMAGE,
@@ -47,11 +48,13 @@ class _Part:
     findings: tuple[Finding, ...] = ()
 
 
-def read_object(data: Any, held_out: str = TEST, shots: int = 16) -> Dataset:
+def read_object(
+    data: Any, held_out: str = TEST, shots: int = 16, one_class: bool = False
+) -> Dataset:
     """Returns the dataset of an object, or of a mapping with train and, optionally, test and val.
 
     `held_out` is the part that is held out, test or val. Of a stream, the images are kept that so
-    many shots need.
+    many shots need. `one_class` allows a single class.
     """
     name, parts = dataset_name(data), {TRAIN: data}
     if isinstance(data, Mapping):
@@ -81,6 +84,7 @@ def read_object(data: Any, held_out: str = TEST, shots: int = 16) -> Dataset:
         (
             *held_out_findings(sizes, held_out, name),
             *(finding for part in read.values() for finding in part.findings),
+            *(one_class_findings(train.class_names) if one_class else ()),
         ),
         train.alike,
     )

@@ -27,6 +27,7 @@ from ipl.datasets.dataset import (
     clean_class_name,
     held_out_findings,
     make_finding,
+    one_class_findings,
 )
 from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.other_libraries import read_object
@@ -56,6 +57,7 @@ def read_dataset(
     held_out: str = TEST,
     shots: int = 16,
     lenient: bool = False,
+    one_class: bool = False,
 ) -> Dataset:
     """Read a dataset; no image is opened.
 
@@ -76,6 +78,9 @@ def read_dataset(
         Whether a folder or table is read although a fit cannot use it: a class may have no
         training image, there may be a single class, the held-out folder may have no image, or
         classes that `train` does not have. Findings say so; otherwise these are errors.
+    one_class : bool, default=False
+        Whether a single class is enough, as it is to evaluate on; a finding says that a fit cannot
+        use the data.
 
     Returns
     -------
@@ -90,7 +95,7 @@ def read_dataset(
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | os.PathLike):
-        return read_object(data, held_out, shots)
+        return read_object(data, held_out, shots, one_class)
     path = Path(data)
     if is_folder(path):
         if any((path / name).is_file() for name in SAVED_BY_HUGGING_FACE):
@@ -99,13 +104,13 @@ def read_dataset(
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
                     return read_split_set(benchmark, path)
-            return read_folder(path, strict, held_out, lenient)
+            return read_folder(path, strict, held_out, lenient, one_class)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
     if not path_exists(path):
         raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
     if path.suffix.lower() in TABLES:
-        return read_table(path, held_out, lenient)
+        return read_table(path, held_out, lenient, one_class)
     if path.suffix.lower() == ".parquet":
         raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_dataset.")
     raise DataError(f"{path} is not a dataset: {LAYOUT}.")
@@ -168,7 +173,11 @@ class _Leftovers:
 
 
 def read_folder(
-    path: Path, strict: bool = False, held_out: str = TEST, lenient: bool = False
+    path: Path,
+    strict: bool = False,
+    held_out: str = TEST,
+    lenient: bool = False,
+    one_class: bool = False,
 ) -> Dataset:
     """Returns the dataset of a folder with one sub-folder per class.
 
@@ -188,7 +197,7 @@ def read_folder(
     for label, name in enumerate(class_folders):
         if label not in labels and not lenient:
             raise DataError(f"The class folder {train / name} contains no image.")
-    problems = _one_class(class_folders) if lenient else ()
+    problems = one_class_findings(class_folders) if lenient or one_class else ()
     if held_out in parts:
         folder = parts[held_out]
         unknown = [f for f in _folders(folder) if f.name not in class_folders]
@@ -227,14 +236,6 @@ def _held_out_problems(folder: Path, unknown: list[Path], empty: bool) -> tuple[
         return problems
     note = f"{folder} contains no image of a class; add some or remove it: until then, {NO_FIT}."
     return (*problems, Finding(EMPTY_PART, note, (str(folder),), stops_fit=True))
-
-
-def _one_class(names: list[str]) -> tuple[Finding, ...]:
-    """Returns a finding if there is only one class."""
-    if len(names) > 1:
-        return ()
-    note = f"There is only one class ({names[0]}), and a classifier needs at least two; {NO_FIT}."
-    return (Finding("single class", note, tuple(names), stops_fit=True),)
 
 
 def _part_folders(path: Path, leftovers: _Leftovers) -> dict[str, Path]:
@@ -305,7 +306,9 @@ def _readable(name: str) -> str:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, held_out: str = TEST, lenient: bool = False) -> Dataset:
+def read_table(
+    path: Path, held_out: str = TEST, lenient: bool = False, one_class: bool = False
+) -> Dataset:
     """Returns the dataset of a CSV, TSV or JSONL file with path, label and, optionally, split.
 
     Relative paths start at the file's own folder; a split is train, val or test.
@@ -353,7 +356,7 @@ def read_table(path: Path, held_out: str = TEST, lenient: bool = False) -> Datas
         test=items[held_out],
         findings=(
             *held_out_findings(sizes, held_out, path),
-            *(_one_class(written) if lenient else ()),
+            *(one_class_findings(written) if lenient or one_class else ()),
         ),
     )
 

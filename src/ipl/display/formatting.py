@@ -35,6 +35,12 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def first_few(names: Sequence[str]) -> str:
+    """Returns up to three names, and how many more there are: "a, b, c and 4 more"."""
+    more = [f"{len(names) - 3:,} more"] if len(names) > 3 else []
+    return listed([*names[:3], *more])
+
+
 def ordinal(position: int) -> str:
     """Returns 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(position % 10, "th")

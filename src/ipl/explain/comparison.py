@@ -35,12 +35,13 @@ from ipl.explain.ratings.results import (
 )
 from ipl.explain.ratings.study import CHOSEN, METHODS, fingerprint
 from ipl.explain.vectors import describe_vectors
-from ipl.metrics import Score, score
+from ipl.metrics import Score, score, wilson_interval
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
 from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.baseline_names import LINEAR_PROBE, ZERO_SHOT
 from ipl.training.result import FitResult
 from ipl.words.selection import Selection
 
@@ -69,10 +70,29 @@ class ComparedRun:
         """Returns how many images it was scored on, None without data."""
         return None if self.image_paths is None else len(self.image_paths)
 
+    @property
+    def held_out_images(self) -> int:
+        """Returns how many images the accuracy is from: computed now, else as saved."""
+        return self.result.held_out_images if self.images is None else self.images
+
     def accuracy(self) -> float | None:
         """Returns the held-out accuracy: computed now, else as saved."""
-        result = self.result.results.get("held_out_accuracy")
-        return self.test.accuracy if self.test else result
+        return self.test.accuracy if self.test else self.result.held_out_accuracy
+
+    def interval(self) -> tuple[float, float] | None:
+        """Returns the 95 % interval of this accuracy, None if nothing was held out."""
+        accuracy, images = self.accuracy(), self.held_out_images
+        if accuracy is None or not images:
+            return None
+        return wilson_interval(round(accuracy * images), images)
+
+    def baseline(self, name: str) -> float | None:
+        """Returns what it must beat: the accuracy of a baseline on the same images, if known."""
+        if self.zero_shot is not None:
+            return self.zero_shot.accuracy if name == ZERO_SHOT else None
+        saved = self.result.comparison
+        method = saved.of(name) if saved else None
+        return saved.accuracy(method) if saved and method else None
 
 
 @dataclass(frozen=True)
@@ -183,7 +203,9 @@ def _score_run(
         labels, features = run_images.test.labels, run_images.test.features
         image_paths = tuple(sorted(str(item.path) for item in run_images.test.items))
         test = score(run.learner.log_probabilities(run_images.features), labels)
-        predictions = zero_shot_log_probabilities(run.learner.backbone, run.classes, features)
+        predictions = zero_shot_log_probabilities(
+            run.learner.backbone, run.classes, features, run.result.config.class_template
+        )
         zero_shot = score(predictions, labels)
         notes = (*notes, *run_images.notes)
     compared = ComparedRun(
@@ -379,6 +401,30 @@ def _ratings_section(comparison: Comparison, study: RatingResults) -> Section:
     return Section("people", "What people say", (figure, Paragraph(ALPHA_MEANING)))
 
 
+def accuracy_table(comparison: Comparison) -> Table:
+    """Returns a table of the held-out accuracy of each run beside what it must beat."""
+    baselines = {
+        name: title
+        for name, title in ((ZERO_SHOT, "zero-shot"), (LINEAR_PROBE, "linear probe"))
+        if any(run.baseline(name) is not None for run in comparison.runs)
+    }
+    numbers = ["accuracy", "95 % interval", *baselines.values(), "images"]
+    rows = []
+    for run in comparison.runs:
+        ends = [f"{100 * end:.1f}" for end in run.interval() or ()]
+        cells = [percent(run.accuracy()), " to ".join(ends)]
+        cells += [*(percent(run.baseline(name)) for name in baselines), f"{run.held_out_images:,}"]
+        rows.append([run.name, *(cell or "-" for cell in cells)])
+    return Table(["run", *numbers], rows, caption="Held-out accuracy of each run", numbers=numbers)
+
+
+def accuracy_notes(comparison: Comparison) -> tuple[str, ...]:
+    """Returns what the accuracies were measured on, and a warning if they cannot be compared."""
+    scored = any(run.test is not None for run in comparison.runs)
+    warning = () if comparison.same_classes else (OTHER_CLASSES,)
+    return (_how_scored(comparison, scored), *warning)
+
+
 def _accuracy_section(comparison: Comparison) -> Section:
     scored = any(run.test is not None for run in comparison.runs)
     columns = ["run", "classes", "training", "held out, when trained"]
@@ -404,9 +450,9 @@ def _accuracy_section(comparison: Comparison) -> Section:
     values = ", ".join(f"{bar.label} {bar.shown}" for bar in accuracy_bars)
     table = Table(columns, rows, caption="Accuracy of each run")
     svg = bars(accuracy_bars, f"Held-out accuracy: {values}.")
-    blocks: list[Block] = [Paragraph(_how_scored(comparison, scored))]
-    if not comparison.same_classes:
-        blocks.append(Paragraph(OTHER_CLASSES, "warning"))
+    how, *warnings = accuracy_notes(comparison)
+    blocks: list[Block] = [Paragraph(how), *(Paragraph(text, "warning") for text in warnings)]
+    blocks.append(accuracy_table(comparison))
     blocks.append(Figure("Held-out accuracy", svg, table) if accuracy_bars else table)
     return Section("accuracy", "Accuracy", tuple(blocks))
 
@@ -483,6 +529,8 @@ def _run_values(run: ComparedRun) -> dict[str, Any]:
         "words": list(run.result.words),
         "selection": run.selection.as_dict() if run.selection else None,
         "results_when_trained": run.result.results,
+        "accuracy": run.accuracy(),
+        "interval": run.interval(),
         "held_out": None if run.test is None else asdict(run.test),
         "zero_shot": None if run.zero_shot is None else asdict(run.zero_shot),
         "classes": list(run.classes),

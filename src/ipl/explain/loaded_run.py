@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import listed, several
+from ipl.display.formatting import first_few, several
 from ipl.learners.learner import Learner
 from ipl.saving.format import read_run
 from ipl.saving.restore import find_backbone, restore
@@ -82,9 +81,9 @@ class LoadedRun:
         dropped = [name for name in self.classes if name not in self.result.classes]
         changes = []
         if added:
-            changes.append(f"also classifies {_first_names(added)}, which it was not trained on")
+            changes.append(f"also classifies {first_few(added)}, which it was not trained on")
         if dropped:
-            changes.append(f"no longer classifies {_first_names(dropped)}")
+            changes.append(f"no longer classifies {first_few(dropped)}")
         if not changes:
             return ()
         return (
@@ -169,12 +168,6 @@ def restore_for_training_classes(result: FitResult, backbone: Backbone) -> Learn
     """Returns the learner for the classes it was trained on, whichever it was saved for."""
     learner, classes = restore(result, backbone), result.trained_classes
     return learner if classes == result.classes else learner.rebuilt(class_names=classes)
-
-
-def _first_names(names: Sequence[str]) -> str:
-    """Returns up to three names, and how many more there are."""
-    more = [f"{len(names) - 3} more"] if len(names) > 3 else []
-    return listed([*names[:3], *more])
 
 
 def _find_pool(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from ipl.backbone.labelled_features import (
 )
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import ONE_CLASS, Dataset, Item
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent, several
@@ -94,6 +94,8 @@ class Evaluation:
         Every image with its prediction.
     notes : tuple of str
         Warnings, such as images that were skipped.
+    left_out : tuple of str, default=()
+        The images that were left out, because the prompt was trained on them.
     """
 
     images_from: str
@@ -107,6 +109,7 @@ class Evaluation:
     suggested: ThresholdPoint | None
     predictions: tuple[ImageResult, ...]
     notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         images = several(self.comparison.total, "image")
@@ -133,11 +136,12 @@ class Evaluation:
         return make_frame(rows, [entry.name for entry in fields(ImageResult)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all numbers as plain values for JSON; single images are left out."""
+        """Returns all numbers as plain values for JSON, and no predictions of single images."""
         low, high = self.interval
         return {
             "images": self.comparison.total,
             "images_from": self.images_from,
+            "left_out": list(self.left_out),
             "accuracy": self.accuracy,
             "interval": [low, high],
             "loss": self.loss,
@@ -171,11 +175,11 @@ def evaluate(
     classifier : PromptClassifier
         A fitted classifier.
     dataset : Dataset, or what `read_dataset` takes
-        The images; their classes must be classes of the classifier. Its test part is used or, if
-        it has none, all its images, less those that the classifier was trained on. These are
-        recognised by their hashes; of a run without hashes, only in the dataset that it was trained
-        on. Of a streaming dataset of Hugging Face all images are used, and only a batch of them is
-        held at a time.
+        The images; their classes must be classes of the classifier, one or more of them; all
+        classes of the classifier compete. Its test part is used or, if it has none, all its images,
+        less those that the classifier was trained on. These are recognised by their hashes; of a
+        run without hashes, only in the dataset that it was trained on. Of a streaming dataset of
+        Hugging Face all images are used, and only a batch of them is held at a time.
     everything : bool
         Whether all images are used, those of the training included.
     store : FeatureStore, optional
@@ -196,17 +200,19 @@ def evaluate(
     learner, names = classifier.learner_, tuple(map(str, classifier.classes_))
     strict, held_out = classifier.config.strict, classifier.config.held_out
     stream = None if isinstance(dataset, Dataset) else read_stream(dataset, held_out)
-    data = stream or read_dataset(dataset, strict, held_out)
+    data = stream or read_dataset(dataset, strict, held_out, one_class=True)
     columns = _columns(data, names)
     notes: tuple[str, ...] = ()
     if isinstance(data, LabelledStream):
         images, features = _encode_stream(learner, data, strict, reporter)
-        images_from = "all images of a stream"
+        chosen = _Chosen(images.items, "all images of a stream")
     else:
         store = store or FeatureStore(learner.backbone)
-        items, images_from, note = _choose_items(classifier, data, everything, store, reporter)
-        images = encode_items(items, "test", store, strict, reporter)
-        features, notes = features_for(learner, images), (*note, *data.notes)
+        chosen = _choose_items(classifier, data, everything, store, reporter)
+        images = encode_items(chosen.items, "test", store, strict, reporter)
+        features = features_for(learner, images)
+        found = (each.note for each in data.findings if each.kind != ONE_CLASS)
+        notes = (*chosen.notes, *found)
     if not images.items:
         raise DataError(f"{data.name} has no readable image to evaluate on.")
     labels = torch.tensor([columns[item.label] for item in images.items])
@@ -224,7 +230,7 @@ def evaluate(
     )
     counts, curve = confusion(predictions, labels), ThresholdCurve(predictions, labels)
     return Evaluation(
-        images_from=images_from,
+        images_from=chosen.images_from,
         comparison=comparison,
         loss=score(predictions, labels).loss,
         classes=class_scores(counts, names),
@@ -234,7 +240,8 @@ def evaluate(
         curve=tuple(map(curve.at, THRESHOLDS)),
         suggested=curve.suggest(),
         predictions=_image_results(images.items, labels, predictions, names),
-        notes=(*notes, *images.notes, *comparison.notes),
+        notes=(*notes, *images.notes, *comparison.notes, *_note_one_class(comparison)),
+        left_out=tuple(str(item.path) for item in chosen.left_out),
     )
 
 
@@ -276,19 +283,28 @@ def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[
     return [names.index(name) for name in dataset.class_names]
 
 
+class _Chosen(NamedTuple):
+    """The images to evaluate on, and those that are left out as images of the training."""
+
+    items: Sequence[Item]
+    images_from: str  # a phrase that says which they are
+    notes: tuple[str, ...] = ()
+    left_out: Sequence[Item] = ()
+
+
 def _choose_items(
     classifier: PromptClassifier,
     dataset: Dataset,
     everything: bool,
     store: FeatureStore,
     reporter: Reporter,
-) -> tuple[Sequence[Item], str, tuple[str, ...]]:
-    """Returns the images to evaluate on, a phrase that says which they are, and notes."""
+) -> _Chosen:
+    """Returns the images to evaluate on."""
     result, part = classifier.result_, f"its {classifier.config.held_out} part"
     items = (*dataset.train, *dataset.test) if everything else dataset.test or dataset.train
     trained = find_trained(result, items, store, reporter)
     if everything:
-        return items, _name_all(trained), ()
+        return _Chosen(items, _name_all(trained))
     if trained:
         rest = [item for item in items if item not in trained]
         if not rest:
@@ -302,9 +318,10 @@ def _choose_items(
                 f"{len(trained)} of the {result.images} training images are in {dataset.name} as "
                 "they were; changed copies of the others may be among these images.",
             )
-        return rest, f"{part}, {without}" if dataset.test else without, note
+        left_out = tuple(item for item in dict.fromkeys(items) if item in trained)
+        return _Chosen(rest, f"{part}, {without}" if dataset.test else without, note, left_out)
     if dataset.test:
-        return dataset.test, part, ()
+        return _Chosen(dataset.test, part)
     return _choose_by_shots(
         classifier, dataset, UNKNOWN if trained is None else NONE_TRAINED, store, reporter
     )
@@ -330,7 +347,7 @@ def _choose_by_shots(
     name_of_all: str,
     store: FeatureStore,
     reporter: Reporter,
-) -> tuple[Sequence[Item], str, tuple[str, ...]]:
+) -> _Chosen:
     """Returns the images without those of the training, if drawing these again gives the same.
 
     That is for runs without hashes, and for files that were written anew since. If they are not the
@@ -338,7 +355,7 @@ def _choose_by_shots(
     """
     result = classifier.result_
     if dataset.class_names != result.trained_classes:
-        return dataset.train, name_of_all, ()
+        return _Chosen(dataset.train, name_of_all)
     learner: Learner = classifier.learner_
     if learner.prompts.class_names != result.trained_classes:
         learner = learner.rebuilt(class_names=result.trained_classes)
@@ -347,7 +364,7 @@ def _choose_by_shots(
     )
     same_name = dataset.name == result.data
     if result.selection is None and not same_name:  # an accuracy may be the same by chance
-        return dataset.train, name_of_all, ()
+        return _Chosen(dataset.train, name_of_all)
     if (reason := how_shots_differ(result, learner, shots, store)) is not None:
         note = (
             f"{dataset.name} is not as it was when the prompt was trained ({reason}), so some of "
@@ -356,11 +373,25 @@ def _choose_by_shots(
         # With hashes, another loss shows that these are other images.
         told = name_of_all == NONE_TRAINED and result.selection is not None
         if told or not same_name:
-            return dataset.train, name_of_all, ()
-        return dataset.train, UNKNOWN, (note,)
+            return _Chosen(dataset.train, name_of_all)
+        return _Chosen(dataset.train, UNKNOWN, (note,))
     if not rest:
         raise _nothing_new(dataset)
-    return rest, f"without the {len(shots.items)} images that it was trained on", ()
+    without = f"without the {len(shots.items)} images that it was trained on"
+    return _Chosen(rest, without, left_out=shots.items)
+
+
+def _note_one_class(comparison: BaselineComparison) -> tuple[str, ...]:
+    """Returns a note on what is not measured if all images are of one class."""
+    pairs = zip(comparison.classes, comparison.images, strict=True)
+    names = [name for name, images in pairs if images]
+    if len(names) > 1:
+        return ()
+    return (
+        f"All images are of the class {names[0]!r}, so the accuracy is the share of them that is "
+        "recognised. How often other classes are taken for it is not measured, so its precision "
+        "and F1 say little.",
+    )
 
 
 def _image_results(
