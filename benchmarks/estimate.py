@@ -100,7 +100,7 @@ DRAWN = 64  # images of each dataset; the other files repeat them
 Result = TypeVar("Result")
 
 
-def compare_small(device: str, per_class: int) -> None:
+def compare_small(device: str, per_class: int, plans: Sequence[str]) -> None:
     """Estimates and runs the small plans, and prints both."""
     gpu, rows = device.startswith("cuda"), []
     with tempfile.TemporaryDirectory() as work:
@@ -110,7 +110,7 @@ def compare_small(device: str, per_class: int) -> None:
             save_vit_b16(Path(work) / "vit-b16")
         else:
             scenes_dataset(data, per_class, per_class)
-        for title in SMALL:
+        for title in plans:
             os.environ["IPL_CACHE"] = str(Path(work) / f"cache-{len(rows)}")
             estimate, calibrated = in_new_process(estimate_small, work, device, title)
             runs = in_new_process(run_small, work, device, title)
@@ -308,6 +308,7 @@ def main() -> None:
     parser.add_argument("--engine", default="joined", help="of the paper's runs on the GPU")
     parser.add_argument("--seconds", type=float, default=0.4, help="for each piece of work")
     parser.add_argument("--per-class", type=int, default=16, help="drawn images to test on")
+    parser.add_argument("--plans", default="", help="a part of the titles of small plans")
     options = parser.parse_args()
     CostMeter.seconds = options.seconds
     if options.paper:
@@ -323,7 +324,8 @@ def main() -> None:
             options.engine,
         )
     else:
-        compare_small(options.device, options.per_class)
+        plans = [title for title in SMALL if options.plans.lower() in title.lower()]
+        compare_small(options.device, options.per_class, plans)
 
 
 if __name__ == "__main__":

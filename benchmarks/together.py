@@ -8,10 +8,10 @@ For each learner, the runs of a base-to-novel row (train on half of the classes,
 image files to records: those of one seed, and those of three seeds at the same time, with the
 engines `threads` and `joined`; with --in-turn, one after the other, too. Epochs are the published
 ones unless --epochs says otherwise. Images are generated. Every measurement has a cache of its own,
-empty at first. By default all is done in this process, after a run of another seed, so that kernels
-and the backbone are loaded. With --commands every measurement is a command of its own, `ipl bench
-base-to-novel ...`, as people type it; the first one compiles the kernels and is not counted. The
-last column says how far the losses of `joined` are from those of `threads`.
+empty at first. By default all is done in this process, after short runs of other seeds, so that
+kernels and the backbone are loaded. With --commands every measurement is a command of its own, `ipl bench
+base-to-novel ...`, as people type it, and `threads` is left out; kernels have been compiled by a
+short one before. The last column says how far the losses of `joined` are from those of `threads`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ipl.words.pool import Pool
 LEARNERS = "coop,cocoop,kgcoop,maple,promptsrc"
 TRAINED, TESTED = 32, 24  # images of each class that shots are drawn from, and to test on
 SHOTS = 16
-ONE, THREE, WARM = "1", "1,2,3", "9"  # seeds
+ONE, THREE, WARM = "1", "1,2,3", "8,9"  # seeds
 
 
 def draw_dataset(
@@ -83,15 +83,17 @@ class Rows:
         self.folder, self.options = folder, options
         self._number = count()
 
-    def take(self, learner: str, seeds: str, engine: str, jobs: int) -> tuple[float, Path]:
+    def take(
+        self, learner: str, seeds: str, engine: str, jobs: int, epochs: int = 0
+    ) -> tuple[float, Path]:
         """Returns the seconds that a row takes, and the folder of its records."""
         out = self.folder / f"row-{next(self._number)}"
         os.environ["IPL_CACHE"] = str(out / "cache")
         do = self._command if self.options.commands else self._runs
-        return do(learner, seeds, engine, jobs, out), out
+        return do(self.values(learner, epochs), seeds, engine, jobs, out), out
 
-    def values(self, learner: str) -> dict[str, Any]:
-        """Returns the settings of a row."""
+    def values(self, learner: str, epochs: int) -> dict[str, Any]:
+        """Returns the settings of a row; 0 epochs are as many as the options say."""
         values = {
             "protocol": "base-to-novel",
             "learners": learner,
@@ -103,13 +105,13 @@ class Rows:
         }
         if self.options.commands:
             values["backbone"] = str(self.folder / "vit-b16")
-        if self.options.epochs:
-            values |= {"epochs": self.options.epochs, "interval": 1}
+        if epochs := epochs or self.options.epochs:
+            values |= {"epochs": epochs, "interval": 1}
         return values
 
-    def _runs(self, learner: str, seeds: str, engine: str, jobs: int, out: Path) -> float:
+    def _runs(self, values: dict[str, Any], seeds: str, engine: str, jobs: int, out: Path) -> float:
         paths = {"data": str(self.folder / "data")}
-        plan = Plan.from_values({**self.values(learner), "datasets": "data", "seeds": seeds})
+        plan = Plan.from_values({**values, "datasets": "data", "seeds": seeds})
         runs: Sequence[Run] = alike_together(expand(plan))
         environment = RunEnvironment(
             str(self.folder), self.options.device, paths=paths, keeps_crops=prompts_images(runs)
@@ -120,8 +122,10 @@ class Rows:
             raise SystemExit(next(iter(result.failed.values())))
         return time.perf_counter() - started
 
-    def _command(self, learner: str, seeds: str, engine: str, jobs: int, out: Path) -> float:
-        given = {**self.values(learner), "seeds": seeds, "engine": engine, "jobs": jobs}
+    def _command(
+        self, values: dict[str, Any], seeds: str, engine: str, jobs: int, out: Path
+    ) -> float:
+        given = {**values, "seeds": seeds, "engine": engine, "jobs": jobs}
         given |= {"datasets": str(self.folder / "data"), "device": self.options.device, "out": out}
         command = [sys.executable, "-m", "ipl", "bench", given.pop("protocol"), "--quiet"]
         command += [part for name, value in given.items() for part in (f"--{name}", str(value))]
@@ -131,22 +135,21 @@ class Rows:
 
     def measure(self, learner: str) -> list[str]:
         """Returns the cells of a learner."""
-        jobs = self.options.jobs
-        self.take(learner, WARM, "threads", 1)
-        self.take(learner, f"{WARM},8", "joined", 2)
+        jobs, options = self.options.jobs, self.options
+        self.take(learner, WARM, "joined", 2, epochs=3)
         one, _ = self.take(learner, ONE, "threads", 1)
-        in_turn = self.take(learner, THREE, "threads", 1)[0] if self.options.in_turn else None
-        threads, first = self.take(learner, THREE, "threads", jobs)
-        joined, second = self.take(learner, THREE, "joined", jobs)
-        seconds = ["" if value is None else f"{value:.1f}" for value in (one, in_turn)]
-        ratios = [f"{value / one:.2f}" for value in (threads, joined)]
-        pairs = zip((threads, joined), ratios, strict=True)
-        return [
-            learner,
-            *seconds,
-            *(cell for value, ratio in pairs for cell in (f"{value:.1f}", ratio)),
-            _distance(first, second),
-        ]
+        cells = [learner, f"{one:.1f}", ""]
+        if options.in_turn:
+            cells[-1] = f"{self.take(learner, THREE, 'threads', 1)[0]:.1f}"
+        outs = []
+        for engine in ("threads", "joined"):
+            if engine == "threads" and options.commands:
+                cells += ["", ""]
+                continue
+            seconds, out = self.take(learner, THREE, engine, jobs)
+            cells += [f"{seconds:.1f}", f"{seconds / one:.2f}"]
+            outs.append(out)
+        return [*cells, _distance(*outs) if len(outs) == 2 else ""]
 
 
 def _distance(one: Path, other: Path) -> str:

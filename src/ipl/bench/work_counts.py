@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ipl.backbone.image_processes import MANY
 from ipl.bench.arms import LINEAR_PROBE, SEARCHED, WORDS_ONLY, ZERO_SHOT
@@ -177,13 +176,15 @@ class WorkCounter:
             self._bank, self._opened = RecentValues(), set()
             if not self.cache:
                 self._encoded = set()
-        for name, test in task.tests.items():
-            self._encode(counts, name if name in run.targets else run.dataset, test.test)
+        encoded = [
+            (name if name in run.targets else run.dataset, test.test)
+            for name, test in task.tests.items()
+        ]
+        encoded += [] if run.arm == ZERO_SHOT else [(run.dataset, task.training.train)]
+        self._encode(counts, encoded)
         if run.arm == ZERO_SHOT:
             self._hand_made(counts, task)
-            return
-        self._encode(counts, run.dataset, task.training.train)
-        if run.arm == LINEAR_PROBE:
+        elif run.arm == LINEAR_PROBE:
             classes, images = _sizes(task.training)
             counts[WorkPiece(PROBE, classes=classes, images=images)] += 1
         elif run.arm == WORDS_ONLY:
@@ -192,13 +193,21 @@ class WorkCounter:
         else:
             self._fit(counts, run, task)
 
-    def _encode(self, counts: Counter[WorkPiece], dataset: str, items: Iterable[Any]) -> None:
-        paths = dict.fromkeys(item.path for item in items)
-        new = [path for path in paths if path not in self._encoded]
+    def _encode(
+        self, counts: Counter[WorkPiece], images: Sequence[tuple[str, Sequence[Item]]]
+    ) -> None:
+        """Counts the images of each dataset that no earlier run has encoded."""
+        new = {
+            item.path: dataset
+            for dataset, items in images
+            for item in items
+            if item.path not in self._encoded
+        }
         self._encoded.update(new)
         # Many files are read by processes.
         together = MANY if sum(isinstance(path, Path) for path in new) >= MANY else 0
-        counts[WorkPiece(ENCODE, dataset=dataset, images=together)] += len(new)
+        for dataset, number in Counter(new.values()).items():
+            counts[WorkPiece(ENCODE, dataset=dataset, images=together)] += number
         if self.keeps_crops:
             self._open(new)
 

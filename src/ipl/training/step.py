@@ -73,7 +73,7 @@ def record(
     for number in range(STEPS_BEFORE_RECORDING):
         _forget_gradients(optimisers)
         with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
-            torch.autograd.backward(joined_losses(learners, batches))
+            _backward(joined_losses(learners, batches))
     _forget_gradients(optimisers)  # the recording allocates the gradients it writes into
     for step in steps:  # and updates the momenta in place
         for parameter in step.learner.parameters():
@@ -82,7 +82,7 @@ def record(
     recording = torch.cuda.CUDAGraph()
     with torch.cuda.graph(recording, stream=torch.cuda.current_stream()):
         losses = joined_losses(learners, batches)
-        torch.autograd.backward(losses)
+        _backward(losses)
         for optimiser in optimisers:
             optimiser.step()
     return recording, losses
@@ -174,6 +174,13 @@ def _sync_mode(mode: str) -> Iterator[None]:
         yield
     finally:
         torch.cuda.set_sync_debug_mode(previous)
+
+
+def _backward(losses: Sequence[Tensor]) -> None:
+    """Computes the gradients of losses, quietly if both towers give some to the same vectors."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The AccumulateGrad node's stream", UserWarning)
+        torch.autograd.backward(losses)
 
 
 def _forget_gradients(optimisers: Sequence[torch.optim.Optimizer]) -> None:
