@@ -9,9 +9,10 @@ image files to records: those of one seed, and those of three seeds at the same 
 engines `threads` and `joined`; with --in-turn, one after the other, too. Epochs are the published
 ones unless --epochs says otherwise. Images are generated. Every measurement has a cache of its own,
 empty at first. By default all is done in this process, after short runs of other seeds, so that
-kernels and the backbone are loaded. With --commands every measurement is a command of its own, `ipl bench
-base-to-novel ...`, as people type it, and `threads` is left out; kernels have been compiled by a
-short one before. The last column says how far the losses of `joined` are from those of `threads`.
+kernels and the backbone are loaded. With --commands every measurement is a command of its own,
+`ipl bench base-to-novel ...`, as people type it, and `threads` is left out; kernels have been
+compiled by a short one before. The last column says how far the losses of `joined` are from those
+of `threads`.
 """
 
 from __future__ import annotations
