@@ -99,7 +99,6 @@ class Rows:
             "protocol": "base-to-novel",
             "learners": learner,
             "arms": self.options.arms,
-            "words": 3,
             "shots": SHOTS,
             "views": self.options.views,
             "precision": self.options.precision,
@@ -107,7 +106,9 @@ class Rows:
         if self.options.commands:
             values["backbone"] = str(self.folder / "vit-b16")
         if epochs := epochs or self.options.epochs:
-            values |= {"epochs": epochs, "interval": 1}
+            values["epochs"] = epochs
+        if self.options.arms != "plain":
+            values["words"] = 3
         return values
 
     def _runs(self, values: dict[str, Any], seeds: str, engine: str, jobs: int, out: Path) -> float:
