@@ -4,40 +4,40 @@
     python benchmarks/estimate.py --device cuda
     python benchmarks/estimate.py --paper --device cuda
 
-The first two commands estimate three small plans, run each of them, and print the ratios. Estimate
-and runs each have a process of their own, as with `ipl bench`; what they take is counted from the
-loading of the backbone to the last record. On a CPU the plans have PocketCLIP and drawn scenes, on
-a GPU they are larger: ViT-B/16 with random weights, and a hundred classes of generated images. The
-third command estimates base-to-novel on the eleven datasets of the paper with five learners, plain
-and with words, and three seeds: ViT-B/16 with random weights, the numbers of classes and test
-images of the published splits, class names as long as ImageNet's, and generated images of typical
-sizes.
+The first two commands estimate three small plans (`ipl bench --estimate`), run each of them (`ipl
+bench`), and print the ratios; what a command takes is counted from its start to its end. On a CPU
+the plans have PocketCLIP and drawn scenes, on a GPU they are larger: ViT-B/16 with random weights,
+and a hundred classes of generated images. The third command estimates base-to-novel on the eleven
+datasets of the paper with five learners, plain and with words, and three seeds: ViT-B/16 with
+random weights, the numbers of classes and test images of the published splits, class names as long
+as ImageNet's, and generated images of typical sizes.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import json
 import os
 import random
+import resource
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from common import build, long_class_names, save_vit_b16
 from PIL import Image
 from together import draw_dataset
 
 from ipl.bench.calibration import SAMPLE, CostMeter, PlanData
-from ipl.bench.estimate import Estimate, duration, estimate_runs
+from ipl.bench.estimate import duration, estimate_runs
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.protocol import Task
-from ipl.bench.run import Run, expand, prompts_images
-from ipl.bench.runner import RunEnvironment, Runner
+from ipl.bench.run import Run, expand
 from ipl.bench.work_counts import Cost
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset, Item
@@ -97,90 +97,81 @@ PIXELS = {
 }
 TRAIN_IMAGES = 48  # of each class that shots are drawn from
 DRAWN = 64  # images of each dataset; the other files repeat them
-Result = TypeVar("Result")
 
 
 def compare_small(device: str, per_class: int, plans: Sequence[str]) -> None:
     """Estimates and runs the small plans, and prints both."""
     gpu, rows = device.startswith("cuda"), []
     with tempfile.TemporaryDirectory() as work:
-        data = Path(work) / "data"
+        folder = Path(work)
         if gpu:
-            draw_dataset(data, 100, 256)
-            save_vit_b16(Path(work) / "vit-b16")
+            draw_dataset(folder / "data", 100, 256)
+            save_vit_b16(folder / "vit-b16")
         else:
-            scenes_dataset(data, per_class, per_class)
-        for title in plans:
-            os.environ["IPL_CACHE"] = str(Path(work) / f"cache-{len(rows)}")
-            estimate, calibrated = in_new_process(estimate_small, work, device, title)
-            runs = in_new_process(run_small, work, device, title)
-            truth = sum(runs.values(), Cost())
-            rows.append(row(title, estimate, truth, calibrated))
-            print(title, estimate.summary, f"It took {truth.wall:.1f} s.", sep="\n", flush=True)
-            for part, cost in estimate.parts().items():
-                print(f"  {part:<24}{cost.wall:>8.1f} s{cost.cpu:>8.1f} CPU s")
-            for each in estimate.works:  # the first one also loads the backbone
-                took, guess = runs[each.run.id].wall, estimate.cost_of(each).wall
-                print(f"  {each.run.title:<60}{guess:>8.1f} s, took {took:.1f} s", flush=True)
+            scenes_dataset(folder / "data", per_class, per_class)
+        for number, title in enumerate(plans):
+            os.environ["IPL_CACHE"] = str(folder / f"cache-{number}")
+            values = {**SMALL[title], "datasets": folder / "data", "device": device}
+            values["out"] = folder / f"out-{number}"
+            if gpu:
+                values |= {**ON_GPU[title], "precision": "fp16", "backbone": folder / "vit-b16"}
+            printed, calibration = bench(values, "--estimate", "--json")
+            estimate = json.loads(printed)
+            _, truth = bench(values, "--quiet")
+            rows.append(row(title, estimate, truth, calibration))
+            print(" | ".join(rows[-1]))
+            for part, cost in estimate["parts"].items():
+                print(f"  {part:<24}{cost['wall']:>8.1f} s{cost['cpu']:>8.1f} CPU s")
+            took = times_of_methods(values["out"] / "records")
+            for each in estimate["methods"]:
+                guess, took_it = each["wall"], took[each["learner"], each["arm"]]
+                name = f"{each['learner']}, {each['arm']}, {each['runs']} runs"
+                print(f"  {name:<40}{guess:>8.1f} s, took {took_it:.1f} s", flush=True)
     columns = ["plan", "runs", "calibration, s", "estimate, s", "run, s", "ratio"]
     columns += ["estimate, CPU s", "run, CPU s", "ratio of CPU s", "most of it"]
     print(Table(columns, rows, numbers=columns[1:-1]).to_markdown())
 
 
-def in_new_process(function: Callable[[str, str, str], Result], *arguments: str) -> Result:
-    """Returns what a function returns in a process of its own."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn) as process:
-        return process.submit(function, *arguments).result()
+def bench(values: Mapping[str, Any], *flags: str) -> tuple[str, Cost]:
+    """Returns what `ipl bench` prints, and what the command took."""
+    options = {name: value for name, value in values.items() if name != "protocol"}
+    command = [sys.executable, "-m", "ipl", "bench", values["protocol"], *flags]
+    command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    started, cpu = time.perf_counter(), cpu_of_children()
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return printed, Cost(time.perf_counter() - started, cpu_of_children() - cpu)
 
 
-def small_plan(work: str, device: str, title: str) -> tuple[Runner, list[Run]]:
-    """Returns the runs of a small plan, and what does them."""
-    gpu = device.startswith("cuda")
-    values = {**SMALL[title], "datasets": "drawn"}
-    if gpu:
-        values |= {**ON_GPU[title], "precision": "fp16", "backbone": str(Path(work) / "vit-b16")}
-    runs = expand(Plan.from_values(values))
-    paths = {"drawn": str(Path(work) / "data")}
-    keeps_crops = prompts_images(runs)  # as `ipl bench` has it
-    return Runner(RunEnvironment(work, device, paths=paths, keeps_crops=keeps_crops)), runs
+def cpu_of_children() -> float:
+    """Returns the CPU seconds of all processes that were started from here and have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
-def estimate_small(work: str, device: str, title: str) -> tuple[Estimate, float]:
-    """Returns the estimate of a small plan, and the seconds of its calibration."""
-    runner, runs = small_plan(work, device, title)
-    started = time.perf_counter()
-    estimate = estimate_runs(runs, runner.task, device, reporter=Reporter(quiet=True))
-    return estimate, time.perf_counter() - started
+def times_of_methods(records: Path) -> dict[tuple[str, str], float]:
+    """Returns the seconds of the runs of each learner and arm, as their records have them."""
+    times: dict[tuple[str, str], float] = {}
+    for path in records.glob("*.json"):
+        record = json.loads(path.read_text())
+        key = record["learner"], record["arm"]
+        times[key] = times.get(key, 0.0) + sum(record["seconds"].values())
+    return times
 
 
-def run_small(work: str, device: str, title: str) -> dict[str, Cost]:
-    """Returns what each run of a small plan takes in this process."""
-    runner, runs = small_plan(work, device, title)
-    costs = {}
-    for run in runs:
-        started = time.perf_counter(), time.process_time()
-        record = runner.record(run)
-        if record["error"]:
-            raise SystemExit(f"{run.title}: {record['error']}")
-        costs[run.id] = Cost(time.perf_counter() - started[0], time.process_time() - started[1])
-    return costs
-
-
-def row(title: str, estimate: Estimate, truth: Cost, calibrated: float) -> list[str]:
+def row(title: str, estimate: Mapping[str, Any], truth: Cost, calibration: Cost) -> list[str]:
     """Returns the row of a plan: the estimate beside the truth."""
-    total = estimate.total
+    wall, cpu = estimate["seconds"], estimate["cpu_seconds"]
     return [
         title,
-        str(len(estimate.works)),
-        f"{calibrated:.0f}",
-        f"{total.wall:.1f}",
+        str(estimate["runs"]),
+        f"{calibration.wall:.0f}",
+        f"{wall:.1f}",
         f"{truth.wall:.1f}",
-        f"{total.wall / truth.wall:.2f}",
-        f"{total.cpu:.1f}",
+        f"{wall / truth.wall:.2f}",
+        f"{cpu:.1f}",
         f"{truth.cpu:.1f}",
-        f"{total.cpu / truth.cpu:.2f}",
-        next(iter(estimate.parts())),
+        f"{cpu / truth.cpu:.2f}",
+        next(iter(estimate["parts"])),
     ]
 
 
@@ -306,7 +297,9 @@ def main() -> None:
     parser.add_argument("--model", default="vit-b16", help="vit-b16, or pocket to try it out")
     parser.add_argument("--jobs", type=int, default=6, help="runs at a time on the GPU")
     parser.add_argument("--engine", default="joined", help="of the paper's runs on the GPU")
-    parser.add_argument("--seconds", type=float, default=0.4, help="for each piece of work")
+    parser.add_argument(
+        "--seconds", type=float, default=0.4, help="for each piece of the paper's work"
+    )
     parser.add_argument("--per-class", type=int, default=16, help="drawn images to test on")
     parser.add_argument("--plans", default="", help="a part of the titles of small plans")
     options = parser.parse_args()

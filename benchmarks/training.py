@@ -39,7 +39,14 @@ from ipl.learners.registry import learner_class
 from ipl.prompts.bound_prompts import BoundPrompts
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser
-from ipl.training.step import TrainingStep, make_step
+from ipl.training.step import (
+    TrainingStep,
+    clone_batch,
+    copy_batch,
+    make_step,
+    record,
+    training_stream,
+)
 from ipl.training.views import BankedViews
 from ipl.words.pool import Pool
 
@@ -194,6 +201,25 @@ class Bench:
         each = [per_call([lambda n=n: take_turns(n)] * 16, device, seconds) for n in counts]
         return ", ".join(f"{1000 * value:.2f}" for value in each)
 
+    def joined(self, name: str, words: int, counts: Sequence[int], seconds: float) -> str:
+        """Returns the same for steps that are computed as one, on a GPU."""
+        kind, device, each = learner_class(name), self.backbone.device, []
+        batch = self.views(kind).batch(0, torch.arange(kind.hyperparameters(words).batch))
+        for count in counts:
+            learners = [self.learner(name, words, False) for _ in range(count)]
+            steps = [TrainingStep(learner, new_optimiser(learner, 1e-5)) for learner in learners]
+            batches = [clone_batch(batch) for _ in steps]
+            with training_stream(device):
+                recording, _ = record(steps, batches)
+
+            def step(batches: Sequence[Batch] = batches, recording: Any = recording) -> None:
+                for own in batches:
+                    copy_batch(batch, own)
+                recording.replay()
+
+            each.append(per_call([step] * 16, device, seconds))
+        return ", ".join(f"{1000 * value:.2f}" for value in each)
+
     @torch.no_grad()
     def evaluation(self, words: int, seconds: float) -> Measurement:
         """Returns the milliseconds per image of CoCoOp's evaluation, for both sides."""
@@ -292,10 +318,13 @@ def time_together(backbone: Backbone, options: argparse.Namespace) -> None:
                     bench.at_once(name, words, counts, options.seconds, padding)
                     for padding in (True, False)
                 ]
+                if backbone.device.type == "cuda":
+                    times.append(bench.joined(name, words, counts, options.seconds))
                 rows.append([name, str(classes), str(words), *times])
                 print(*rows[-1], sep="; ", flush=True)
     trainings = f"{options.at_once} at once, ms"
     columns = ["learner", "classes", "words", f"with padding: {trainings}", f"without: {trainings}"]
+    columns += [f"joined: {trainings}"] if backbone.device.type == "cuda" else []
     print(Table(columns, rows, numbers=columns[1:3]).to_markdown())
 
 

@@ -7,11 +7,13 @@ interpolated.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -123,6 +125,7 @@ class CostMeter:
         self.backbone, self.data, self.memory, self.cache = backbone, data, memory, cache
         self.reporter, self.at_once = reporter, at_once
         self.peak_memory = 0
+        self.first_use = Cost()  # what first calls cost beyond later ones: imports, kernels, memory
         self.nodes = choose_nodes(data.names)
         self._costs: dict[WorkPiece, Cost] = {}
         self._learners: dict[tuple[FitConfig, int], Learner] = {}
@@ -231,16 +234,17 @@ class CostMeter:
         choice = replace(choice, pool=part)
         costs = []
         store = FeatureStore(self.backbone)
+        few = self._labelled(piece.classes, 2, 9)
+        first = self._first(lambda: choice.choose(self.backbone, names, few, 1))
         for seed in (0, 1):
             images = self._labelled(piece.classes, piece.images, seed)
 
             def search(images: LabelledFeatures = images) -> None:
                 choice.choose(self.backbone, names, images, 1, None, store)
 
-            if seed == 0:  # kernels are compiled and memory is allocated
-                choice.choose(self.backbone, names, self._labelled(piece.classes, 2, 9), 1)
             costs.append(self._once(search) * (len(pool) / len(part)))
         fresh, again = costs
+        self.first_use += first.beyond(fresh)
         self._costs[replace(piece, kind=SEARCH)] = fresh
         self._costs[replace(piece, kind=SEARCH_AGAIN)] = again
         return fresh, again
@@ -257,8 +261,7 @@ class CostMeter:
         config = piece.config
         assert config is not None
         names = self.data.names[piece.classes]
-        if self._on_gpu:  # kernels are compiled once, not for every training
-            self._make_step(piece)
+        first = self._first(lambda: self._make_step(piece)) if self._on_gpu else Cost()
         started = _Clock(self.backbone)
         new_learner(config, self.backbone, names, int(config.words))  # a fit checks it first
         learner, step = self._make_step(piece)
@@ -266,6 +269,7 @@ class CostMeter:
         prepared = started.read()
         self._learners[config, piece.classes] = learner
         cost = self.cost(replace(piece, kind=STEP))
+        self.first_use += first.beyond(prepared)
         return Cost(max(0.0, prepared.wall - cost.wall), max(0.0, prepared.cpu - cost.cpu))
 
     def _step(self, piece: WorkPiece) -> Cost:
@@ -440,7 +444,7 @@ class CostMeter:
 
     def _timed(self, work: Callable[[], Any]) -> Cost:
         """Returns the median cost of a piece that is repeated for a while."""
-        work()
+        first = self._first(work)
         costs: list[Cost] = []
         spent = 0.0
         while len(costs) < 3 or (spent < self.seconds and len(costs) < MOST_REPEATS):
@@ -448,7 +452,18 @@ class CostMeter:
             spent += costs[-1].wall
             if spent > 10 * self.seconds:
                 break
-        return Cost(median(c.wall for c in costs), sum(c.cpu for c in costs) / len(costs))
+        usual = Cost(median(c.wall for c in costs), sum(c.cpu for c in costs) / len(costs))
+        self.first_use += first.beyond(usual)
+        return usual
+
+    def _first(self, work: Callable[[], Any]) -> Cost:
+        """Returns the cost of a first call, or nothing if it compiled kernels.
+
+        Triton compiles them once on a machine; the runs will find them.
+        """
+        compiled = _compiled_kernels()
+        cost = self._once(work)
+        return cost if _compiled_kernels() == compiled else Cost()
 
 
 MEASURES: Mapping[str, Callable[[CostMeter, WorkPiece], Cost]] = {
@@ -485,6 +500,14 @@ class _Clock:
         """Returns the cost so far."""
         wall, cpu = self._now()
         return Cost(wall - self._wall, cpu - self._cpu)
+
+
+def _compiled_kernels() -> int:
+    """Returns how many kernels Triton has compiled on this machine."""
+    folder = os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache"
+    with suppress(OSError):
+        return len(os.listdir(folder))
+    return 0
 
 
 def choose_nodes(numbers: Mapping[int, Any] | Sequence[int]) -> tuple[int, ...]:

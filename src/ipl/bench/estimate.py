@@ -57,7 +57,7 @@ class Estimate:
     costs : mapping
         The cost of each piece.
     start : Cost
-        What a process needs before its first run.
+        What a process costs beyond its runs: imports, the backbone, the first use of everything.
     device : str
         Where the pieces were measured: the name of a GPU, or cpu.
     jobs : int
@@ -255,6 +255,7 @@ def estimate_runs(
     backbone: Backbone | None = None,
     data: PlanData | None = None,
     engine: str = "local",
+    before: Cost | None = None,
 ) -> Estimate:
     """Returns what runs cost, from a short calibration on this machine.
 
@@ -281,6 +282,8 @@ def estimate_runs(
     engine : str
         What does the runs; in `threads`, steps are measured beside those of the other jobs, and in
         `joined` together with those of the same shapes.
+    before : Cost, optional
+        What a process has cost before it loads the backbone, such as imports.
 
     Raises
     ------
@@ -312,6 +315,7 @@ def estimate_runs(
         for piece in pieces:
             costs[piece] = calibration.cost(piece)
             advance()
+    start += calibration.first_use + (before or Cost())
     name = "cpu"
     if backbone.device.type == "cuda":
         name = torch.cuda.get_device_name(backbone.device)

@@ -34,7 +34,7 @@ EMBED, SEARCH, SEARCH_AGAIN = "embed", "search", "again"
 PREPARE, STEP, TEXTS, CLASSIFY = "prepare", "step", "texts", "classify"
 HAND_MADE, PROBE = "zero-shot", "probe"
 TITLES = {
-    START: "loading the backbone",
+    START: "starting up",
     ENCODE: "encoding images",
     READ: "cutting crops",
     CROP: "cutting crops",
@@ -99,6 +99,10 @@ class Cost:
 
     def __mul__(self, times: float) -> Cost:
         return Cost(times * self.wall, times * self.cpu)
+
+    def beyond(self, other: Cost) -> Cost:
+        """Returns what this costs more than another."""
+        return Cost(max(0.0, self.wall - other.wall), max(0.0, self.cpu - other.cpu))
 
 
 @dataclass(frozen=True)

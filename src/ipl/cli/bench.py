@@ -107,15 +107,19 @@ def _estimate(
     as_json: bool,
 ) -> None:
     """Prints what the runs without a record cost; nothing is recorded."""
+    import time
+
     from ipl.bench.estimate import estimate_runs
     from ipl.bench.records import read_record, record_path
     from ipl.bench.runner import Runner
+    from ipl.bench.work_counts import Cost
     from ipl.display.table import tables_to_terminal
 
     if jobs < 1:
         raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
     records = {run: read_record(record_path(save_to, run.id)) for run in runs}
     pending = [run for run, record in records.items() if record is None or not record.done]
+    imports = time.process_time()  # of all that this process has done so far
     result = estimate_runs(
         pending,
         Runner(environment, reporter).task,
@@ -125,6 +129,7 @@ def _estimate(
         jobs,
         reporter,
         engine=engine,
+        before=Cost(imports, imports),
     )
     if as_json:
         print_json(result.as_dict())
