@@ -132,7 +132,7 @@ def test_gpus_to_spread_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_engines_are_checked(environment: RunEnvironment) -> None:
     with pytest.raises(
-        ConfigError, match="engine is 'cloud'; it must be one of local, threads, ray"
+        ConfigError, match="engine is 'cloud'; it must be one of local, threads, joined, ray"
     ):
         make_engine("cloud", environment)
     with pytest.raises(ConfigError, match="jobs is 0"):

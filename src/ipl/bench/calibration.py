@@ -38,6 +38,7 @@ from ipl.backbone.image_processes import processes_for
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.bench.profile import UsageMonitor
+from ipl.bench.sample_trainings import SampleTrainings
 from ipl.bench.work_counts import (
     CLASSIFY,
     CROP,
@@ -63,16 +64,7 @@ from ipl.support.cache import Cache
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.decoded_images import decoded_images
 from ipl.training.fit import new_learner, read_pool, word_choice
-from ipl.training.loop import new_optimiser, training_threads
-from ipl.training.step import (
-    TrainingStep,
-    clone_batch,
-    copy_batch,
-    make_step,
-    record,
-    training_stream,
-)
-from ipl.training.views import BankedViews, Pixels, from_bank
+from ipl.training.loop import training_threads
 from ipl.words.choice import WordChoice
 from ipl.words.pool import Pool
 
@@ -127,6 +119,7 @@ class CostMeter:
         self.peak_memory = 0
         self.first_use = Cost()  # what first calls cost beyond later ones: imports, kernels, memory
         self.nodes = choose_nodes(data.names)
+        self.samples = SampleTrainings(backbone, data.names)
         self._costs: dict[WorkPiece, Cost] = {}
         self._learners: dict[tuple[FitConfig, int], Learner] = {}
 
@@ -201,7 +194,7 @@ class CostMeter:
 
     def _tower(self, piece: WorkPiece) -> Cost:
         """One crop through the frozen image tower, in a batch."""
-        pixels = self._bytes(piece.images or self._batch).to(self.backbone.device)
+        pixels = self.samples.pixels(piece.images or self._batch).to(self.backbone.device)
         return self._timed(lambda: encode_pixels(self.backbone, pixels)) * (1 / len(pixels))
 
     # -- words ----------------------------------------------------------------------------------
@@ -261,10 +254,10 @@ class CostMeter:
         config = piece.config
         assert config is not None
         names = self.data.names[piece.classes]
-        first = self._first(lambda: self._make_step(piece)) if self._on_gpu else Cost()
+        first = self._first(lambda: self.samples.step(piece)) if self._on_gpu else Cost()
         started = _Clock(self.backbone)
         new_learner(config, self.backbone, names, int(config.words))  # a fit checks it first
-        learner, step = self._make_step(piece)
+        learner, step = self.samples.step(piece)
         step()
         prepared = started.read()
         self._learners[config, piece.classes] = learner
@@ -275,7 +268,7 @@ class CostMeter:
     def _step(self, piece: WorkPiece) -> Cost:
         """One step of training, of several that take turns on one GPU or are computed as one."""
         beside = max(1, self.at_once // piece.joined)
-        make = self._make_joined_step if piece.joined > 1 else self._make_step
+        make = self.samples.joined_step if piece.joined > 1 else self.samples.step
         learners, steps = zip(*(make(piece) for _ in range(beside)), strict=True)
         streams = [torch.cuda.Stream() if beside > 1 else None for _ in steps]
         rounds = ROUNDS_ON_GPU if self._on_gpu else 1
@@ -288,49 +281,6 @@ class CostMeter:
 
         with training_threads(learners[0]):
             return self._timed(take_turns) * (1 / (rounds * beside * piece.joined))
-
-    def _make_step(self, piece: WorkPiece) -> tuple[Learner, Callable[[], Any]]:
-        """Returns a learner, and a function that does a step of its training."""
-        learner, views, optimiser = self._training(piece)
-        indices = torch.arange(piece.images)
-        with training_threads(learner):
-            step = make_step(learner, optimiser, views.batch(0, indices), SILENT)
-        return learner, lambda: step(views.batch(0, indices))
-
-    def _make_joined_step(self, piece: WorkPiece) -> tuple[Learner, Callable[[], Any]]:
-        """Returns a learner, and a function that does a step of several such trainings as one."""
-        learners, views, optimisers = zip(
-            *(self._training(piece) for _ in range(piece.joined)), strict=True
-        )
-        steps = [TrainingStep(*pair) for pair in zip(learners, optimisers, strict=True)]
-        indices = torch.arange(piece.images)
-        batches = [clone_batch(each.batch(0, indices)) for each in views]
-        with training_stream(self.backbone.device):
-            recording, losses = record(steps, batches)
-
-        def step() -> None:
-            for each, batch in zip(views, batches, strict=True):
-                copy_batch(each.batch(0, indices), batch)
-            recording.replay()
-            torch.stack([loss.detach() for loss in losses])
-
-        return learners[0], step
-
-    def _training(self, piece: WorkPiece) -> tuple[Learner, BankedViews, torch.optim.SGD]:
-        """Returns a new learner, the images that it is trained on, and an optimiser."""
-        assert piece.config is not None
-        names = self.data.names[piece.classes]
-        learner = new_learner(piece.config, self.backbone, names, int(piece.config.words))
-        return learner, self._views(learner, piece.images), new_optimiser(learner, 1e-6)
-
-    def _views(self, learner: Learner, images: int) -> BankedViews:
-        """Returns a bank of one crop of each image, where training has it."""
-        labels = torch.arange(images) % len(learner.prompts.class_names)
-        features = self._features(images)[None] if learner.wants_features else None
-        pixels: Pixels | None = None
-        if learner.prompts_images:
-            pixels = from_bank(self._bytes(images)[None].to(self.backbone.device))
-        return BankedViews(self.backbone, labels, 1, features, pixels)
 
     # -- tests ----------------------------------------------------------------------------------
 
@@ -367,9 +317,9 @@ class CostMeter:
             images = _repeated(next(iter(self.data.images.values())), count)
             crops = CentreCrops(self.backbone, sys.maxsize)
             return self._timed(lambda: learner.encode_images(images, crops=crops)) * (1 / count)
-        features = self._features(TESTED_ON_GPU if self._on_gpu else BATCH)
+        features = self.samples.features(TESTED_ON_GPU if self._on_gpu else BATCH)
         if learner.fixed_texts:
-            texts = self._features(piece.classes)
+            texts = self.samples.features(piece.classes)
             logits: Callable[[], Any] = lambda: self.backbone.logits(features, texts)  # noqa: E731
         else:
 
@@ -411,11 +361,6 @@ class CostMeter:
             self._learners[key] = learner
         return self._learners[key]
 
-    def _features(self, count: int, seed: int = 0) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(seed)
-        features = torch.randn(count, self.backbone.feature_dim, generator=generator)
-        return normalize(features, dim=-1).to(self.backbone.device)
-
     def _labelled(self, classes: int, images: int, seed: int) -> LabelledFeatures:
         """Returns features like those of real images.
 
@@ -426,16 +371,10 @@ class CostMeter:
         labels = [index % classes for index in range(max(images, classes))]
         with torch.no_grad():
             centres = normalize(self.backbone.encode_texts(texts).float(), dim=-1)
-        common, noise = self._features(1, seed=-1), self._features(len(labels), seed)
+        common, noise = self.samples.features(1, seed=-1), self.samples.features(len(labels), seed)
         features = normalize(common + 0.2 * centres[labels] + 0.4 * noise, dim=-1)
         items = tuple(Item(Path(str(index)), label) for index, label in enumerate(labels))
         return LabelledFeatures(items, features, ())
-
-    def _bytes(self, images: int) -> torch.Tensor:
-        edge = self.backbone.preprocessing.crop
-        generator = torch.Generator().manual_seed(0)
-        shape = (images, edge, edge, 3)
-        return torch.randint(256, shape, dtype=torch.uint8, generator=generator)
 
     def _once(self, work: Callable[[], Any]) -> Cost:
         clock = _Clock(self.backbone)

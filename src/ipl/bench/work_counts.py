@@ -363,7 +363,10 @@ def join_steps(works: Sequence[RunWork], jobs: int) -> list[RunWork]:
     These are runs on the same dataset whose steps cost the same.
     """
     alike = Counter(
-        (work.run.dataset, piece) for work in works for piece in work.counts if piece.kind == STEP
+        (work.run.dataset, piece)
+        for work in works
+        for piece in work.counts
+        if piece.kind == STEP and learner_spec(work.run.config.learner).recordable
     )
 
     def joined(work: RunWork, piece: WorkPiece) -> WorkPiece:
