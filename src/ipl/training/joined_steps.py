@@ -54,11 +54,11 @@ class JoinedSteps:
         return JoinedStep(learner, optimiser, first, group, alone)
 
 
-class _Thread(threading.local):
+class _ThreadSteps(threading.local):
     steps: JoinedSteps | None = None
 
 
-_thread = _Thread()
+_thread = _ThreadSteps()
 
 
 def first_step(
