@@ -117,7 +117,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--words", "3"], "more than epochs (T = 2)"),
         (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
         (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
-        (["--engine", "cloud"], "engine is 'cloud'; it must be one of local, threads, joined, ray."),
+        (["--engine", "cloud"], "it must be one of local, threads, joined, ray."),
         (["--address", "auto"], "address is 'auto'; it is for the engine ray"),
         (["--views", "some"], "views is 'some'"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
