@@ -94,8 +94,13 @@ def test_a_record_has_its_own_notes_only(
         assert any("not-a-word" in note for note in record["notes"]) == bool(run.words)
 
 
+@pytest.mark.parametrize("joins", [False, True])
 def test_a_run_that_fails_costs_no_other(
-    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: Runs,
+    environment: RunEnvironment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    joins: bool,
 ) -> None:
     grid = runs(seeds="1,2,3", words=0, epochs=3)
     fitted = Runner._fitted
@@ -106,12 +111,13 @@ def test_a_run_that_fails_costs_no_other(
         return fitted(self, run, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Runner, "_fitted", fails)
-    result = run_grid(grid, tmp_path, ThreadEngine(environment, 3))
+    result = run_grid(grid, tmp_path, ThreadEngine(environment, 3, joins))
     assert list(result.failed.values()) == ["RuntimeError: a bug"]
     assert len(result.done) == 2
 
 
-def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment) -> None:
+@pytest.mark.parametrize("joins", [False, True])
+def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment, joins: bool) -> None:
     waiting = list(runs(seeds="1,2,3,4", words=0, epochs=400))
 
     class Waiting:
@@ -125,7 +131,7 @@ def test_closing_it_ends_the_threads(runs: Runs, environment: RunEnvironment) ->
     short = waiting.pop(0)
     waiting.insert(0, runs(seeds="5", words=0, epochs=1)[0])
     waiting.append(short)
-    work = ThreadEngine(environment, 2).work(Waiting(), lambda run, text: None)
+    work = ThreadEngine(environment, 2, joins).work(Waiting(), lambda run, text: None)
     first = next(work)
     assert isinstance(first, FinishedRun)
     assert first.run.seed == 5
