@@ -106,7 +106,7 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     text = "".join(check_page((home / "ipl-comparison.html").read_text()).text)
     assert "2 prompts side by side" in text
     assert "All settings that are saved with a run are the same." in text
-    values = ipl("compare", "run", "other", "--json", "--overwrite", *CPU).json
+    values = ipl("compare", "run", "other", "--json", *CPU).json
     assert [one["name"] for one in values["runs"]] == ["run", "other"]
     assert "at least two" in ipl("compare", "run", "--overwrite", *CPU).error
     assert "already exists" in ipl("compare", "run", "other", *CPU).error

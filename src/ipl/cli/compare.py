@@ -35,7 +35,8 @@ def compare(
     """Compare saved prompts on one page: words, accuracies, settings that differ."""
     kind = choose_format(kind, save_to)
     target = save_to or Path(f"ipl-comparison.{kind}")
-    check_output_file(target, overwrite)
+    if not as_json:  # then nothing is written
+        check_output_file(target, overwrite)
 
     from ipl.saving.run_folder import find_run, read_config
 

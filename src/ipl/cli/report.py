@@ -65,7 +65,8 @@ def report(
     """Report what a saved prompt has learnt: its words, what they do, whether to believe it."""
     kind = choose_format(kind, save_to)
     target = save_to or default_target(run, kind)
-    check_output_file(target, overwrite)
+    if not as_json:  # then nothing is written
+        check_output_file(target, overwrite)
 
     from ipl.loggers.logger import check_loggers
     from ipl.saving.run_folder import find_run, read_config
