@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ipl.backbone import backbone as backbone_module
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.joined_backbone import JoinedBackbone, run_joined
 from ipl.backbone.replaced_rows import ReplacedRows
@@ -125,7 +126,7 @@ def test_calls_that_do_not_fit_together(pocket: Backbone, monkeypatch: pytest.Mo
 
 def test_too_many_prompts_are_not_joined(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that has to be run in parts costs more than one call after the other."""
-    monkeypatch.setattr(type(pocket), "prompts_that_fit", lambda self, *what: 2 * len(NAMES))
+    monkeypatch.setattr(type(pocket), "_prompts_that_fit", lambda self, *what: 2 * len(NAMES))
     sizes = counted(pocket, monkeypatch)
     softs = [torch.zeros(2, pocket.text_width) for _ in range(3)]
     run_joined(pocket, [texts(pocket, soft, None) for soft in softs])
@@ -133,6 +134,44 @@ def test_too_many_prompts_are_not_joined(pocket: Backbone, monkeypatch: pytest.M
     sizes.clear()
     run_joined(pocket, [texts(pocket, soft, None) for soft in softs[:2]])
     assert sizes == [6]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_what_fits_is_what_the_tower_runs_at_once(
+    pocket: Backbone, monkeypatch: pytest.MonkeyPatch, causal: bool
+) -> None:
+    """A tower that runs whole prompts has room for fewer, and parts would mix the members' rows."""
+    monkeypatch.setattr(pocket, "causal", causal)
+    width, generator = pocket.text_width, torch.Generator().manual_seed(0)
+    parameters = [
+        [0.1 * torch.randn(shape, generator=generator) for shape in ((2, width), (2, 2, width))]
+        for _ in range(2)
+    ]
+    probe = bind(PromptLayout.parse("[V V] {cls}.")[0], pocket, NAMES).split(
+        parameters[0][0].clone().requires_grad_()
+    )
+    whole = pocket.prompts_at_once(probe)
+    own_bytes = backbone_module.ACTIVATION_BYTES // whole
+    for fitting, joined in ((len(NAMES), 0), (2 * len(NAMES), 1)):
+        monkeypatch.setattr(backbone_module, "ACTIVATION_BYTES", fitting * own_bytes)
+        assert fitting <= pocket.prompts_at_once(probe) < fitting + len(NAMES)
+        with monkeypatch.context() as patch:
+            sizes = counted(pocket, patch)
+            compare(pocket, parameters, lambda soft, deep: texts(pocket, soft, deep))
+        assert sizes == [3, 3] + ([6] if joined else [3, 3])
+
+
+def test_rows_that_cannot_be_divided_are_refused() -> None:
+    rows = torch.zeros(1, 2, 4, 8)  # two sets
+    with pytest.raises(ValueError, match="3 parts cannot be divided among 2 sets"):
+        ReplacedRows(0, rows)(1, torch.zeros(3, 6, 8))
+
+
+def test_a_stand_in_that_is_kept_works_alone(pocket: Backbone) -> None:
+    kept: list[JoinedBackbone] = []
+    soft = torch.zeros(2, pocket.text_width)
+    run_joined(pocket, [kept.append, kept.append])
+    assert torch.equal(texts(pocket, soft, None)(kept[0]), texts(pocket, soft, None)(pocket))
 
 
 def test_one_at_a_time_and_an_error_ends_all(pocket: Backbone) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 from wandb.proto import wandb_internal_pb2
 
 from ipl.loggers.run_log import log_run
@@ -43,6 +45,19 @@ def records(path: Path) -> list[Any]:
     return found
 
 
+def finished_records(path: Path) -> list[Any]:
+    """Returns the same once the last record is on disk: another process writes the file."""
+    for _ in range(600):
+        try:
+            found = records(path)
+        except (AssertionError, struct.error, DecodeError):  # still being written
+            found = []
+        if any(each.HasField("exit") for each in found):
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"{path} was not finished within a minute")
+
+
 def values(items: Any) -> dict[str, Any]:
     return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
 
@@ -56,7 +71,7 @@ def test_numbers_texts_and_files_come_back(tmp_path: Path) -> None:
         log.log_file("report.html", b"<p>report</p>")
     assert log.problems == []
     (path,) = (tmp_path / "wandb").rglob("run-*.wandb")
-    found = records(path)
+    found = finished_records(path)
     (run,) = [each.run for each in found if each.WhichOneof("record_type") == "run"]
     assert (run.project, run.display_name) == ("words", "my-run")
     assert values(run.config.update)["shots"] == 2

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from rich.console import Console
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
@@ -16,6 +17,7 @@ from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
+from ipl.support.progress import Reporter
 from ipl.support.turns import Turns
 from ipl.training import joined_steps
 from ipl.training.history import TrainingHistory
@@ -161,6 +163,30 @@ def test_a_wrong_loss_is_an_error_of_each(pocket: Backbone) -> None:
 
     found = together([training(pocket, seed, Wrong) for seed in (1, 2)])
     assert [str(error) for error in found] == ["a bug", "a bug"]
+
+
+def test_who_is_to_blame_fails_alone(pocket: Backbone) -> None:
+    class Moody(CoOp):
+        def loss(self, batch: Batch) -> torch.Tensor:
+            if self.seed == 2:
+                raise ValueError("a bug")
+            return super().loss(batch)
+
+    trainings, said = [], []
+    for seed in (1, 2, 3):
+        learner = Moody.from_hyperparameters(pocket, NAMES, 2, SHORT, seed=seed)
+        learner.seed = seed  # type: ignore[assignment]
+        console = Console(record=True, width=200, force_terminal=False)
+        said.append(console)
+        trainings.append(
+            lambda learner=learner, seed=seed, console=console: train(
+                learner, views(pocket, seed), 4, (), SHORT, seed, Reporter(console=console)
+            )
+        )
+    found = together(trainings)
+    assert str(found[1]) == "a bug"
+    assert losses(found[0]) == losses(training(pocket, 1, words=())())
+    assert "are not computed together with others: ValueError: a bug" in said[2].export_text()
 
 
 def test_a_learner_that_is_not_recordable_is_left_alone(

@@ -294,7 +294,7 @@ class Backbone(ABC):
         BackboneError
             If a prompt is longer than `positions`.
         """
-        fit = self.prompts_that_fit(
+        fit = self._prompts_that_fit(
             self.positions if self.fills_positions else embeddings.shape[1], embeddings
         )
         if len(embeddings) <= fit:
@@ -322,15 +322,26 @@ class Backbone(ABC):
         BackboneError
             If a prompt is longer than `positions`.
         """
-        if not self.causal or not prompts.beginnings.shape[1]:
+        if not self._shares_beginnings(prompts):
             return self.encode_text(prompts.whole(), prompts.eos, enter)
-        fit = self.prompts_that_fit(prompts.endings.shape[1], prompts.beginnings, prompts.endings)
+        fit = self.prompts_at_once(prompts)
         if len(prompts.endings) <= fit:
             return self._encode_shared(prompts, enter)
         parts = prompts.parts(fit // 4 or 1)
         return torch.cat([_run_again(self._encode_shared, part, enter) for part in parts])
 
-    def prompts_that_fit(self, tokens: int, *embeddings: Tensor) -> int:
+    def prompts_at_once(self, prompts: SharedPrompts) -> int:
+        """Returns how many prompts like these `encode_shared` runs at once; more go in parts."""
+        tokens = prompts.endings.shape[1]
+        if not self._shares_beginnings(prompts):
+            tokens += prompts.beginnings.shape[1]
+            tokens = self.positions if self.fills_positions else tokens
+        return self._prompts_that_fit(tokens, prompts.beginnings, prompts.endings)
+
+    def _shares_beginnings(self, prompts: SharedPrompts) -> bool:
+        return self.causal and prompts.beginnings.shape[1] > 0
+
+    def _prompts_that_fit(self, tokens: int, *embeddings: Tensor) -> int:
         """Returns how many prompts of so many rows of their own can be run at once."""
         if not (torch.is_grad_enabled() and any(each.requires_grad for each in embeddings)):
             return sys.maxsize

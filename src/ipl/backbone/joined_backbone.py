@@ -50,7 +50,7 @@ class JoinedBackbone:
 def run_joined(
     backbone: Backbone, functions: Sequence[Callable[[JoinedBackbone], Result]]
 ) -> list[Result]:
-    """Returns the results of functions that call the towers in the same order.
+    """Returns the results of functions that usually call the towers in the same order.
 
     Each function runs in a thread of its own, but no two at a time: it goes on until it calls a
     tower, and when all have, the tower runs once for all. On a GPU each has a stream of its own.
@@ -93,7 +93,7 @@ class TowerCall:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """Returns the arguments, whose shapes decide which calls fit together."""
+        """Returns the arguments: their shapes decide which calls fit, and one tower reads all."""
         deep = [self.enter.deep] if isinstance(self.enter, ReplacedRows) else []
         return [*self._arguments(), *deep]
 
@@ -108,9 +108,8 @@ class TowerCall:
         raise NotImplementedError
 
     def has_room(self, count: int) -> bool:
-        """Returns whether so many of these calls can be one call."""
-        del count
-        return True
+        """Returns whether so many of these calls can be one call, as far as is known."""
+        return count > 0
 
     def run(self, others: Sequence[TowerCall] = ()) -> Tensor:
         """Returns the features of this call and of others that fit, one after the other."""
@@ -128,8 +127,8 @@ class SharedCall(TowerCall):
 
     def has_room(self, count: int) -> bool:
         """Returns whether so many of these calls can be one call."""
-        *given, _ = self._arguments()
-        return count * len(given[-1]) <= self.backbone.prompts_that_fit(given[-1].shape[1], *given)
+        together = count * len(self.prompts.endings)
+        return together <= self.backbone.prompts_at_once(self.prompts)
 
     def run(self, others: Sequence[TowerCall] = ()) -> Tensor:
         """Returns the features of this call and of others that fit, one after the other."""
@@ -194,6 +193,10 @@ def _answer(calls: Sequence[TowerCall]) -> list[Tensor]:
 # -- the computations -----------------------------------------------------------------------------
 
 
+class _StoppedComputation(BaseException):
+    """Ends a computation, because another one failed."""
+
+
 class _Computation(Generic[Result]):
     """A function in a thread that stands still whenever it calls a tower."""
 
@@ -204,7 +207,8 @@ class _Computation(Generic[Result]):
     def __init__(self, backbone: Backbone, function: Callable[[JoinedBackbone], Result]) -> None:
         self.stream = None
         if backbone.device.type == "cuda":
-            self.stream = torch.cuda.Stream(backbone.device)
+            # Of another pool than the streams of trainings, which must not be captured.
+            self.stream = torch.cuda.Stream(backbone.device, priority=-1)
             _wait(self.stream, _current_stream(backbone.device))
         self._backbone, self._function = backbone, function
         self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
@@ -218,8 +222,9 @@ class _Computation(Generic[Result]):
         if not self._ended:
             self._go.release()
             self._stands.acquire()
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
         return not self._ended
 
     def stop(self) -> None:
@@ -240,11 +245,14 @@ class _Computation(Generic[Result]):
         self._stands.release()
 
     def _ask(self, call: TowerCall) -> Tensor:
+        if self._ended:  # somebody has kept the stand-in
+            return call.run()
         self.call = call
         self._stands.release()
         self._go.acquire()
         if self._stopped:
-            raise SystemExit  # another computation failed
+            raise _StoppedComputation
+        del self.call  # what it holds is needed no longer
         return self.features
 
 

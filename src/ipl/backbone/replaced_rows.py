@@ -27,7 +27,10 @@ class EnteringRows(NamedTuple):
     @property
     def each(self) -> int:
         """Returns how many parts a set of rows enters."""
-        return self.parts // len(self.rows)
+        each, rest = divmod(self.parts, len(self.rows))
+        if rest:
+            raise ValueError(f"{self.parts} parts cannot be divided among {len(self.rows)} sets.")
+        return each
 
     def put_into(self, hidden: Tensor) -> Tensor:
         """Returns a matrix (..., width) with these rows in place of its own."""

@@ -72,6 +72,7 @@ NODES = 4  # numbers of classes that are measured
 SAMPLE = 6 * GPU_BATCH  # images of a dataset that are opened on a GPU, several batches ahead
 WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
 MOST_REPEATS = 200
+FIRST_IS_LONGER = 1.5  # times a later call, if it had to import or load something
 TESTED_ON_GPU = 1024  # features that are classified together
 ROUNDS_ON_GPU = 16  # steps that are queued before the clock waits for the GPU, as in training
 
@@ -237,7 +238,7 @@ class CostMeter:
 
             costs.append(self._once(search) * (len(pool) / len(part)))
         fresh, again = costs
-        self.first_use += first.beyond(fresh)
+        self._note_first(first, fresh)
         self._costs[replace(piece, kind=SEARCH)] = fresh
         self._costs[replace(piece, kind=SEARCH_AGAIN)] = again
         return fresh, again
@@ -261,15 +262,19 @@ class CostMeter:
         step()
         prepared = started.read()
         self._learners[config, piece.classes] = learner
-        cost = self.cost(replace(piece, kind=STEP))
-        self.first_use += first.beyond(prepared)
-        return Cost(max(0.0, prepared.wall - cost.wall), max(0.0, prepared.cpu - cost.cpu))
+        self._note_first(first, prepared)
+        return prepared.beyond(self._once(step))
 
     def _step(self, piece: WorkPiece) -> Cost:
         """One step of training, of several that take turns on one GPU or are computed as one."""
         beside = max(1, self.at_once // piece.joined)
         make = self.samples.joined_step if piece.joined > 1 else self.samples.step
-        learners, steps = zip(*(make(piece) for _ in range(beside)), strict=True)
+        try:
+            learners, steps = zip(*(make(piece) for _ in range(beside)), strict=True)
+        except RuntimeError:  # then the engine does not join them either
+            if piece.joined == 1:
+                raise
+            return self.cost(replace(piece, joined=1))
         streams = [torch.cuda.Stream() if beside > 1 else None for _ in steps]
         rounds = ROUNDS_ON_GPU if self._on_gpu else 1
 
@@ -392,8 +397,13 @@ class CostMeter:
             if spent > 10 * self.seconds:
                 break
         usual = Cost(median(c.wall for c in costs), sum(c.cpu for c in costs) / len(costs))
-        self.first_use += first.beyond(usual)
+        self._note_first(first, usual)
         return usual
+
+    def _note_first(self, first: Cost, usual: Cost) -> None:
+        """Counts what a first call cost beyond later ones, if it is more than their noise."""
+        if first.wall > FIRST_IS_LONGER * usual.wall:
+            self.first_use += first.beyond(usual)
 
     def _first(self, work: Callable[[], Any]) -> Cost:
         """Returns the cost of a first call, or nothing if it compiled kernels.

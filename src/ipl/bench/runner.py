@@ -174,7 +174,8 @@ class Runner:
         started = time.perf_counter()
         images = [item.path for test in task.tests.values() for item in test.test]
         images += [] if run.arm == ZERO_SHOT else [item.path for item in task.training.train]
-        store.encode(images, log)  # all at once: processes read many files faster than threads
+        # All at once, since processes read many files faster than threads; counted as test time.
+        store.encode(images, log)
         tests = {name: _TestSet(test, store) for name, test in task.tests.items()}
         encoding = time.perf_counter() - started
         classifier = None

@@ -286,11 +286,17 @@ class Learner(nn.Module, LearnerSpec):
         return normalize(self.backbone.encode_image(pixels), dim=-1)
 
     def both_features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the features of the classes and of images, which a GPU computes side by side."""
+        """Returns the features of the classes and of images, which a GPU computes side by side.
+
+        Neither may depend on the other.
+        """
         device = self.backbone.device
         if device.type != "cuda":
-            return self.text_features(), self.image_features(pixels)
-        current, other = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+            images = self.image_features(pixels)
+            return self.text_features(), images
+        current = torch.cuda.current_stream(device)
+        # Of another pool than the streams of trainings, which must not be captured.
+        other = torch.cuda.Stream(device, priority=-1)
         other.wait_stream(current)
         with torch.cuda.stream(other):
             images = self.image_features(pixels)

@@ -47,7 +47,7 @@ class JoinedSteps:
         learner: Learner,
         optimiser: torch.optim.Optimizer,
         first: Batch,
-        alone: Callable[[], TrainingStep],
+        alone: Callable[[str], TrainingStep],
     ) -> TrainingStep:
         """Returns the step of a training; `alone` makes one that is done without the others."""
         group = self._groups.setdefault(_shapes(learner, first), _Group())
@@ -66,7 +66,9 @@ def first_step(
 ) -> TrainingStep:
     """Returns the step of a training whose first batch this is; it joins others if it may."""
 
-    def alone() -> TrainingStep:
+    def alone(why: str = "") -> TrainingStep:
+        if why:
+            reporter.say(f"Steps of {learner.name} are not computed together with others: {why}")
         return make_step(learner, optimiser, first, reporter)
 
     if _thread.steps is None or not learner.recordable:
@@ -83,7 +85,7 @@ class JoinedStep(TrainingStep):
         optimiser: torch.optim.Optimizer,
         first: Batch,
         group: _Group,
-        alone: Callable[[], TrainingStep],
+        alone: Callable[[str], TrainingStep],
     ) -> None:
         super().__init__(learner, optimiser)
         self.group, self.batch, self._alone = group, clone_batch(first), alone
@@ -96,8 +98,8 @@ class JoinedStep(TrainingStep):
 
     def __call__(self, batch: Batch) -> Tensor:
         """Updates the learner on a batch, together with the others, and returns the loss."""
-        if self.group.error is not None:
-            self._own_step = self._own_step or self._alone()
+        if self.group.problem is not None:
+            self._own_step = self._own_step or self._alone(self.group.problem)
             return self._own_step(batch)
         copy_batch(batch, self.batch)
         if self.learner.backbone.device.type == "cuda":
@@ -126,7 +128,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.members: list[JoinedStep] = []
-        self.error: RuntimeError | None = None  # why their steps are not joined
+        self.problem: str | None = None  # why their steps are not joined
         self._recording: tuple[torch.cuda.CUDAGraph, list[Tensor]] | None = None
         self._recorded: list[JoinedStep] = []
 
@@ -149,14 +151,22 @@ class _Group:
         self.members.remove(member)
         member.is_given = False
         if not self.members:
-            self._recording, self._recorded = None, []
+            self._recording, self._recorded, self.problem = None, [], None
         elif self.is_complete:
             self.members[0].wakes.set()  # it does the step that waited for this one
 
     def step(self) -> None:
         """Does a step of all members, whose batches are given."""
         on_gpu = self.members[0].learner.backbone.device.type == "cuda"
-        losses = self._replay() if on_gpu else self._compute()
+        losses: Sequence[Tensor | None]
+        try:
+            losses = self._replay() if on_gpu else self._compute()
+        except Exception as error:  # one of them is to blame: it fails alone, and the others do not
+            self.problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._recording, self._recorded = None, []
+            losses = [None] * len(self.members)
+            for member in self.members:
+                member.optimiser.zero_grad()
         for member, loss in zip(self.members, losses, strict=True):
             member.loss, member.is_given = loss, False
             member.wakes.set()
@@ -172,8 +182,8 @@ class _Group:
         self._recorded = list(self.members)
         return [loss.detach() for loss in losses]
 
-    def _replay(self) -> Sequence[Tensor | None]:
-        """Returns the losses of a recorded step; None for each if it cannot be recorded."""
+    def _replay(self) -> Sequence[Tensor]:
+        """Returns the losses of a recorded step, which is recorded if the members have changed."""
         current = torch.cuda.current_stream()
         streams = [member.stream for member in self.members if member.stream is not None]
         for stream in streams:
@@ -181,13 +191,7 @@ class _Group:
         if not self.is_ready or self._recording is None:
             torch.cuda.synchronize()  # the last recording may still run
             self._recording = None
-            try:
-                self._recording = record(self.members, [member.batch for member in self.members])
-            except RuntimeError as error:  # the loss of a plug-in may not be recordable
-                self.error = error
-                for member in self.members:
-                    member.optimiser.zero_grad()
-                return [None] * len(self.members)
+            self._recording = record(self.members, [member.batch for member in self.members])
             self._recorded = list(self.members)
         recording, losses = self._recording
         recording.replay()
@@ -198,7 +202,10 @@ class _Group:
 
 
 def _shapes(learner: Learner, batch: Batch) -> Hashable:
-    """Returns what the steps of two trainings must have in common to be joined."""
+    """Returns what the steps of two trainings must have in common to be joined.
+
+    They have one backbone, which the members of a group keep alive.
+    """
     prompts = learner.prompts
     return (
         type(learner),

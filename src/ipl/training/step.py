@@ -38,7 +38,7 @@ class TrainingStep:
         """Updates the learner on a batch and returns the loss."""
         self.optimiser.zero_grad()
         loss = _loss(self.learner, batch)
-        loss.backward()
+        _backward([loss])
         self.optimiser.step()
         return loss.detach()
 
@@ -151,7 +151,9 @@ def training_stream(device: torch.device) -> Iterator[None]:
         yield
         return
     around = torch.cuda.current_stream(device)
-    stream = _streams.__dict__.setdefault(str(device), torch.cuda.Stream(device))
+    if str(device) not in _streams.__dict__:
+        _streams.__dict__[str(device)] = torch.cuda.Stream(device)
+    stream = _streams.__dict__[str(device)]
     stream.wait_stream(around)
     try:
         with torch.cuda.stream(stream):
@@ -178,6 +180,9 @@ def _sync_mode(mode: str) -> Iterator[None]:
 
 def _backward(losses: Sequence[Tensor]) -> None:
     """Computes the gradients of losses, quietly if both towers give some to the same vectors."""
+    if not losses[0].is_cuda:
+        torch.autograd.backward(losses)
+        return
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The AccumulateGrad node's stream", UserWarning)
         torch.autograd.backward(losses)
