@@ -40,7 +40,9 @@ class EnteringRows(NamedTuple):
         parts, rest = flat.split([self.parts * self.part, len(flat) - self.parts * self.part])
         sizes = [self.first, count, self.part - self.first - count]
         before, _, after = parts.view(self.parts, self.part, width).split(sizes, dim=1)
-        rows = self.rows.to(hidden.dtype).repeat_interleave(self.each, 0)
+        rows = self.rows.to(hidden.dtype)
+        several = len(rows) > 1  # an export traces one set, with any number of parts
+        rows = rows.repeat_interleave(self.each, 0) if several else rows.expand(self.parts, -1, -1)
         entered = torch.cat([before, rows, after], dim=1).view(-1, width)
         return (torch.cat([entered, rest]) if len(rest) else entered).view(hidden.shape)
 
