@@ -72,7 +72,6 @@ NODES = 4  # numbers of classes that are measured
 SAMPLE = 6 * GPU_BATCH  # images of a dataset that are opened on a GPU, several batches ahead
 WORDS_ON_CPU = 3000  # of the pool that are searched; a GPU searches all of it
 MOST_REPEATS = 200
-FIRST_IS_LONGER = 1.5  # times a later call, if it had to import or load something
 TESTED_ON_GPU = 1024  # features that are classified together
 ROUNDS_ON_GPU = 16  # steps that are queued before the clock waits for the GPU, as in training
 
@@ -118,7 +117,7 @@ class CostMeter:
         self.backbone, self.data, self.memory, self.cache = backbone, data, memory, cache
         self.reporter, self.at_once = reporter, at_once
         self.peak_memory = 0
-        self.first_use = Cost()  # what first calls cost beyond later ones: imports, kernels, memory
+        self._beyond_usual = Cost()  # of first calls; noise of many pieces adds up to little
         self.nodes = choose_nodes(data.names)
         self.samples = SampleTrainings(backbone, data.names)
         self._costs: dict[WorkPiece, Cost] = {}
@@ -138,6 +137,11 @@ class CostMeter:
                 costs = [self.cost(piece.at_classes(node)) for node in near]
                 self._costs[piece] = costs[0] * (1 - share) + costs[1] * share
         return self._costs[piece]
+
+    @property
+    def first_use(self) -> Cost:
+        """Returns what first calls cost beyond later ones: imports, kernels, memory."""
+        return self._beyond_usual.beyond(Cost())
 
     def stores_words(self, classes: int) -> bool:
         """Returns whether the text features of the whole pool stay in memory."""
@@ -238,7 +242,7 @@ class CostMeter:
 
             costs.append(self._once(search) * (len(pool) / len(part)))
         fresh, again = costs
-        self._note_first(first, fresh)
+        self._beyond_usual += first.beyond(fresh)  # it had fewer images
         self._costs[replace(piece, kind=SEARCH)] = fresh
         self._costs[replace(piece, kind=SEARCH_AGAIN)] = again
         return fresh, again
@@ -262,7 +266,7 @@ class CostMeter:
         step()
         prepared = started.read()
         self._learners[config, piece.classes] = learner
-        self._note_first(first, prepared)
+        self._beyond_usual += first + prepared * -1 if first.wall else Cost()
         return prepared.beyond(self._once(step))
 
     def _step(self, piece: WorkPiece) -> Cost:
@@ -397,13 +401,8 @@ class CostMeter:
             if spent > 10 * self.seconds:
                 break
         usual = Cost(median(c.wall for c in costs), sum(c.cpu for c in costs) / len(costs))
-        self._note_first(first, usual)
+        self._beyond_usual += first + usual * -1 if first.wall else Cost()
         return usual
-
-    def _note_first(self, first: Cost, usual: Cost) -> None:
-        """Counts what a first call cost beyond later ones, if it is more than their noise."""
-        if first.wall > FIRST_IS_LONGER * usual.wall:
-            self.first_use += first.beyond(usual)
 
     def _first(self, work: Callable[[], Any]) -> Cost:
         """Returns the cost of a first call, or nothing if it compiled kernels.
