@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from ipl.bench.grid import run_grid
 from ipl.bench.records import record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
-from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import ConfigError
-from ipl.training import joined_steps
 
 Runs = Callable[..., tuple[Run, ...]]
 
@@ -57,21 +55,13 @@ def test_records_are_those_of_one_run_after_the_other(
 
 
 def test_joined_records_are_those_of_each_alone_up_to_rounding(
-    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: Runs, environment: RunEnvironment, tmp_path: Path, joined: list[int]
 ) -> None:
     """Seeds and arms with as many words are one step; the plain learner has other shapes."""
-    sizes: list[int] = []
-    compute = joined_steps.joined_losses
-
-    def counted(learners: Sequence[Learner], batches: Sequence[Batch]) -> list[torch.Tensor]:
-        sizes.append(len(learners))
-        return compute(learners, batches)
-
-    monkeypatch.setattr(joined_steps, "joined_losses", counted)
     grid = runs(seeds="1,2", arms="plain,empty,words", words="1", epochs=2)
     result = run_grid(grid, tmp_path, ThreadEngine(environment, 6, joins=True))
     assert sorted(result.done) == sorted(run.id for run in grid)
-    assert max(sizes) == 4
+    assert max(joined) == 4
     for run in grid:
         there = json.loads(record_path(tmp_path, run.id).read_text())
         here = Runner(environment).record(run)

@@ -19,7 +19,6 @@ from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.support.progress import Reporter
 from ipl.support.turns import Turns
-from ipl.training import joined_steps
 from ipl.training.history import TrainingHistory
 from ipl.training.joined_steps import JoinedSteps
 from ipl.training.loop import train
@@ -79,20 +78,6 @@ def together(trainings: Sequence[Training]) -> list[TrainingHistory | BaseExcept
 def losses(history: TrainingHistory | BaseException) -> list[float]:
     assert isinstance(history, TrainingHistory), history
     return [epoch.loss for epoch in history.epochs]
-
-
-@pytest.fixture
-def joined(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list that gets the number of trainings of every step."""
-    sizes: list[int] = []
-    compute = joined_steps.joined_losses
-
-    def counted(learners: Sequence[Learner], batches: Sequence[Batch]) -> list[torch.Tensor]:
-        sizes.append(len(learners))
-        return compute(learners, batches)
-
-    monkeypatch.setattr(joined_steps, "joined_losses", counted)
-    return sizes
 
 
 @pytest.mark.parametrize("name", ["coop", "cocoop", "kgcoop", "maple", "promptsrc"])

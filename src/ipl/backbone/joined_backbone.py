@@ -7,7 +7,9 @@ starting kernels, not on running them.
 
 from __future__ import annotations
 
+import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -81,7 +83,7 @@ def run_joined(
 
 
 @dataclass(frozen=True)
-class TowerCall:
+class TowerCall(ABC):
     """A call of a tower; `stream` is where its arguments are computed and its result is used."""
 
     backbone: Backbone
@@ -104,16 +106,18 @@ class TowerCall:
         theirs = [type(other), getattr(other.enter, "start", None)]
         return known and same == [*theirs, *(t.shape for t in other.tensors)]
 
+    @property
+    def most(self) -> int:
+        """Returns how many such calls can be one."""
+        return sys.maxsize
+
+    @abstractmethod
     def _arguments(self) -> list[Tensor]:
-        raise NotImplementedError
+        """Returns the tensors that the tower gets, without those that enter deeper layers."""
 
-    def has_room(self, count: int) -> bool:
-        """Returns whether so many of these calls can be one call, as far as is known."""
-        return count > 0
-
+    @abstractmethod
     def run(self, others: Sequence[TowerCall] = ()) -> Tensor:
         """Returns the features of this call and of others that fit, one after the other."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,10 @@ class SharedCall(TowerCall):
     def _arguments(self) -> list[Tensor]:
         return [self.prompts.beginnings, self.prompts.endings, self.prompts.eos]
 
-    def has_room(self, count: int) -> bool:
-        """Returns whether so many of these calls can be one call."""
-        together = count * len(self.prompts.endings)
-        return together <= self.backbone.prompts_at_once(self.prompts)
+    @property
+    def most(self) -> int:
+        """Returns how many such calls can be one: more would be run in parts."""
+        return self.backbone.prompts_at_once(self.prompts) // len(self.prompts.endings)
 
     def run(self, others: Sequence[TowerCall] = ()) -> Tensor:
         """Returns the features of this call and of others that fit, one after the other."""
@@ -179,7 +183,7 @@ def _join_rows(enters: Sequence[Enter | None]) -> Enter | None:
 def _answer(calls: Sequence[TowerCall]) -> list[Tensor]:
     """Returns the features of each call."""
     first, *others = calls
-    if others and not (first.has_room(len(calls)) and all(map(first.fits, others))):
+    if others and not (len(calls) <= first.most and all(map(first.fits, others))):
         return [features for call in calls for features in _answer([call])]
     for call in others:
         _wait(first.stream, call.stream, call.tensors)

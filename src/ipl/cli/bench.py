@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +108,6 @@ def _estimate(
     as_json: bool,
 ) -> None:
     """Prints what the runs without a record cost; nothing is recorded."""
-    import time
-
     from ipl.bench.estimate import estimate_runs
     from ipl.bench.records import read_record, record_path
     from ipl.bench.runner import Runner

@@ -28,7 +28,7 @@ from ipl.training.step import (
 
 
 class JoinedSteps:
-    """The trainings of several threads; inside `with steps.entered():` a thread's join in."""
+    """The trainings of several threads; a thread takes part inside `with steps.entered():`."""
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _Group] = {}
