@@ -82,8 +82,8 @@ class RoundedProducts:
         hidden = run.first_rows(ids)
         for index, layer in enumerate(tower.layers):
             normed = run.norm(hidden, 2 * index)
-            qkv = tower.qkv(index)
-            query, key, value = (product(normed, qkv.weight) + qkv.bias).chunk(3, dim=-1)
+            joined = product(normed, layer.qkv.weight) + layer.qkv.bias
+            query, key, value = joined.chunk(3, dim=-1)
             prefix, heads = run.prefixes[index], tower.heads
             mixed = attend_to_prefix(query, key, value, prefix, heads)
             hidden = hidden + product(mixed, layer.out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from weakref import ref
 
 import pytest
 import torch
@@ -173,6 +174,16 @@ def test_less_memory_gives_smaller_chunks_and_equal_features(pocket: Backbone) -
     assert sizes == [1, 7, 64, 128]
     half = PrefixCache(backbone, prefixes, memory=candidate)
     assert half.candidates_at_once(torch.float16) == 2
+
+
+def test_features_are_not_kept_while_the_next_are_computed(backbone: Backbone) -> None:
+    memory = 2.0 * len(NAMES) * 2 * 14 * 4 * backbone.text_width / (1 << 30)  # for one candidate
+    chunks = PrefixCache(backbone, beginnings(backbone), memory=memory).features(ids_of(backbone))
+    first = next(chunks)
+    is_alive = ref(first)
+    assert not first.requires_grad
+    del first
+    assert is_alive() is None
 
 
 def test_too_little_memory_is_said(backbone: Backbone) -> None:

@@ -45,6 +45,7 @@ class CandidatePass:
         if self.kernels is None:  # they read the prefixes as they are
             self.prefixes = [Prefix(k.to(dtype), v.to(dtype), each) for k, v, each in prefixes]
 
+    @torch.no_grad()
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
         hidden = self.first_rows(candidates)
@@ -93,7 +94,7 @@ class CandidatePass:
         """Returns the attention of the last `queries` rows to all before them."""
         layer, prefix = self.tower.layers[index], self.prefixes[index]
         if self.kernels is not None and queries == normed.shape[1]:  # they read parts of rows
-            query, key, value = self.tower.qkv(index)(normed).chunk(3, dim=-1)
+            query, key, value = layer.qkv(normed).chunk(3, dim=-1)
         else:
             key, value = layer.key(normed), layer.value(normed)
             query = layer.query(last_rows(normed, queries))

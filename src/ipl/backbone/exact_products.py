@@ -34,6 +34,7 @@ class SplitTower(TextTower):
         self.layers = tuple(
             replace(
                 layer,
+                qkv=SplitLinear(*layer.qkv),
                 query=SplitLinear(*layer.query),
                 key=SplitLinear(*layer.key),
                 value=SplitLinear(*layer.value),
@@ -41,20 +42,12 @@ class SplitTower(TextTower):
             )
             for layer in tower.layers
         )
-        self._qkv = {}  # not that of the other tower
 
     @staticmethod
     def fits(tower: TextTower) -> bool:
         """Returns whether the matrices of a tower suit the kernel."""
         layer = tower.layers[0]
         return sizes_fit(*layer.out.shape, *layer.down.shape)
-
-    def qkv(self, index: int) -> Linear:
-        """Returns a layer's matrices of queries, keys and values as one."""
-        if index not in self._qkv:
-            weight, bias = super().qkv(index)
-            self._qkv[index] = SplitLinear(weight.T.contiguous().T, bias)  # as the kernel reads it
-        return self._qkv[index]
 
     def add(self, hidden: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
         """Returns the stream with rows @ weight added in place."""

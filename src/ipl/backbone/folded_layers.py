@@ -58,6 +58,7 @@ class Linear(NamedTuple):
 class Layer:
     """One layer's matrices; the query carries the attention's scale."""
 
+    qkv: Linear  # queries, keys and values side by side; the next three are parts of it
     query: Linear
     key: Linear
     value: Linear
@@ -98,9 +99,11 @@ class FoldedLayers:
         scale = (len(layers[0].norm1.weight) // heads) ** -0.5
         self.layers = tuple(
             Layer(
-                fold(layer.query, layer.norm1, scale, dtype),
-                fold(layer.key, layer.norm1, dtype=dtype),
-                fold(layer.value, layer.norm1, dtype=dtype),
+                *_join(
+                    fold(layer.query, layer.norm1, scale, dtype),
+                    fold(layer.key, layer.norm1, dtype=dtype),
+                    fold(layer.value, layer.norm1, dtype=dtype),
+                ),
                 layer.out.weight.detach().T.to(dtype),
                 fold(layer.up, layer.norm2, factor, dtype),
                 (layer.down.weight.detach().float().T / factor).to(dtype),
@@ -111,7 +114,6 @@ class FoldedLayers:
             tuple(bias.detach().to(dtype) for bias in (layer.out.bias, layer.down.bias))
             for layer in layers
         ]
-        self._qkv: dict[int, Linear] = {}
 
     def project_qkv(
         self,
@@ -126,18 +128,7 @@ class FoldedLayers:
         take the place of some of the stream's.
         """
         rows, normed = self.add_and_norm(rows, branch, entering)
-        return rows, self.qkv(index)(normed)
-
-    def qkv(self, index: int) -> Linear:
-        """Returns a layer's matrices of queries, keys and values as one."""
-        if index not in self._qkv:
-            layer = self.layers[index]
-            parts = (layer.query, layer.key, layer.value)
-            self._qkv[index] = Linear(
-                torch.cat([part.weight for part in parts], dim=1),
-                torch.cat([part.bias for part in parts]),
-            )
-        return self._qkv[index]
+        return rows, self.layers[index].qkv(normed)
 
     def finish_layer(self, rows: Tensor, mixed: Tensor, index: int) -> tuple[Tensor, Tensor]:
         """Returns two tensors (..., width) whose sum is the stream after a layer.
@@ -162,6 +153,15 @@ class FoldedLayers:
         if entering is not None:
             stream = entering.put_into(stream)
         return stream, layer_norm(stream, stream.shape[-1:], eps=self.eps)
+
+
+def _join(query: Linear, key: Linear, value: Linear) -> tuple[Linear, Linear, Linear, Linear]:
+    """Returns three matrices of the same size side by side, and each as a part of the whole."""
+    weights, biases = zip(query, key, value, strict=True)
+    # Of a transposed matrix, every part is as contiguous as the whole.
+    whole = Linear(torch.cat([weight.T for weight in weights]).T, torch.cat(biases))
+    query, key, value = map(Linear, whole.weight.chunk(3, 1), whole.bias.chunk(3))
+    return whole, query, key, value
 
 
 def add(rows: Tensor, branch: Tensor | None) -> Tensor:

@@ -29,8 +29,9 @@ from ipl.support.turns import takes_turns
 
 SAMPLE = 64  # candidates whose mean is subtracted
 # Many prompts need memory for themselves: then fewer rows are run at once.
-ROWS_AT_ONCE = {"few prompts": 131072, "many prompts": 32768}
+ROWS_AT_ONCE = {"few prompts": 131072, "many prompts": 65536}
 FEW = 128
+TILES = 2  # of candidates that are run at once at least: of many prompts, only some at a time
 NARROWEST = 512  # text tower that gains from it
 
 
@@ -106,7 +107,7 @@ class Int8Pass:
         prompts, own_rows = len(prefixes[0].lengths), 1 + len(tail)
         most = ROWS_AT_ONCE["few prompts" if prompts <= FEW else "many prompts"]
         rows = min(most, int(memory / 2 * (1 << 30) // (9 * backbone.text_width))) // own_rows
-        parts = -(-prompts // max(1, rows // kernels.CANDIDATES))
+        parts = -(-prompts // max(1, rows // (TILES * kernels.CANDIDATES)))
         each = -(-prompts // parts)
         self.candidates_at_once = max(1, rows // each // kernels.CANDIDATES) * kernels.CANDIDATES
         tower = backbone.text_tower(torch.float32)
@@ -119,6 +120,7 @@ class Int8Pass:
             samples.append(self._groups[-1].measure_centres(sample))
         self.sample_features = torch.cat(samples, dim=1)  # (candidates, prompts, dim), in fp16
 
+    @torch.no_grad()
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,), in fp16."""
         count, most = len(candidates), self.candidates_at_once
@@ -196,7 +198,7 @@ class _PromptGroup:
             hidden = tower.add(hidden, active, layer.down)
             self.centres.append(
                 LayerCentres(
-                    centre_of(normed, tower.qkv(index)),
+                    centre_of(normed, layer.qkv),
                     centre_of(mixed, Linear(layer.out, biases[0])),
                     centre_of(normed_again, layer.up),
                     centre_of(active, Linear(layer.down, biases[1])),

@@ -100,7 +100,6 @@ class PrefixCache:
         rows = prompts * (1 + len(self.tail))  # of one candidate
         return candidates_at_once(self.backbone, rows, prompts, dtype, self.memory)
 
-    @torch.no_grad()
     def features(
         self, candidates: Sequence[int], dtype: torch.dtype = torch.float32
     ) -> Iterator[Tensor]:
@@ -139,7 +138,7 @@ class PrefixCache:
             self._int8 = None  # a search goes on in higher precision, and needs the memory
             run, at_once = self.candidate_pass(dtype), self.candidates_at_once(dtype)
         for chunk in ids.split(at_once):
-            yield run.features(chunk)
+            yield run.features(chunk)  # not kept here while the next are computed
 
     def candidate_pass(self, dtype: torch.dtype) -> CandidatePass:
         """Returns a pass over candidates in one precision, which extensions do not change."""

@@ -77,17 +77,7 @@ class TextTower(FoldedLayers):
         """Returns the matrices of each layer, rounded to 8-bit integers."""
         return tuple(
             Int8Layer(
-                *map(
-                    Int8Matrix.of,
-                    (
-                        torch.cat(
-                            [part.weight for part in (layer.query, layer.key, layer.value)], 1
-                        ),
-                        layer.out,
-                        layer.up.weight,
-                        layer.down,
-                    ),
-                )
+                *map(Int8Matrix.of, (layer.qkv.weight, layer.out, layer.up.weight, layer.down))
             )
             for layer in self.layers
         )

@@ -232,17 +232,19 @@ class CostMeter:
         choice = replace(choice, pool=part)
         costs = []
         store = FeatureStore(self.backbone)
-        few = self._labelled(piece.classes, 2, 9)
-        first = self._first(lambda: choice.choose(self.backbone, names, few, 1))
+        # Of as many images as the others: how many words are scored, and in which precisions,
+        # depends on it.
+        others = self._labelled(piece.classes, piece.images, 9)
+        first = self._first(lambda: choice.choose(self.backbone, names, others, 1))
         for seed in (0, 1):
             images = self._labelled(piece.classes, piece.images, seed)
 
             def search(images: LabelledFeatures = images) -> None:
                 choice.choose(self.backbone, names, images, 1, None, store)
 
-            costs.append(self._once(search) * (len(pool) / len(part)))
-        fresh, again = costs
-        self._beyond_usual += first.beyond(fresh)  # it had fewer images
+            costs.append(self._once(search))
+        fresh, again = (cost * (len(pool) / len(part)) for cost in costs)
+        self._count_first(first, costs[0])
         self._costs[replace(piece, kind=SEARCH)] = fresh
         self._costs[replace(piece, kind=SEARCH_AGAIN)] = again
         return fresh, again
@@ -266,7 +268,7 @@ class CostMeter:
         step()
         prepared = started.read()
         self._learners[config, piece.classes] = learner
-        self._beyond_usual += first + prepared * -1 if first.wall else Cost()
+        self._count_first(first, prepared)
         return prepared.beyond(self._once(step))
 
     def _step(self, piece: WorkPiece) -> Cost:
@@ -401,8 +403,13 @@ class CostMeter:
             if spent > 10 * self.seconds:
                 break
         usual = Cost(median(c.wall for c in costs), sum(c.cpu for c in costs) / len(costs))
-        self._beyond_usual += first + usual * -1 if first.wall else Cost()
+        self._count_first(first, usual)
         return usual
+
+    def _count_first(self, first: Cost, usual: Cost) -> None:
+        """Adds what a first call cost beyond the usual, if that is known."""
+        if first.wall:
+            self._beyond_usual += first + usual * -1
 
     def _first(self, work: Callable[[], Any]) -> Cost:
         """Returns the cost of a first call, or nothing if it compiled kernels.

@@ -16,11 +16,11 @@ from ipl.support.progress import SILENT
 from ipl.training.fit import new_learner
 from ipl.training.loop import new_optimiser, training_threads
 from ipl.training.step import (
+    Recording,
     TrainingStep,
     clone_batch,
     copy_batch,
     make_step,
-    record,
     training_stream,
 )
 from ipl.training.views import BankedViews, Pixels, from_bank
@@ -57,13 +57,12 @@ class SampleTrainings:
         indices = torch.arange(piece.images)
         batches = [clone_batch(each.batch(0, indices)) for each in views]
         with training_stream(self.backbone.device):
-            recording, losses = record(steps, batches)
+            recording = Recording(steps, batches)
 
         def step() -> None:
             for each, batch in zip(views, batches, strict=True):
                 copy_batch(each.batch(0, indices), batch)
-            recording.replay()
-            torch.stack([loss.detach() for loss in losses])
+            torch.stack(recording.replay())
 
         return learners[0], step
 

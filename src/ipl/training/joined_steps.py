@@ -17,13 +17,13 @@ from ipl.learners.learner import Batch, Learner
 from ipl.support.progress import Reporter
 from ipl.support.turns import no_turn, pass_turn
 from ipl.training.step import (
+    Recording,
     TrainingStep,
     batch_tensors,
     clone_batch,
     copy_batch,
     joined_losses,
     make_step,
-    record,
 )
 
 
@@ -129,7 +129,7 @@ class _Group:
     def __init__(self) -> None:
         self.members: list[JoinedStep] = []
         self.problem: str | None = None  # why their steps are not joined
-        self._recording: tuple[torch.cuda.CUDAGraph, list[Tensor]] | None = None
+        self._recording: Recording | None = None
         self._recorded: list[JoinedStep] = []
 
     @property
@@ -191,11 +191,9 @@ class _Group:
         if not self.is_ready or self._recording is None:
             torch.cuda.synchronize()  # the last recording may still run
             self._recording = None
-            self._recording = record(self.members, [member.batch for member in self.members])
+            self._recording = Recording(self.members, [member.batch for member in self.members])
             self._recorded = list(self.members)
-        recording, losses = self._recording
-        recording.replay()
-        found = torch.stack([loss.detach() for loss in losses]).unbind()
+        found = torch.stack(self._recording.replay()).unbind()
         for stream in streams:
             stream.wait_stream(current)
         return found

@@ -53,39 +53,44 @@ class RecordedStep(TrainingStep):
         super().__init__(learner, optimiser)
         self.batch = clone_batch(first)  # the recording reads from it
         with training_stream(learner.backbone.device):
-            self.recording, (self.loss,) = record([self], [self.batch])
+            self.recording = Recording([self], [self.batch])
 
     def __call__(self, batch: Batch) -> Tensor:
         """Updates the learner on a batch and returns the loss."""
         copy_batch(batch, self.batch)
-        self.recording.replay()
-        return self.loss.detach().clone()
+        return self.recording.replay()[0].clone()
 
 
-def record(
-    steps: Sequence[TrainingStep], batches: Sequence[Batch]
-) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
-    """Returns a recording of one step of each training, and the losses that it writes.
+class Recording:
+    """One step of each of several trainings, recorded in a CUDA graph on the current stream.
 
-    It reads from the tensors of the batches, and runs on the current stream.
+    It reads the tensors of the batches, and both reads and writes those of the trainings.
     """
-    learners, optimisers = [s.learner for s in steps], [s.optimiser for s in steps]
-    for number in range(STEPS_BEFORE_RECORDING):
-        _forget_gradients(optimisers)
-        with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
-            _backward(joined_losses(learners, batches))
-    _forget_gradients(optimisers)  # the recording allocates the gradients it writes into
-    for step in steps:  # and updates the momenta in place
-        for parameter in step.learner.parameters():
-            momenta = step.optimiser.state[parameter]
-            momenta.setdefault("momentum_buffer", torch.zeros_like(parameter))
-    recording = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(recording, stream=torch.cuda.current_stream()):
-        losses = joined_losses(learners, batches)
-        _backward(losses)
-        for optimiser in optimisers:
-            optimiser.step()
-    return recording, losses
+
+    def __init__(self, steps: Sequence[TrainingStep], batches: Sequence[Batch]) -> None:
+        learners, optimisers = [s.learner for s in steps], [s.optimiser for s in steps]
+        for number in range(STEPS_BEFORE_RECORDING):
+            _forget_gradients(optimisers)
+            with _sync_mode("error" if number + 1 == STEPS_BEFORE_RECORDING else "default"):
+                _backward(joined_losses(learners, batches))
+        _forget_gradients(optimisers)  # the recording allocates the gradients it writes into
+        for step in steps:  # and updates the momenta in place
+            for parameter in step.learner.parameters():
+                momenta = step.optimiser.state[parameter]
+                momenta.setdefault("momentum_buffer", torch.zeros_like(parameter))
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=torch.cuda.current_stream()):
+            losses = joined_losses(learners, batches)
+            _backward(losses)
+            for optimiser in optimisers:
+                optimiser.step()
+        self._losses = [loss.detach() for loss in losses]
+        self._kept = learners, optimisers, batches  # a graph does not keep what it reads
+
+    def replay(self) -> list[Tensor]:
+        """Does a step of each training and returns their losses, which the next step overwrites."""
+        self._graph.replay()
+        return self._losses
 
 
 def joined_losses(learners: Sequence[Learner], batches: Sequence[Batch]) -> list[Tensor]:

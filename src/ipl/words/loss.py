@@ -46,7 +46,7 @@ class CrossEntropy:
         return logits.logsumexp(1).mean(1) - (texts * self._right).sum((1, 2))
 
     def rough_losses(self, features: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Returns the losses of 8-bit features, from products in half precision.
+        """Returns the losses of features in half precision, from products in it.
 
         Their error is smaller than that of the features. `rows` picks candidates by index, without
         a copy of their features. Needs a GPU that has `int8_kernels`.

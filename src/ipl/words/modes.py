@@ -138,6 +138,9 @@ class Exact(Mode):
     PROBES = CENTRED  # words whose losses are compared before a precision is relied on
     MOST_LEFT = 0.5  # share of the words; a precision that leaves more of them is given up
     BEST = 32  # words of a precision that are computed in the next one at least
+    MORE_BEST = (
+        800  # beside them while its errors are not known: with fewer classes they are larger
+    )
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
         super().__init__(scorer, words, search)
@@ -204,7 +207,10 @@ class Exact(Mode):
         costs = losses[dtype] + step.penalty
         known = np.isfinite(costs).sum()
         near = self._deviations.get(dtype, 0.0) + self._margin(dtype)
-        count = max(self.BEST, (costs <= _best(costs) + near).sum())
+        least = self.BEST
+        if dtype not in self._deviations:
+            least += self.MORE_BEST // self.scorer.cross_entropy.classes
+        count = max(least, (costs <= _best(costs) + near).sum())
         return np.argsort(costs, kind="stable")[: min(count, known)]
 
     def _margin(self, dtype: torch.dtype) -> float:
@@ -249,6 +255,7 @@ class Exact(Mode):
                 losses[block[probes]] = self.scorer.losses(features[probes], dtype).cpu().numpy()
             self._prune(features, dtype, losses, block, step)
             start += len(features)
+            del features  # before the next ones are computed
         return losses
 
     def _judge_8_bits(self, step: SearchStep, features: Tensor) -> None:

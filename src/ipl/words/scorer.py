@@ -17,6 +17,7 @@ from ipl.support.errors import ConfigError
 from ipl.words.loss import CrossEntropy
 from ipl.words.template import Template
 
+FEWEST_CHUNKS = 3  # of features that are put together to a block
 FEWEST_CLASSES = 20  # over which the errors of 8-bit integers average out
 WHOLE_PROMPTS = 512  # encoded together where the tower is not causal
 
@@ -104,7 +105,7 @@ class CandidateScorer(ABC):
 
         `rows` picks candidates by index.
         """
-        if dtype == torch.int8:
+        if dtype != torch.float32 and torch.int8 in self.precisions:
             return self.cross_entropy.rough_losses(features, rows)
         return self.cross_entropy.losses(features if rows is None else features[rows])
 
@@ -117,8 +118,8 @@ class CandidateScorer(ABC):
     ) -> Iterator[Tensor]:
         """Yields the same features in one block, if a quarter of the memory has room for it.
 
-        If not, blocks take an eighth, and each overwrites the one before it. `advance` is called
-        for every chunk, because a block takes long.
+        If not, blocks take an eighth, and each overwrites the one before it; large chunks are
+        blocks as they are. `advance` is called for every chunk, because a block takes long.
         """
         itemsize = max(2, dtype.itemsize)  # the features of 8-bit integers are in half precision
         word_bytes = self.cross_entropy.classes * self.backbone.feature_dim * itemsize
@@ -127,14 +128,19 @@ class CandidateScorer(ABC):
         block, used, left = None, 0, len(candidates)
         for chunk in self.features(selected, candidates, dtype):
             count = len(chunk)
-            if block is None:  # one buffer for all blocks
-                size = min(len(candidates), max(capacity, count))
-                block = chunk.new_empty(size, *chunk.shape[1:])
-            block[used : used + count] = chunk
-            del chunk  # its memory is needed while the block is read
-            used, left = used + count, left - count
+            left -= count
             if advance is not None:
                 advance(count)
+            if block is None:  # one buffer for all blocks
+                size = min(len(candidates), capacity) if capacity >= FEWEST_CHUNKS * count else 0
+                block = chunk.new_empty(size, *chunk.shape[1:])
+            if not len(block):
+                yield chunk
+                del chunk  # before the next one is computed
+                continue
+            block[used : used + count] = chunk
+            del chunk  # its memory is needed while the block is read
+            used += count
             if not left or used + min(count, left) > len(block):  # chunks are equal but the last
                 yield block[:used]
                 used = 0
