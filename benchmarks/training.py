@@ -40,11 +40,11 @@ from ipl.prompts.bound_prompts import BoundPrompts
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser
 from ipl.training.step import (
+    Recording,
     TrainingStep,
     clone_batch,
     copy_batch,
     make_step,
-    record,
     training_stream,
 )
 from ipl.training.views import BankedViews
@@ -210,9 +210,9 @@ class Bench:
             steps = [TrainingStep(learner, new_optimiser(learner, 1e-5)) for learner in learners]
             batches = [clone_batch(batch) for _ in steps]
             with training_stream(device):
-                recording, _ = record(steps, batches)
+                recording = Recording(steps, batches)
 
-            def step(batches: Sequence[Batch] = batches, recording: Any = recording) -> None:
+            def step(batches: Sequence[Batch] = batches, recording: Recording = recording) -> None:
                 for own in batches:
                     copy_batch(batch, own)
                 recording.replay()
