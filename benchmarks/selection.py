@@ -49,6 +49,7 @@ from ipl.words.pool import Pool
 from ipl.words.scorer import CandidateScorer, SentenceScorer
 
 SHOTS = 16
+GPU_SECONDS = 2.0  # that a traversal is repeated for on a GPU
 
 
 @dataclass(frozen=True)
@@ -159,12 +160,15 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     def search(mode: str, scorer: SentenceScorer = scorer) -> np.ndarray[Any, Any]:
         return Search(mode).start(scorer, words).losses(nothing)
 
+    times = 1
     if half:
         search("exact")  # warm up: compile, allocate
         torch.cuda.reset_peak_memory_stats()
+        _, once = timed(lambda: search("exact"), device, 1)
+        times = max(3, int(GPU_SECONDS / once))  # short ones vary more
     else:
         scorer.score([], words[:500])
-    ours, seconds = timed(lambda: search("exact"), device, 3 if half else 1)
+    ours, seconds = timed(lambda: search("exact"), device, times)
     peak = torch.cuda.max_memory_allocated() / 2**30 if half else 0.0
     if not half:
         peak = process_peak()

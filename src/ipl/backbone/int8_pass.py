@@ -85,7 +85,7 @@ class Int8Pass:
     tail : sequence of int
         Token ids after the candidate; EOS is the last.
     sample : Tensor of shape (candidates,)
-        Token ids of candidates that are run in half precision first.
+        Token ids of candidates that are run in half precision before the first others.
     memory : float
         GiB that a search may take; half of it is for the rows that are run.
     kernels : module, optional
@@ -112,13 +112,18 @@ class Int8Pass:
         self.candidates_at_once = max(1, rows // each // kernels.CANDIDATES) * kernels.CANDIDATES
         tower = backbone.text_tower(torch.float32)
         room = _Room(own_rows * each * self.candidates_at_once, tower, backbone.device)
-        self._groups, self._prompts_each, samples = [], each, []
+        self._groups = []
         for first in range(0, prompts, each):
             own = [Prefix(*(values[first : first + each] for values in one)) for one in prefixes]
             run = CandidatePass(backbone, own, tail, torch.float16)
-            self._groups.append(_PromptGroup(run, tower, room, kernels))
-            samples.append(self._groups[-1].measure_centres(sample))
-        self.sample_features = torch.cat(samples, dim=1)  # (candidates, prompts, dim), in fp16
+            self._groups.append(_PromptGroup(run, sample, tower, room, kernels))
+        self._shape = prompts, backbone.feature_dim
+
+    @property
+    @torch.no_grad()
+    def sample_features(self) -> Tensor:
+        """Returns features (candidates, prompts, dim) of the sample, in fp16."""
+        return torch.cat([group.sample_features for group in self._groups], dim=1)
 
     @torch.no_grad()
     def features(self, candidates: Tensor) -> Tensor:
@@ -127,8 +132,9 @@ class Int8Pass:
         # A chunk that is nearly full is filled up, because recordings are of full ones.
         multiple = most if count > most // 2 else self._groups[0].kernels.CANDIDATES
         padded = pad(candidates, (0, -count % multiple))
-        out = self.sample_features.new_empty(count, *self.sample_features.shape[1:])
-        for group, part in zip(self._groups, out.split(self._prompts_each, dim=1), strict=True):
+        out = torch.empty(count, *self._shape, dtype=torch.float16, device=candidates.device)
+        parts = out.split([group.prompts for group in self._groups], dim=1)
+        for group, part in zip(self._groups, parts, strict=True):
             part.copy_(group.features(padded)[:count])
         return out
 
@@ -175,41 +181,57 @@ class _PromptGroup:
     def __init__(
         self,
         run: CandidatePass,
+        sample: Tensor,
         tower: TextTower,
         room: _Room,
         kernels: ModuleType,
     ) -> None:
         self.run, self.room, self.kernels = run, room, kernels
+        self.prompts = len(run.lengths)
         self.layers = tower.int8_layers
-        self.centres: list[LayerCentres] = []
+        self._sample = run.first_rows(sample)  # as it leaves the last layer that was measured
+        self._centres: list[LayerCentres] = []
         self._calls = Counter[int]()  # by their number of candidates
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
 
-    def measure_centres(self, sample: Tensor) -> Tensor:
-        """Returns features (candidates, prompts, dim) of a sample, run in half precision."""
+    @property
+    def sample_features(self) -> Tensor:
+        """Returns features (candidates, prompts, dim) of the sample, in half precision."""
+        for index in range(len(self.layers)):
+            self._centres_of(index)
+        run = self.run
+        return run.tower.project(run.norm(self._sample, 2 * len(self.layers))[:, 0])
+
+    def _centres_of(self, index: int) -> LayerCentres:
+        """Returns the centres of a layer, measured when it is first run.
+
+        So a GPU has candidates to run while the next layer's measurement is launched.
+        """
+        if index == len(self._centres):
+            self._centres.append(self._measure(index))
+        return self._centres[index]
+
+    def _measure(self, index: int) -> LayerCentres:
+        """Takes the sample through a layer in half precision and returns the centres in it."""
         run, tower, centre_of = self.run, self.run.tower, self.kernels.centre_of
-        hidden = run.first_rows(sample)
-        for index, (layer, biases) in enumerate(zip(tower.layers, tower.biases, strict=True)):
-            normed = run.norm(hidden, 2 * index)
-            mixed = run.attend(normed, index, hidden.shape[1])
-            hidden = tower.add(hidden, mixed, layer.out)
-            normed_again = run.norm(hidden, 2 * index + 1)
-            active = tower.activation(layer.up(normed_again))
-            hidden = tower.add(hidden, active, layer.down)
-            self.centres.append(
-                LayerCentres(
-                    centre_of(normed, layer.qkv),
-                    centre_of(mixed, Linear(layer.out, biases[0])),
-                    centre_of(normed_again, layer.up),
-                    centre_of(active, Linear(layer.down, biases[1])),
-                )
-            )
-        return tower.project(run.norm(last_rows(hidden, 1), 2 * len(tower.layers))[:, 0])
+        layer, (out_bias, down_bias) = tower.layers[index], tower.biases[index]
+        normed = run.norm(self._sample, 2 * index)
+        mixed = run.attend(normed, index, normed.shape[1])
+        qkv, out = centre_of(normed, layer.qkv), centre_of(mixed, Linear(layer.out, out_bias))
+        self._sample = tower.add(self._sample, mixed, layer.out)
+        del mixed
+        normed = run.norm(self._sample, 2 * index + 1)
+        active = tower.activation(layer.up(normed))
+        up, down = centre_of(normed, layer.up), centre_of(active, Linear(layer.down, down_bias))
+        self._sample = tower.add(self._sample, active, layer.down)
+        if index + 1 == len(self.layers):
+            self._sample = last_rows(self._sample, 1)  # EOS
+        return LayerCentres(qkv, out, up, down)
 
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
         tower, count = self.run.tower, len(candidates)
-        views = self.room.views(1 + len(self.run.tail), len(self.run.lengths), count)
+        views = self.room.views(1 + len(self.run.tail), self.prompts, count)
         self.run.first_rows(candidates, out=views["hidden"])
         self._launch(views, count)
         hidden = views["hidden"][-1]  # EOS
@@ -252,7 +274,8 @@ class _PromptGroup:
     ) -> None:
         """Takes the hidden rows (rows, prompts, candidates, width) through all layers."""
         kernels, tower = self.kernels, self.run.tower
-        for index, (layer, centres) in enumerate(zip(self.layers, self.centres, strict=True)):
+        for index, layer in enumerate(self.layers):
+            centres = self._centres_of(index)
             kernels.norm(rounded, scales, hidden, centres.qkv, tower.eps)
             kernels.project(qkv, rounded, scales, layer.qkv, centres.qkv)
             if index + 1 == len(self.layers):  # only EOS has to leave the last layer

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 BYTES_AT_ONCE = 1 << 27  # of logits
+TEXTS_AT_ONCE = 8192  # that are averaged
 TEXT_BYTES = {"cpu": 1 << 24, "cuda": 1 << 26}  # of texts multiplied with the tangents together
 ROUGH_SLACK = 1e-4
 MOST_TANGENTS = 16  # each takes as much memory as the texts of a candidate in fp64
@@ -86,7 +87,8 @@ class CrossEntropy:
 
     def middle(self, features: Tensor) -> Tensor:
         """Returns the mean (classes, dim) of normalised features (candidates, classes, dim)."""
-        parts = (normalize(part.float(), dim=-1).sum(0) for part in features.split(16))
+        at_once = max(1, TEXTS_AT_ONCE // self.classes)
+        parts = (normalize(part.float(), dim=-1).sum(0) for part in features.split(at_once))
         return sum(parts, start=features.new_zeros(()).float()).to(self.images) / len(features)
 
     def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
