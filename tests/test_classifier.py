@@ -89,6 +89,20 @@ def test_score_follows_names_not_positions(fitted: PromptClassifier, base: Datas
     assert fitted.score(base.only([4, 2, 0, 1, 3], "shuffled")) == pytest.approx(fitted.score(base))
 
 
+def test_score_needs_neither_training_images_nor_a_second_class(
+    fitted: PromptClassifier, base: Dataset, tmp_path: Path
+) -> None:
+    name = base.class_names[2]
+    images = [item.path for item in base.test if item.label == 2]
+    (tmp_path / "test" / name).mkdir(parents=True)
+    for number, image in enumerate(images):
+        copy = tmp_path / "test" / name / f"{number}.png"
+        copy.write_bytes(Path(str(image)).read_bytes())
+    right = np.mean([predicted == name for predicted in fitted.predict(images)])
+    assert fitted.score(tmp_path) == pytest.approx(right)
+    assert fitted.notes_ == []  # nothing about a fit
+
+
 def test_a_fit_learns(pocket: Backbone, base: Dataset) -> None:
     """Thirty epochs on four images a class beat the untrained prompt on those images."""
     how: dict[str, Any] = {"shots": 4, "views": 2, "device": "cpu"}

@@ -393,7 +393,8 @@ class PromptClassifier:
         Parameters
         ----------
         data : str, Path, Dataset, list or object
-            What `fit` takes; or a list of paths or images, with their class names as `y`.
+            What `fit` takes, also with a single class or without training images; or a list of
+            paths or images, with their class names as `y`.
         y : list of str or int, optional
             The class name of each image, if `data` is a list.
         features : FeatureStore, optional
@@ -414,13 +415,13 @@ class PromptClassifier:
         strict = self.config.strict
         if (stream := read_stream(data, self.config.held_out)) is not None:
             return self._score_stream(stream, strict)
-        dataset = read_data(data, strict=strict, held_out=self.config.held_out)
+        dataset = read_data(data, strict=strict, held_out=self.config.held_out, to_test=True)
         learner, classes = self.learner_, list(self.learner_.prompts.class_names)
         self._check_known(dataset.class_names, dataset.name)
         store = features or FeatureStore(learner.backbone)
         items = dataset.test or dataset.train
         images = encode_items(items, "test", store, strict, self.reporter)
-        self.notes_ = [*dataset.notes, *images.notes]
+        self.notes_ = [*dataset.test_notes, *images.notes]
         for note in self.notes_:
             self.reporter.warn(note)
         if not images.items:

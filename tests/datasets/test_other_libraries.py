@@ -100,8 +100,18 @@ def test_a_validation_part_is_held_out_only_when_asked_for(part: str) -> None:
 def test_a_single_class_is_read_to_evaluate_on() -> None:
     with pytest.raises(DataError, match="only one class"):
         read_dataset(HuggingFace([0, 0], ("cat",)))
-    dataset = read_dataset(HuggingFace([0, 0], ("cat",)), one_class=True)
+    dataset = read_dataset(HuggingFace([0, 0], ("cat",)), to_test=True)
     assert (dataset.class_names, len(dataset.train)) == (("cat",), 2)
+
+
+def test_a_test_part_alone_is_read_to_evaluate_on() -> None:
+    data = {"test": HuggingFace([1, 0])}
+    dataset = read_dataset(data, to_test=True)
+    assert (dataset.name, dataset.train) == ("pets", ())
+    assert [item.label for item in dataset.test] == [1, 0]
+    for asked, missing in (({}, "train"), ({"to_test": True, "held_out": "val"}, "val")):
+        with pytest.raises(DataError, match=f"has the parts test; it needs {missing}"):
+            read_dataset(data, **asked)  # type: ignore[arg-type]
 
 
 def _without(column: str, **others: Any) -> HuggingFace:

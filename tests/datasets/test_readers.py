@@ -361,11 +361,38 @@ def test_a_single_class_is_read_to_evaluate_on(tmp_path: Path) -> None:
     folder = _touch(tmp_path / "new", "a/1.png")
     table = _csv(tmp_path, "path,label\n1.png,a\n2.png,a\n")
     for data, images in ((folder, 1), (table, 2)):
-        dataset = read_dataset(data, one_class=True)
+        dataset = read_dataset(data, to_test=True)
         assert (dataset.class_names, len(dataset.train)) == (("a",), images)
         assert [finding.stops_fit for finding in dataset.findings] == [True]
     with pytest.raises(DataError, match="class folder .*/b contains no image"):  # as for a fit
-        read_dataset(_touch(folder, "b/note.txt"), one_class=True)
+        read_dataset(_touch(folder, "b/note.txt"), to_test=True)
+
+
+@pytest.mark.parametrize("part", ["test", "val"])
+def test_data_to_test_on_needs_no_training_images(part: str, tmp_path: Path) -> None:
+    folder = _touch(tmp_path / "new", f"{part}/a/1.png", f"{part}/b/1.png", f"{part}/b/2.png")
+    table = _csv(tmp_path, f"path,label,split\n1.png,a,{part}\n2.png,b,{part}\n3.png,b,{part}\n")
+    other = {"test": "val", "val": "test"}[part]
+    for data in (folder, table):
+        dataset = read_dataset(data, held_out=part, to_test=True)
+        assert dataset.class_names == ("a", "b")
+        assert (dataset.train, [item.label for item in dataset.test]) == ((), [0, 1, 1])
+        assert dataset.findings == ()
+        with pytest.raises(DataError, match=f"no .*{other}"):
+            read_dataset(data, held_out=other, to_test=True)
+    with pytest.raises(DataError, match=rf"new has {part}, but no folder train with class folders"):
+        read_dataset(folder)
+    with pytest.raises(DataError, match="class 'a' has no training row"):
+        read_dataset(table)
+
+
+def test_classes_that_are_called_like_parts(tmp_path: Path) -> None:
+    """Without folders inside, or beside a class of another name, they are classes."""
+    images = _touch(tmp_path / "images", "test/1.png", "val/1.png")
+    beside = _touch(tmp_path / "beside", "test/close/1.png", "exam/1.png")
+    for to_test in (False, True):
+        assert read_dataset(images, to_test=to_test).class_names == ("test", "val")
+        assert read_dataset(beside, to_test=to_test).class_names == ("exam", "test")
 
 
 def test_a_table_in_another_encoding(tmp_path: Path) -> None:

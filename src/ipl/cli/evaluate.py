@@ -75,7 +75,7 @@ def evaluate(
     if held_out is not None:
         config = replace(config, held_out=held_out)
     names = common.read_class_names(classes) if classes is not None else None
-    dataset = read_dataset(data, strict, config.held_out, one_class=True)
+    dataset = read_dataset(data, strict, config.held_out, to_test=True)
     with on_interrupt(lambda: "nothing was written."):
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, reporter=reporter, any_backbone=any_backbone

@@ -67,7 +67,7 @@ def export(
     elif save_to is not None:
         check_output_file(save_to, overwrite)
     names = read_class_names(classes) if classes is not None else None
-    images = read_dataset(check) if check is not None else None
+    images = read_dataset(check, to_test=True) if check is not None else None
     with on_interrupt(lambda: "nothing was written."):
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, "cpu", precision="fp32", any_backbone=any_backbone

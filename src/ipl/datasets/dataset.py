@@ -21,7 +21,6 @@ PART_NAMES = {
 }
 EXAMPLES = 3  # files or classes that a sentence names
 EMPTY_PART = "empty part"  # the kind of a finding on a held-out part without images
-ONE_CLASS = "single class"  # the kind of a finding on data of one class
 NO_FIT = "ipl fit cannot use the data"
 
 
@@ -133,6 +132,11 @@ class Dataset:
         """Returns the sentences of the findings."""
         return tuple(finding.note for finding in self.findings)
 
+    @property
+    def test_notes(self) -> tuple[str, ...]:
+        """Returns the same without what matters to a fit alone."""
+        return tuple(finding.note for finding in self.findings if not finding.stops_fit)
+
     def only(self, labels: Sequence[int], name: str) -> Dataset:
         """Restrict the dataset to some of its classes.
 
@@ -167,7 +171,7 @@ def one_class_findings(names: Sequence[str]) -> tuple[Finding, ...]:
     if len(names) != 1:
         return ()
     note = f"There is only one class ({names[0]}), and a classifier needs at least two; {NO_FIT}."
-    return (Finding(ONE_CLASS, note, tuple(names), stops_fit=True),)
+    return (Finding("single class", note, tuple(names), stops_fit=True),)
 
 
 def held_out_findings(

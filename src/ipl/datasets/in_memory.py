@@ -25,13 +25,14 @@ def read_data(
     strict: bool = False,
     held_out: str = TEST,
     shots: int = 16,
+    to_test: bool = False,
 ) -> Dataset:
     """Returns what `read_dataset` reads or, with labels, the dataset of images and labels."""
     if labels is not None:
         return _read_pairs(data, labels)
     if isinstance(data, list | tuple | np.ndarray):
         raise DataError("y is missing; with a list of images, give the class name of each.")
-    return read_dataset(data, strict, held_out, shots)
+    return read_dataset(data, strict, held_out, shots, to_test=to_test)
 
 
 def _read_pairs(images: Iterable[Any], labels: Sequence[str | int]) -> Dataset:

@@ -48,21 +48,20 @@ class _Part:
     findings: tuple[Finding, ...] = ()
 
 
-def read_object(
-    data: Any, held_out: str = TEST, shots: int = 16, one_class: bool = False
-) -> Dataset:
+def read_object(data: Any, held_out: str = TEST, shots: int = 16, to_test: bool = False) -> Dataset:
     """Returns the dataset of an object, or of a mapping with train and, optionally, test and val.
 
     `held_out` is the part that is held out, test or val. Of a stream, the images are kept that so
-    many shots need. `one_class` allows a single class.
+    many shots need. To test on, a single class is enough, and train is not needed.
     """
-    name, parts = dataset_name(data), {TRAIN: data}
+    name, parts, first = dataset_name(data), {TRAIN: data}, TRAIN
     if isinstance(data, Mapping):
         parts = {part: data[key] for key, part in PART_NAMES.items() if key in data}
-        if TRAIN not in parts:
+        first = TRAIN if TRAIN in parts or not to_test else held_out
+        if first not in parts:
             names = ", ".join(map(str, data)) or "none"
-            raise DataError(f"{name} has the parts {names}; it needs train, and may have test.")
-        name = dataset_name(parts[TRAIN])
+            raise DataError(f"{name} has the parts {names}; it needs {first}.")
+        name = dataset_name(parts[first])
     used = {part: parts[part] for part in (TRAIN, held_out) if part in parts}
     read = {
         part: _read_stream(content, f"{name} {part}", shots if part == TRAIN else None)
@@ -70,23 +69,23 @@ def read_object(
         else _read(content, f"{name} {part}")
         for part, content in used.items()
     }
-    train, tested = read[TRAIN], read.get(held_out)
-    if tested is not None and tested.class_names != train.class_names:
-        unknown = sorted({*tested.class_names} ^ {*train.class_names}) or tested.class_names
+    known, tested = read[first], read.get(held_out)
+    if tested is not None and tested.class_names != known.class_names:
+        unknown = sorted({*tested.class_names} ^ {*known.class_names}) or tested.class_names
         raise DataError(f"{name}: train and test have different classes, first: {unknown[0]!r}.")
     sizes = {part: len(content) for part, content in parts.items() if hasattr(content, "__len__")}
     sizes |= {part: len(content.items) for part, content in read.items()}
     return Dataset(
         name,
-        train.class_names,
-        train.items,
+        known.class_names,
+        known.items if first == TRAIN else (),
         tested.items if tested else (),
         (
             *held_out_findings(sizes, held_out, name),
             *(finding for part in read.values() for finding in part.findings),
-            *(one_class_findings(train.class_names) if one_class else ()),
+            *(one_class_findings(known.class_names) if to_test else ()),
         ),
-        train.alike,
+        known.alike,
     )
 
 

@@ -57,7 +57,7 @@ def read_dataset(
     held_out: str = TEST,
     shots: int = 16,
     lenient: bool = False,
-    one_class: bool = False,
+    to_test: bool = False,
 ) -> Dataset:
     """Read a dataset; no image is opened.
 
@@ -78,9 +78,9 @@ def read_dataset(
         Whether a folder or table is read although a fit cannot use it: a class may have no
         training image, there may be a single class, the held-out folder may have no image, or
         classes that `train` does not have. Findings say so; otherwise these are errors.
-    one_class : bool, default=False
-        Whether a single class is enough, as it is to evaluate on; a finding says that a fit cannot
-        use the data.
+    to_test : bool, default=False
+        Whether the images are only tested on: then a single class is enough, and training images
+        are not needed. A finding says that a fit cannot use a single class.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def read_dataset(
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | os.PathLike):
-        return read_object(data, held_out, shots, one_class)
+        return read_object(data, held_out, shots, to_test)
     path = Path(data)
     if is_folder(path):
         if any((path / name).is_file() for name in SAVED_BY_HUGGING_FACE):
@@ -104,13 +104,13 @@ def read_dataset(
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
                     return read_split_set(benchmark, path)
-            return read_folder(path, strict, held_out, lenient, one_class)
+            return read_folder(path, strict, held_out, lenient, to_test)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
     if not path_exists(path):
         raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
     if path.suffix.lower() in TABLES:
-        return read_table(path, held_out, lenient, one_class)
+        return read_table(path, held_out, lenient, to_test)
     if path.suffix.lower() == ".parquet":
         raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_dataset.")
     raise DataError(f"{path} is not a dataset: {LAYOUT}.")
@@ -177,32 +177,33 @@ def read_folder(
     strict: bool = False,
     held_out: str = TEST,
     lenient: bool = False,
-    one_class: bool = False,
+    to_test: bool = False,
 ) -> Dataset:
     """Returns the dataset of a folder with one sub-folder per class.
 
     With a `train` folder that has sub-folders, and `test` or `val` beside it, the classes are the
-    sub-folders of those.
+    sub-folders of those. Data to test on needs no `train`.
     """
     leftovers = _Leftovers()
-    parts = _part_folders(path, leftovers)
-    train = parts.get(TRAIN, path)
-    folders = _folders(train)
+    parts = _part_folders(path, leftovers, held_out if to_test else TRAIN)
+    first = held_out if parts and TRAIN not in parts else TRAIN  # the part that has the classes
+    root = parts.get(first, path)
+    folders = _folders(root)
     if not folders:
-        raise DataError(f"{train} has no sub-folders: {LAYOUT}.")
+        raise DataError(f"{root} has no sub-folders: {LAYOUT}.")
     class_folders = [folder.name for folder in folders]
     check_class_names(class_folders)  # as written, so that a message shows what to rename
-    items = {TRAIN: list(_items(train, class_folders, leftovers))}
-    labels = {item.label for item in items[TRAIN]}
+    items = {first: list(_items(root, class_folders, leftovers))}
+    labels = {item.label for item in items[first]}
     for label, name in enumerate(class_folders):
         if label not in labels and not lenient:
-            raise DataError(f"The class folder {train / name} contains no image.")
-    problems = one_class_findings(class_folders) if lenient or one_class else ()
-    if held_out in parts:
+            raise DataError(f"The class folder {root / name} contains no image.")
+    problems = one_class_findings(class_folders) if lenient or to_test else ()
+    if held_out in parts.keys() - items.keys():
         folder = parts[held_out]
         unknown = [f for f in _folders(folder) if f.name not in class_folders]
         if unknown and not lenient:
-            raise DataError(f"{unknown[0]} is not a class folder of {train}.")
+            raise DataError(f"{unknown[0]} is not a class folder of {root}.")
         items[held_out] = list(_items(folder, class_folders, leftovers))
         if not items[held_out] and not lenient:
             raise DataError(f"{folder} contains no image in a class folder; add some or remove it.")
@@ -217,7 +218,7 @@ def read_folder(
     return Dataset(
         name=_readable(path.resolve().name) or "data",
         class_names=tuple(clean_class_name(name) for name in class_folders),
-        train=tuple(items[TRAIN]),
+        train=tuple(items.get(TRAIN, ())),
         test=tuple(items.get(held_out, ())),
         findings=(*held_out_findings(sizes, held_out, path), *leftovers.findings(), *problems),
     )
@@ -238,8 +239,11 @@ def _held_out_problems(folder: Path, unknown: list[Path], empty: bool) -> tuple[
     return (*problems, Finding(EMPTY_PART, note, (str(folder),), stops_fit=True))
 
 
-def _part_folders(path: Path, leftovers: _Leftovers) -> dict[str, Path]:
-    """Returns the folders of train, val and test; none if `path` has class folders itself."""
+def _part_folders(path: Path, leftovers: _Leftovers, needed: str) -> dict[str, Path]:
+    """Returns the folders of train, val and test; none if `path` has class folders itself.
+
+    Raises DataError if it has such folders, and neither train nor the part that is needed.
+    """
     parts: dict[str, Path] = {}
     others = []
     for folder in _folders(path):
@@ -253,8 +257,14 @@ def _part_folders(path: Path, leftovers: _Leftovers) -> dict[str, Path]:
             )
         else:
             parts[part] = folder
-    if TRAIN not in parts or not _folders(parts[TRAIN]):
+    if TRAIN in parts and not _folders(parts[TRAIN]):
         return {}
+    if TRAIN not in parts:
+        if others or not any(map(_folders, parts.values())):
+            return {}
+        if needed not in parts:
+            found = " and ".join(sorted(folder.name for folder in parts.values()))
+            raise DataError(f"{path} has {found}, but no folder {needed} with class folders.")
     leftovers.folders_beside += others
     _look_beside(path, leftovers)
     return parts
@@ -307,7 +317,7 @@ def _readable(name: str) -> str:
 
 
 def read_table(
-    path: Path, held_out: str = TEST, lenient: bool = False, one_class: bool = False
+    path: Path, held_out: str = TEST, lenient: bool = False, to_test: bool = False
 ) -> Dataset:
     """Returns the dataset of a CSV, TSV or JSONL file with path, label and, optionally, split.
 
@@ -345,8 +355,10 @@ def read_table(
         part: tuple(Item(image, label_of[label]) for image, label in rows)
         for part, rows in parts.items()
     }
+    if to_test and not items[TRAIN] and not items[held_out]:
+        raise DataError(f"{path} has no row of the split {held_out}.")
     empty = set(range(len(written))) - {item.label for item in items[TRAIN]}
-    if empty and not lenient:
+    if empty and not lenient and not to_test:
         raise DataError(f"{path}: class {written[min(empty)]!r} has no training row.")
     sizes = {part: len(found) for part, found in items.items()}
     return Dataset(
@@ -356,7 +368,7 @@ def read_table(
         test=items[held_out],
         findings=(
             *held_out_findings(sizes, held_out, path),
-            *(one_class_findings(written) if lenient or one_class else ()),
+            *(one_class_findings(written) if lenient or to_test else ()),
         ),
     )
 

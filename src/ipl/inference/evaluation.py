@@ -22,7 +22,7 @@ from ipl.backbone.labelled_features import (
 )
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import ONE_CLASS, Dataset, Item
+from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent, several
@@ -200,7 +200,7 @@ def evaluate(
     learner, names = classifier.learner_, tuple(map(str, classifier.classes_))
     strict, held_out = classifier.config.strict, classifier.config.held_out
     stream = None if isinstance(dataset, Dataset) else read_stream(dataset, held_out)
-    data = stream or read_dataset(dataset, strict, held_out, one_class=True)
+    data = stream or read_dataset(dataset, strict, held_out, to_test=True)
     columns = _columns(data, names)
     notes: tuple[str, ...] = ()
     if isinstance(data, LabelledStream):
@@ -211,8 +211,7 @@ def evaluate(
         chosen = _choose_items(classifier, data, everything, store, reporter)
         images = encode_items(chosen.items, "test", store, strict, reporter)
         features = features_for(learner, images)
-        found = (each.note for each in data.findings if each.kind != ONE_CLASS)
-        notes = (*chosen.notes, *found)
+        notes = (*chosen.notes, *data.test_notes)
     if not images.items:
         raise DataError(f"{data.name} has no readable image to evaluate on.")
     labels = torch.tensor([columns[item.label] for item in images.items])
