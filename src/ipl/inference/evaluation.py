@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,7 +16,6 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.known_images import note_known_images
 from ipl.backbone.labelled_features import (
     LabelledFeatures,
-    draw_shots,
     encode_items,
     note_unreadable,
 )
@@ -28,6 +27,7 @@ from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent, several
 from ipl.display.frame import make_frame
 from ipl.display.table import Styled, Table
+from ipl.inference.chosen_images import ChosenImages, choose_images
 from ipl.learners.learner import Learner
 from ipl.metrics import (
     Calibration,
@@ -45,13 +45,10 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import PROMPT, ZERO_SHOT
 from ipl.training.baselines import BaselineComparison, compare_predictions
 from ipl.training.fit import features_for
-from ipl.training.trained_images import find_trained, how_shots_differ
 
 if TYPE_CHECKING:
     import pandas
 
-UNKNOWN = "all images; whether it was trained on some of them is not known"
-NONE_TRAINED = "all images, none the same as one that it was trained on"
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -205,10 +202,10 @@ def evaluate(
     notes: tuple[str, ...] = ()
     if isinstance(data, LabelledStream):
         images, features = _encode_stream(learner, data, strict, reporter)
-        chosen = _Chosen(images.items, "all images of a stream")
+        chosen = ChosenImages(images.items, "all images of a stream")
     else:
         store = store or FeatureStore(learner.backbone)
-        chosen = _choose_items(classifier, data, everything, store, reporter)
+        chosen = choose_images(classifier, data, everything, store, reporter)
         images = encode_items(chosen.items, "test", store, strict, reporter)
         features = features_for(learner, images)
         notes = (*chosen.notes, *data.test_notes)
@@ -280,104 +277,6 @@ def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[
                 "give the classes to choose from with --classes."
             )
     return [names.index(name) for name in dataset.class_names]
-
-
-class _Chosen(NamedTuple):
-    """The images to evaluate on, and those that are left out as images of the training."""
-
-    items: Sequence[Item]
-    images_from: str  # a phrase that says which they are
-    notes: tuple[str, ...] = ()
-    left_out: Sequence[Item] = ()
-
-
-def _choose_items(
-    classifier: PromptClassifier,
-    dataset: Dataset,
-    everything: bool,
-    store: FeatureStore,
-    reporter: Reporter,
-) -> _Chosen:
-    """Returns the images to evaluate on."""
-    result, part = classifier.result_, f"its {classifier.config.held_out} part"
-    items = (*dataset.train, *dataset.test) if everything else dataset.test or dataset.train
-    trained = find_trained(result, items, store, reporter)
-    if everything:
-        return _Chosen(items, _name_all(trained))
-    if trained:
-        rest = [item for item in items if item not in trained]
-        if not rest:
-            raise _nothing_new(dataset)
-        without = f"without the {several(len(trained), 'image')} that it was trained on"
-        if len(trained) > result.images:
-            without = f"without {len(trained)} images that it was trained on, or copies of them"
-        note: tuple[str, ...] = ()
-        if not dataset.test and dataset.name == result.data and len(trained) < result.images:
-            note = (
-                f"{len(trained)} of the {result.images} training images are in {dataset.name} as "
-                "they were; changed copies of the others may be among these images.",
-            )
-        left_out = tuple(item for item in dict.fromkeys(items) if item in trained)
-        return _Chosen(rest, f"{part}, {without}" if dataset.test else without, note, left_out)
-    if dataset.test:
-        return _Chosen(dataset.test, part)
-    return _choose_by_shots(
-        classifier, dataset, UNKNOWN if trained is None else NONE_TRAINED, store, reporter
-    )
-
-
-def _name_all(trained: frozenset[Item] | None) -> str:
-    """Returns what all images are called, of which some are of the training, if that is known."""
-    if trained is None:
-        return "all images, also those of the training, if any"
-    return f"all images, {len(trained)} of which it was trained on" if trained else NONE_TRAINED
-
-
-def _nothing_new(dataset: Dataset) -> DataError:
-    return DataError(
-        f"All images of {dataset.name} were used in training; give other images, or evaluate "
-        "on them all the same with --all."
-    )
-
-
-def _choose_by_shots(
-    classifier: PromptClassifier,
-    dataset: Dataset,
-    name_of_all: str,
-    store: FeatureStore,
-    reporter: Reporter,
-) -> _Chosen:
-    """Returns the images without those of the training, if drawing these again gives the same.
-
-    That is for runs without hashes, and for files that were written anew since. If they are not the
-    same, returns all images, which are called `name_of_all`, and a note if need be.
-    """
-    result = classifier.result_
-    if dataset.class_names != result.trained_classes:
-        return _Chosen(dataset.train, name_of_all)
-    learner: Learner = classifier.learner_
-    if learner.prompts.class_names != result.trained_classes:
-        learner = learner.rebuilt(class_names=result.trained_classes)
-    shots, rest = draw_shots(
-        dataset, result.config.shots, result.config.seed, store, False, reporter
-    )
-    same_name = dataset.name == result.data
-    if result.selection is None and not same_name:  # an accuracy may be the same by chance
-        return _Chosen(dataset.train, name_of_all)
-    if (reason := how_shots_differ(result, learner, shots, store)) is not None:
-        note = (
-            f"{dataset.name} is not as it was when the prompt was trained ({reason}), so some of "
-            "these images may have been used in training, and the accuracy may be too high."
-        )
-        # With hashes, another loss shows that these are other images.
-        told = name_of_all == NONE_TRAINED and result.selection is not None
-        if told or not same_name:
-            return _Chosen(dataset.train, name_of_all)
-        return _Chosen(dataset.train, UNKNOWN, (note,))
-    if not rest:
-        raise _nothing_new(dataset)
-    without = f"without the {len(shots.items)} images that it was trained on"
-    return _Chosen(rest, without, left_out=shots.items)
 
 
 def _note_one_class(comparison: BaselineComparison) -> tuple[str, ...]:
