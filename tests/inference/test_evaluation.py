@@ -20,8 +20,8 @@ from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.images import ImageSource
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent
+from ipl.inference.chosen_images import UNKNOWN
 from ipl.inference.evaluation import (
-    UNKNOWN,
     Evaluation,
     class_rows,
     evaluate,
