@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 import pytest
@@ -350,3 +351,28 @@ def test_what_was_done_before_an_interruption_is_kept(
     with pytest.raises(KeyboardInterrupt):
         FeatureStore(pocket, cache).encode(images)
     assert count(cache) == 4
+
+
+def test_texts_that_do_not_fit_are_not_kept(pocket: Backbone) -> None:
+    store, alive = FeatureStore(pocket, text_bytes=2 * 40), list[ReferenceType[torch.Tensor]]()
+
+    def chunk(number: int) -> torch.Tensor:
+        made = torch.full((10,), float(number))
+        alive.append(ref(made))
+        return made
+
+    def chunks(count: int) -> Iterator[torch.Tensor]:
+        for number in range(count):
+            if number > 2:  # those before fitted, until there were three
+                assert not any(each() is not None for each in alive)
+            yield chunk(number)
+
+    for key, count in (("many", 5), ("few", 2)):
+        for again in (False, True):
+            alive.clear()
+            numbers = []
+            for each in store.texts(key, lambda n=count: chunks(n)):  # type: ignore[misc]
+                numbers.append(int(each[0]))
+                del each
+            assert numbers == list(range(count))
+            assert bool(alive) == (key == "many" or not again)

@@ -150,18 +150,38 @@ def test_features_are_near_those_of_fp32(
     ids = backbone.tokenize_words(WORDS[:70])
     tokens = torch.tensor(ids, device=DEVICE)
     run = Int8Pass(backbone, cache.prefixes, cache.tail, tokens, 2.0, kernels)
+    later = Int8Pass(backbone, cache.prefixes, cache.tail, tokens, 2.0, kernels)
     assert run.candidates_at_once % kernels.CANDIDATES == 0
     sample = cache.candidate_pass(torch.float16).features(tokens)
     torch.testing.assert_close(run.sample_features, sample, atol=2e-2, rtol=2e-2)
     with torch.no_grad():
         ours = run.features(tokens).float()
         again = torch.cat([run.features(part) for part in tokens.split(40)]).float()
+    assert torch.equal(later.features(tokens).float(), ours)  # measured layer by layer
+    assert torch.equal(later.sample_features, run.sample_features)
     exact = torch.cat(list(cache.features(ids)))
     assert ours.shape == exact.shape
     torch.testing.assert_close(ours, again)
     error = (ours - exact).norm(dim=-1) / (exact - exact.mean(0)).norm(dim=-1)
     assert error.median() < 0.1
     assert error.max() < 1
+
+
+def test_an_interrupted_pass_is_not_used_again(
+    kernels: ModuleType, backbone: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = PrefixCache(backbone, [[backbone.sos, *backbone.tokenize("a cat,")]])
+    ids = backbone.tokenize_words(WORDS[:3])
+    sample = torch.tensor(ids, device=DEVICE)
+    cache._int8 = Int8Pass(backbone, cache.prefixes, cache.tail, sample, 2.0, kernels)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernels, "activate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(cache.features(ids, torch.int8))
+    assert cache._int8 is None
 
 
 def test_a_cpu_and_other_towers_have_no_kernels(pocket: Backbone) -> None:

@@ -96,6 +96,8 @@ class GivenFeatures(CandidateScorer):
     ("chunk", "room", "sizes"),
     [
         (3, 20, [20]),  # a quarter of the memory is enough
+        (8, 20, [20]),
+        (20, 20, [20]),
         (3, 19, [9, 9, 2]),  # an eighth has room for three chunks
         (4, 19, [4, 4, 4, 4, 4]),  # for two: they are blocks as they are
         (8, 19, [8, 8, 4]),

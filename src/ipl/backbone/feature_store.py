@@ -181,7 +181,10 @@ class FeatureStore:
             size += chunk.nbytes
             if size <= self.text_bytes:
                 chunks.append(chunk)
+            else:
+                chunks.clear()  # they would not be stored
             yield chunk
+            del chunk  # before the next one is computed
         if size <= self.text_bytes:
             self._texts[key] = chunks
         while sum(c.nbytes for stored in self._texts.values() for c in stored) > self.text_bytes:

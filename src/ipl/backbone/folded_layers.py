@@ -82,6 +82,8 @@ class FoldedLayers:
         Whether the activation is QuickGELU.
     dtype : torch.dtype
         The precision of the matrices.
+    in_parts : bool, default=False
+        Whether queries, keys and values are also computed one without the others.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class FoldedLayers:
         activation: Callable[[Tensor], Tensor],
         quick: bool,
         dtype: torch.dtype,
+        in_parts: bool = False,
     ) -> None:
         self.heads, self.dtype = heads, dtype
         self.eps = float(layers[0].norm1.eps)
@@ -103,6 +106,7 @@ class FoldedLayers:
                     fold(layer.query, layer.norm1, scale, dtype),
                     fold(layer.key, layer.norm1, dtype=dtype),
                     fold(layer.value, layer.norm1, dtype=dtype),
+                    in_parts,
                 ),
                 layer.out.weight.detach().T.to(dtype),
                 fold(layer.up, layer.norm2, factor, dtype),
@@ -155,11 +159,14 @@ class FoldedLayers:
         return stream, layer_norm(stream, stream.shape[-1:], eps=self.eps)
 
 
-def _join(query: Linear, key: Linear, value: Linear) -> tuple[Linear, Linear, Linear, Linear]:
+def _join(
+    query: Linear, key: Linear, value: Linear, in_parts: bool
+) -> tuple[Linear, Linear, Linear, Linear]:
     """Returns three matrices of the same size side by side, and each as a part of the whole."""
     weights, biases = zip(query, key, value, strict=True)
-    # Of a transposed matrix, every part is as contiguous as the whole.
-    whole = Linear(torch.cat([weight.T for weight in weights]).T, torch.cat(biases))
+    whole = Linear(torch.cat(weights, dim=1), torch.cat(biases))
+    if in_parts:  # of a transposed matrix, every part is as contiguous as the whole
+        whole = Linear(whole.weight.T.contiguous().T, whole.bias)
     query, key, value = map(Linear, whole.weight.chunk(3, 1), whole.bias.chunk(3))
     return whole, query, key, value
 

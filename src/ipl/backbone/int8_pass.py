@@ -31,7 +31,7 @@ SAMPLE = 64  # candidates whose mean is subtracted
 # Many prompts need memory for themselves: then fewer rows are run at once.
 ROWS_AT_ONCE = {"few prompts": 131072, "many prompts": 65536}
 FEW = 128
-TILES = 2  # of candidates that are run at once at least: of many prompts, only some at a time
+TILES = 2  # of candidates that a chunk has at least; many prompts are divided into groups for it
 NARROWEST = 512  # text tower that gains from it
 
 
@@ -189,7 +189,7 @@ class _PromptGroup:
         self.run, self.room, self.kernels = run, room, kernels
         self.prompts = len(run.lengths)
         self.layers = tower.int8_layers
-        self._sample = run.first_rows(sample)  # as it leaves the last layer that was measured
+        self._sample = sample  # its rows as they leave the last layer that was measured
         self._centres: list[LayerCentres] = []
         self._calls = Counter[int]()  # by their number of candidates
         self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
@@ -214,6 +214,8 @@ class _PromptGroup:
     def _measure(self, index: int) -> LayerCentres:
         """Takes the sample through a layer in half precision and returns the centres in it."""
         run, tower, centre_of = self.run, self.run.tower, self.kernels.centre_of
+        if not index:
+            self._sample = run.first_rows(self._sample)
         layer, (out_bias, down_bias) = tower.layers[index], tower.biases[index]
         normed = run.norm(self._sample, 2 * index)
         mixed = run.attend(normed, index, normed.shape[1])

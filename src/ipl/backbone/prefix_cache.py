@@ -138,7 +138,14 @@ class PrefixCache:
             self._int8 = None  # a search goes on in higher precision, and needs the memory
             run, at_once = self.candidate_pass(dtype), self.candidates_at_once(dtype)
         for chunk in ids.split(at_once):
-            yield run.features(chunk)  # not kept here while the next are computed
+            yield self._features(run, chunk)  # not kept here while the next are computed
+
+    def _features(self, run: CandidatePass | Int8Pass, candidates: Tensor) -> Tensor:
+        try:
+            return run.features(candidates)
+        except BaseException:  # an interrupted measurement cannot be continued
+            self._int8 = None
+            raise
 
     def candidate_pass(self, dtype: torch.dtype) -> CandidatePass:
         """Returns a pass over candidates in one precision, which extensions do not change."""

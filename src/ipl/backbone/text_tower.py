@@ -60,7 +60,7 @@ class TextTower(FoldedLayers):
     """The layers of a causal CLIP text tower, from embeddings to features, in one precision."""
 
     def __init__(self, text: CausalText, dtype: torch.dtype) -> None:
-        super().__init__(text.layers, text.heads, text.activation, text.quick, dtype)
+        super().__init__(text.layers, text.heads, text.activation, text.quick, dtype, in_parts=True)
         self.positions: Tensor = text.positions.detach().to(dtype)
         self.project = fold(text.projection, text.final_norm, dtype=dtype)
         offset = torch.zeros(self.positions.shape[1], device=self.positions.device)

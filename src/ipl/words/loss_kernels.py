@@ -1,4 +1,4 @@
-"""Triton kernels for losses and bounds of 8-bit text features, without copies of them.
+"""Triton kernels for losses and bounds of texts in half precision, without copies of them.
 
 Their arguments are contiguous.
 """

@@ -138,9 +138,9 @@ class Exact(Mode):
     PROBES = CENTRED  # words whose losses are compared before a precision is relied on
     MOST_LEFT = 0.5  # share of the words; a precision that leaves more of them is given up
     BEST = 32  # words of a precision that are computed in the next one at least
-    MORE_BEST = (
-        800  # beside them while its errors are not known: with fewer classes they are larger
-    )
+    # Beside them, divided by the number of classes, while its errors are not known: with fewer
+    # classes they are larger.
+    MORE_BEST = 800
 
     def __init__(self, scorer: CandidateScorer, words: tuple[str, ...], search: Search) -> None:
         super().__init__(scorer, words, search)

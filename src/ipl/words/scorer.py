@@ -17,7 +17,7 @@ from ipl.support.errors import ConfigError
 from ipl.words.loss import CrossEntropy
 from ipl.words.template import Template
 
-FEWEST_CHUNKS = 3  # of features that are put together to a block
+FEWEST_CHUNKS = 3  # of features that are put together into a block
 FEWEST_CLASSES = 20  # over which the errors of 8-bit integers average out
 WHOLE_PROMPTS = 512  # encoded together where the tower is not causal
 
@@ -124,7 +124,8 @@ class CandidateScorer(ABC):
         itemsize = max(2, dtype.itemsize)  # the features of 8-bit integers are in half precision
         word_bytes = self.cross_entropy.classes * self.backbone.feature_dim * itemsize
         capacity = int(self.memory * (1 << 30) / 4 // word_bytes)
-        capacity = capacity if capacity >= len(candidates) else max(1, capacity // 2)
+        in_one = capacity >= len(candidates)
+        capacity = len(candidates) if in_one else max(1, capacity // 2)
         block, used, left = None, 0, len(candidates)
         for chunk in self.features(selected, candidates, dtype):
             count = len(chunk)
@@ -132,8 +133,8 @@ class CandidateScorer(ABC):
             if advance is not None:
                 advance(count)
             if block is None:  # one buffer for all blocks
-                size = min(len(candidates), capacity) if capacity >= FEWEST_CHUNKS * count else 0
-                block = chunk.new_empty(size, *chunk.shape[1:])
+                small = count < capacity if in_one else FEWEST_CHUNKS * count <= capacity
+                block = chunk.new_empty(capacity if small else 0, *chunk.shape[1:])
             if not len(block):
                 yield chunk
                 del chunk  # before the next one is computed
