@@ -239,7 +239,7 @@ def test_unreadable_images_are_skipped_or_fail(
     data = Dataset("b", base.class_names, (*base.train, Item(broken, 0)), base.test)
     fitted = PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 16}).fit(data)
     assert fitted.result_.training["images"] == 20
-    assert any("1 training image(s) were skipped" in n and "broken" in n for n in fitted.notes_)
+    assert any("1 training image was skipped" in n and "broken" in n for n in fitted.notes_)
     with pytest.raises(DataError, match=r"broken\.png: the file is truncated"):
         PromptClassifier(pocket, "coop", 0, **{**FAST, "shots": 16}, strict=True).fit(data)
     only = Dataset("o", base.class_names, (*base.train[4:], Item(broken, 0)), base.test)

@@ -494,7 +494,8 @@ class PromptClassifier:
         else:
             class_names, alike = read_names(classes, "classes"), False
         if len(class_names) < 2:
-            raise DataError(f"{len(class_names)} class(es) given; at least two are needed.")
+            given = several(len(class_names), "class", "classes")
+            raise DataError(f"{given} given; at least two are needed.")
         check_class_names(class_names, alike)
         other = copy.copy(self)
         other._learner = self.learner_.rebuilt(class_names=class_names)

@@ -232,7 +232,8 @@ def test_an_estimate_records_nothing(
     assert "Most of it is" in text.out
     assert "must be 1 or more" in bench(*plain, "--estimate", "--jobs", 0).error
     bench(*plain)
-    assert "no run left" in bench(*plain, "--estimate").error
+    assert bench(*plain, "--estimate").out == "Nothing is left to do: 1 run is done.\n"
+    assert bench(*plain, "--estimate", "--json").json["runs"] == 0
 
 
 def test_every_run_is_logged(bench: Bench, home: Path) -> None:

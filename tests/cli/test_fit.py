@@ -21,6 +21,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import ipl.training.fit
+from ipl.classifier import PromptClassifier
 from ipl.support.cache import Cache
 from ipl.support.files import claim_folder
 from tests.helpers.saved_runs import same_run
@@ -308,7 +309,7 @@ def test_broken_images_are_named_skipped_and_counted(fit: Call, images: Call, ho
     result = fit(data, "--shots", 3, "--out", home / "run", "--json")
     assert result.code == 0
     (skipped,) = [note for note in result.json["notes"] if "skipped" in note]
-    assert skipped.startswith("2 training image(s) were skipped")
+    assert skipped.startswith("2 training images were skipped")
     assert f"{data / 'beach' / 'fake.jpg'}: not an image" in skipped
     assert f"{data / 'castle' / 'cut.jpg'}: the file is truncated" in skipped
     assert result.json["training"]["images"] == 4
@@ -623,6 +624,34 @@ def test_ctrl_c_says_the_same_before_training(
     assert result.code == 130
     assert "nothing was saved" in result.err
     assert _tree(home) == before
+
+
+def test_ctrl_c_between_seeds_says_how_to_go_on(
+    fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = images(beach=3, castle=3)
+    save, saved = PromptClassifier.save_pretrained, []
+
+    def save_one(classifier: PromptClassifier, folder: Path, overwrite: bool) -> None:
+        if saved:
+            raise KeyboardInterrupt
+        save(classifier, folder, overwrite)
+        saved.append(folder)
+
+    monkeypatch.setattr(PromptClassifier, "save_pretrained", save_one)
+    three = fit(data, "--seeds", "1,2,3", "--out", home / "a run")
+    saved.clear()
+    two = fit(data, "--seeds", "4,5", "--out", home / "a run")
+    for result, seed in ((three, 1), (two, 4)):
+        assert result.code == 130
+        assert f"stopped: {home / f'a run-seed{seed}'} was saved. Go on with --seed" in result.err
+    assert three.err.endswith("--seeds 2,3.\n")
+    assert two.err.endswith(f"--seed 5 --out '{home / 'a run-seed5'}'.\n")
+
+
+def test_a_comparison_without_words_is_pointed_out(fit: Call, images: Call) -> None:
+    result = fit(images(beach=3, castle=3), "--words", 0, "--compare")
+    assert "--compare changes nothing" in result.err
 
 
 def test_a_fit_is_logged(fit: Call, images: Call, home: Path) -> None:

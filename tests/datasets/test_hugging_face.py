@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_left_out(fitted: PromptClassifier, three: Datase
     files = [Path(str(item.path)) for item in three.test[:4]]
     names = [three.class_names[item.label] for item in three.test[:4]]
     assert fitted.score(stream) == fitted.score(files, names)
-    assert fitted.notes_ == ["1 test image(s) were skipped: generator train[4]: not an image."]
+    assert fitted.notes_ == ["1 test image was skipped: generator train[4]: not an image."]
     (last,) = [batch[-1] for batch in predict_stream(fitted, stream)]
     assert (last.classes, last.error) == ((), "not an image")
     with pytest.raises(DataError, match="which this classifier does not have"):

@@ -378,7 +378,7 @@ def test_data_to_test_on_needs_no_training_images(part: str, tmp_path: Path) -> 
         assert dataset.class_names == ("a", "b")
         assert (dataset.train, [item.label for item in dataset.test]) == ((), [0, 1, 1])
         assert dataset.findings == ()
-        with pytest.raises(DataError, match=f"no .*{other}"):
+        with pytest.raises(DataError, match=f"no .*{other}.*; --held-out {part} uses its {part}"):
             read_dataset(data, held_out=other, to_test=True)
     with pytest.raises(DataError, match=rf"new has {part}, but no folder train with class folders"):
         read_dataset(folder)

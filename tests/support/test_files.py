@@ -413,6 +413,18 @@ def test_a_claim_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_the_current_folder_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "below").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    for path in (Path(), Path(".."), tmp_path / "here", Path("/")):
+        with pytest.raises(IplError, match="it is the current folder, or one around it"):
+            _make(path, b"new", overwrite=True)
+    _make(Path("below"), b"new", overwrite=True)
+    assert (tmp_path / "here" / "below" / "one").read_bytes() == b"new"
+
+
 def test_a_folder_is_not_replaced_unasked(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     _make(tmp_path / "f", b"first", overwrite=False)

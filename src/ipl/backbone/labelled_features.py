@@ -12,6 +12,7 @@ from torch import Tensor
 from ipl.backbone.feature_store import FeatureStore
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
+from ipl.display.formatting import several
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 
@@ -109,8 +110,8 @@ def draw_shots(
     if small:
         names = ", ".join(small[:5]) + (", ..." if len(small) > 5 else "")
         notes += (
-            f"{len(small)} class(es) have fewer than {shots} training images, all of which are "
-            f"used: {names}.",
+            f"{several(len(small), 'class has', 'classes have')} fewer than {shots} training "
+            f"images, all of which are used: {names}.",
         )
     drawn_items = set(drawn)
     rest = tuple(item for item in pool if item not in drawn_items)
@@ -124,7 +125,8 @@ def note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[st
     if strict:
         raise DataError(f"Unreadable image: {reasons[0]}.")
     examples = "; ".join(reasons[:3]) + ("; ..." if len(reasons) > 3 else "")
-    return (f"{len(reasons)} {what} image(s) were skipped: {examples}.",)
+    count = several(len(reasons), f"{what} image was", f"{what} images were")
+    return (f"{count} skipped: {examples}.",)
 
 
 def short_hashes(

@@ -15,6 +15,7 @@ from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import RANDOM
+from ipl.display.formatting import several
 from ipl.support.errors import ConfigError, IplError
 
 if TYPE_CHECKING:
@@ -118,6 +119,13 @@ def _estimate(
         raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
     records = {run: read_record(record_path(save_to, run.id)) for run in runs}
     pending = [run for run, record in records.items() if record is None or not record.done]
+    if not pending:
+        if as_json:
+            print_json({"runs": 0, "seconds": 0.0, "cpu_seconds": 0.0})
+        else:
+            done = several(len(runs), "run is", "runs are")
+            console().print(f"Nothing is left to do: {done} done.")
+        return
     imports = time.process_time()  # of all that this process has done so far
     result = estimate_runs(
         pending,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,9 +17,10 @@ from rich.text import Text
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
-from ipl.config import CHOSEN, PLAIN, FitConfig
+from ipl.config import CHOSEN, EMPTY, PLAIN, FitConfig
 from ipl.config import settings as config_settings
 from ipl.config_fields import checked_value
+from ipl.display.formatting import listed
 from ipl.display.table import Styled, Table
 from ipl.support.errors import ConfigError, FolderInUseError, IplError
 from ipl.support.progress import Reporter
@@ -76,15 +78,16 @@ def fit(
     reporter = _ReporterOfSeeds(quiet=quiet)
     if config.class_template != FitConfig.class_template and not _uses_class_template(config):
         reporter.warn(f"--class-template changes nothing: {config.learner} does not use it.")
+    if compare and (config.words == 0 or config.arm == EMPTY):
+        reporter.warn("--compare changes nothing: the prompt has no words to leave out.")
     runs: list[tuple[Path, PromptClassifier]] = []
 
     def outcome() -> str:
-        saved = f"nothing was saved, and {save_to or 'ipl-runs'} is unchanged."
         if runs:
-            saved = f"saved are {', '.join(str(target) for target, _ in runs)}."
-        return saved + (
-            " The fit resumes when you run the same command again." if config.cache else ""
-        )
+            return _what_is_left([target for target, _ in runs], configs, save_to)
+        unchanged = f", and {save_to} is unchanged" if save_to and save_to.exists() else ""
+        again = " The fit resumes when you run the same command again." if config.cache else ""
+        return f"nothing was saved{unchanged}.{again}"
 
     with on_interrupt(outcome), ExitStack() as claims:
         dataset = read_dataset(data, config.strict, config.held_out)
@@ -96,7 +99,7 @@ def fit(
             if save_to is None and target != usual:
                 renamed.append(f"{usual} is already taken, so this run was saved as {target}.")
             if save_to and seeds is not None:
-                target = save_to.with_name(f"{save_to.name}-seed{each.seed}")
+                target = _folder_of_seed(save_to, each.seed)
             claims.enter_context(claim_folder(target))
             check_target(target, overwrite)
             targets.append(target)
@@ -142,6 +145,22 @@ def fit(
         print_json({**values, "runs": saved})
     else:
         _print_seeds(spread, runs, data, per_class)
+
+
+def _folder_of_seed(save_to: Path, seed: int) -> Path:
+    return save_to.with_name(f"{save_to.name}-seed{seed}")
+
+
+def _what_is_left(saved: Sequence[Path], configs: Sequence[FitConfig], save_to: Path | None) -> str:
+    """Returns which seeds of an interrupted fit are saved, and how to go on with the others."""
+    verb = "was" if len(saved) == 1 else "were"
+    seeds = [config.seed for config in configs[len(saved) :]]
+    options = f"--seeds {','.join(map(str, seeds))}"
+    if len(seeds) == 1:
+        options = f"--seed {seeds[0]}"
+        if save_to is not None:
+            options += f" --out {shlex.quote(str(_folder_of_seed(save_to, seeds[0])))}"
+    return f"{listed([str(target) for target in saved])} {verb} saved. Go on with {options}."
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

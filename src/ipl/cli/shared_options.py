@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 
+from ipl.display.formatting import several
 from ipl.support.errors import DataError
 
 QUIET = typer.Option(False, "--quiet", "-q", help="Print no progress on standard error.")
@@ -113,5 +114,6 @@ def read_class_names(text: str) -> list[str]:
             raise DataError(f"{source} cannot be read as names: {error}.") from None
         names = [name.strip() for row in rows for name in row]
     if len(names) < 2:
-        raise DataError(f"{source} gives {len(names)} class(es); at least two are needed.")
+        given = several(len(names), "class", "classes")
+        raise DataError(f"{source} gives {given}; at least two are needed.")
     return names

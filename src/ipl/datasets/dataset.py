@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,7 @@ PART_NAMES = {
 }
 EXAMPLES = 3  # files or classes that a sentence names
 EMPTY_PART = "empty part"  # the kind of a finding on a held-out part without images
+UNUSED = "unused part"  # the kind of a finding on a part that is not held out
 NO_FIT = "ipl fit cannot use the data"
 
 
@@ -192,7 +193,13 @@ def held_out_findings(
     if unused == VAL:
         scored = "test images" if sizes.get(TEST) else "training images that are not drawn"
         note += f": the {scored} are held out, unless you ask for val (--held-out val)"
-    return (Finding("unused part", f"{note}.", (unused,)),)
+    return (Finding(UNUSED, f"{note}.", (unused,)),)
+
+
+def hint_at_other_part(parts: Collection[str], asked: str) -> str:
+    """Returns how to test on the val or test images that there are instead of those asked for."""
+    other = {TEST: VAL, VAL: TEST}.get(asked)
+    return f"; --held-out {other} uses its {other} images" if other in parts else ""
 
 
 def clean_class_name(raw: str) -> str:

@@ -26,6 +26,7 @@ from ipl.datasets.dataset import (
     check_class_names,
     clean_class_name,
     held_out_findings,
+    hint_at_other_part,
     make_finding,
     one_class_findings,
 )
@@ -264,7 +265,8 @@ def _part_folders(path: Path, leftovers: _Leftovers, needed: str) -> dict[str, P
             return {}
         if needed not in parts:
             found = " and ".join(sorted(folder.name for folder in parts.values()))
-            raise DataError(f"{path} has {found}, but no folder {needed} with class folders.")
+            hint = hint_at_other_part(parts, needed)
+            raise DataError(f"{path} has {found}, but no folder {needed} with class folders{hint}.")
     leftovers.folders_beside += others
     _look_beside(path, leftovers)
     return parts
@@ -356,7 +358,8 @@ def read_table(
         for part, rows in parts.items()
     }
     if to_test and not items[TRAIN] and not items[held_out]:
-        raise DataError(f"{path} has no row of the split {held_out}.")
+        hint = hint_at_other_part([part for part in parts if parts[part]], held_out)
+        raise DataError(f"{path} has no row of the split {held_out}{hint}.")
     empty = set(range(len(written))) - {item.label for item in items[TRAIN]}
     if empty and not lenient and not to_test:
         raise DataError(f"{path}: class {written[min(empty)]!r} has no training row.")

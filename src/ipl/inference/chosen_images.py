@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import draw_shots
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import UNUSED, Dataset, Item
 from ipl.display.formatting import several
 from ipl.learners.learner import Learner
 from ipl.support.errors import DataError
@@ -71,9 +71,11 @@ def _name_all(trained: frozenset[Item] | None) -> str:
 
 
 def _nothing_new(dataset: Dataset) -> DataError:
+    unused = [part for found in dataset.findings if found.kind == UNUSED for part in found.names]
+    where = f" (its {unused[0]} images are used with --held-out {unused[0]})" if unused else ""
     return DataError(
-        f"All images of {dataset.name} were used in training; give other images, or evaluate "
-        "on them all the same with --all."
+        f"All images of {dataset.name} were used in training{where}; give other images, or "
+        "evaluate on them all the same with --all."
     )
 
 

@@ -24,7 +24,7 @@ from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import percent, several
+from ipl.display.formatting import first_few, percent, several
 from ipl.display.frame import make_frame
 from ipl.display.table import Styled, Table
 from ipl.inference.chosen_images import ChosenImages, choose_images
@@ -273,8 +273,8 @@ def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[
     for name in dataset.class_names:
         if name not in names:
             raise DataError(
-                f"{dataset.name} has the class {name!r}, which this prompt does not classify; "
-                "give the classes to choose from with --classes."
+                f"{dataset.name} has the class {name!r}, which this prompt does not classify: it "
+                f"chooses from {first_few(names)}; --classes gives others."
             )
     return [names.index(name) for name in dataset.class_names]
 

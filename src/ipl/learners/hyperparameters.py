@@ -99,7 +99,7 @@ class Hyperparameters:
         if k * t > total:
             raise ConfigError(
                 f"words (k = {k}) times interval (t = {t}) is {k * t}, more than epochs "
-                f"(T = {total}); k * t <= T is needed: {k * t} epochs or more, a shorter interval, "
-                "or fewer words."
+                f"(T = {total}); k * t <= T is needed: {k * t} epochs or more, "
+                f"{'a shorter interval, ' if t > 1 else ''}or fewer words."
             )
         return tuple(range(0, k * t, t))

@@ -12,6 +12,7 @@ from torch import Tensor
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.shared_prefix import OwnRows, SharedPrompts
 from ipl.datasets.dataset import check_class_names, clean_class_name
+from ipl.display.formatting import several
 from ipl.prompts.layout import ClassName, Eos, FixedText, PromptLayout, Soft, Sos, WordSlot
 from ipl.support.errors import ConfigError, DataError
 
@@ -202,9 +203,11 @@ def _check_room(
         return
     name_tokens = len(walks[longest].name)
     if tokens - name_tokens + 1 > positions:
+        soft = several(layout.soft_count, "soft vector")
+        parts = f"{several(layout.slots, 'word')} between {soft}" if layout.slots else soft
         raise ConfigError(
-            f"{layout.slots} words between {layout.soft_count} soft vectors need {tokens} tokens, "
-            f"but {backbone.name} has {positions} positions; use fewer words."
+            f"{parts} need {tokens} tokens, but {backbone.name} has {positions} positions; use "
+            f"fewer {'words' if layout.slots else 'soft vectors'}."
         )
     name = names[longest] if len(names[longest]) <= 40 else names[longest][:40] + "..."
     raise DataError(

@@ -423,6 +423,8 @@ def accuracy(
 
 def _note_interval(config: FitConfig) -> tuple[str, ...]:
     """Returns a note if the interval was shortened because there are few epochs."""
+    if config.words in (0, 1) or config.arm == EMPTY:  # no word enters later
+        return ()
     words = config.words if isinstance(config.words, int) else 1
     published = learner_class(config.learner).hyperparameters(words, config.protocol).interval
     interval = config.hyperparameters.interval

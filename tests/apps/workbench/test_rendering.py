@@ -89,7 +89,7 @@ def test_every_stage_of_a_fit_is_shown(session: Session) -> None:
 def test_warnings_of_a_fit_are_shown(session: Session) -> None:
     learn(session, WorkbenchSettings("coop", words=2, shots=9, epochs=6, seed=1))
     text = text_of(rendering.outcome(session))
-    assert "2 class(es) have fewer than 9 training images" in text
+    assert "2 classes have fewer than 9 training images" in text
     assert "Held-out accuracy: not measured, because no readable image was left" in text
 
 
