@@ -247,7 +247,11 @@ class FitConfig:
         None, "Choose from your own list of words.", WORDS, "--words-file", concerns_words=True
     )
     no_names: bool = _option(
-        False, "Leave proper names out of the pool.", WORDS, "--no-names", concerns_words=True
+        False,
+        "Leave out words of the pool that are nothing but proper names.",
+        WORDS,
+        "--no-names",
+        concerns_words=True,
     )
     seed: int = _option(
         1, "Draws the shots and starts the vectors.", DATA, "--seed", least=0, bench="list"

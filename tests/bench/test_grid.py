@@ -145,7 +145,7 @@ def test_a_run_that_another_process_is_at_is_left_to_it(
     result = run_grid(grid, tmp_path, engine)
     assert result.elsewhere == [grid[0].id]
     assert grid[0].id not in engine.asked
-    assert "1 done by another process" in result.summary
+    assert "1 left to another process" in result.summary
 
 
 def test_a_run_whose_process_died_is_done_at_the_end(

@@ -204,5 +204,6 @@ def test_near_duplicates_are_found_where_images_differ_and_not_where_all_look_al
     )
     assert float((alike[20:] @ alike[:20].T).max(1).values.min()) > 0.99
     assert near_duplicates(alike[:20], alike[20:]) == []
+    assert [image for image, _ in near_duplicates(alike[[0, 1, 0]], alike[:2])] == [0, 1]  # twice
     assert near_duplicates(shots[:0], others) == []
     assert near_duplicates(shots[:1], shots[:1]) == [(0, 0)]

@@ -15,6 +15,7 @@ from ipl.bench.protocols.registry import find_protocol
 from ipl.bench.record_writing import write_record
 from ipl.bench.records import DONE, read_record, record_path
 from ipl.bench.run import Run, titles_of
+from ipl.display.formatting import several
 from ipl.support.errors import DataError
 from ipl.support.files import check_writable
 from ipl.support.progress import SILENT, Advance, Reporter
@@ -34,13 +35,14 @@ class GridResult:
     @property
     def summary(self) -> str:
         """Returns a sentence on all of it."""
-        parts = [f"{len(self.before) + len(self.done)} of {len(self.runs)} runs are done"]
+        runs = several(len(self.runs), "run is", "runs are")
+        parts = [f"{len(self.before) + len(self.done)} of {runs} done"]
         if self.before:
             parts.append(f"{len(self.before)} of them before")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         if self.elsewhere:
-            parts.append(f"{len(self.elsewhere)} done by another process")
+            parts.append(f"{len(self.elsewhere)} left to another process")
         return ", ".join(parts) + "."
 
     def as_dict(self) -> dict[str, Any]:

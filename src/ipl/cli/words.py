@@ -20,7 +20,9 @@ def words(
     words_file: Path | None = typer.Option(
         None, help="Your own list, a word per line, instead of the bundled pool."
     ),
-    no_names: bool = typer.Option(False, "--no-names", help="Leave proper names out."),
+    no_names: bool = typer.Option(
+        False, "--no-names", help="Leave out words that are nothing but proper names."
+    ),
     rebuild: bool = typer.Option(
         False, "--rebuild", help="Rebuild the pool from NLTK data (needs nltk and wordfreq)."
     ),

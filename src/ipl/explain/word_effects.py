@@ -26,7 +26,7 @@ from ipl.words.certainty import HIGH, LOW, RESAMPLES
 CLASSES = 3  # listed of those helped and of those hurt
 IMAGES = 4
 ALL_WORDS = "all words at once"
-NO_EFFECT = "The finished prompt does not depend on which words stand in it."
+NO_EFFECT = "In the finished prompt, the words are not distinguishable from random ones."
 
 
 class LossChange(NamedTuple):

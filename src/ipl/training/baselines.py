@@ -34,7 +34,7 @@ from ipl.support.errors import ConfigError
 from ipl.training.baseline_names import LINEAR_PROBE, NAMES, ORDER, PROMPT, ZERO_SHOT
 
 COLLAPSE, FEWEST_LOST = 0.2, 3  # the share, and the number, of a class's images that are lost
-DUPLICATE, MARGIN = 0.99, 0.25  # see near_duplicates
+DUPLICATE, MARGIN, SAME = 0.99, 0.25, 1e-6  # see near_duplicates
 NO_IMAGES = (
     "Held-out accuracy: not measured, because no readable image was left beside those it was "
     "trained on; whether the prompt is better than zero-shot is not known."
@@ -337,7 +337,8 @@ def near_duplicates(shots: Tensor, held_out: Tensor) -> list[tuple[int, int]]:
 
     Their features have a cosine above 0.99, and the second shot that is nearest to the held-out
     image is at least four times as far away (1 - cosine): where all images look alike, as in
-    satellite images of water, a high cosine alone says nothing.
+    satellite images of water, a high cosine alone says nothing. The same features are always a
+    pair: a picture may be there several times.
     """
     if not len(shots) or not len(held_out):
         return []
@@ -345,7 +346,7 @@ def near_duplicates(shots: Tensor, held_out: Tensor) -> list[tuple[int, int]]:
     distance = 1 - nearest.values
     near = distance[:, 0] < 1 - DUPLICATE
     if len(shots) > 1:
-        near &= distance[:, 0] <= MARGIN * distance[:, 1]
+        near &= (distance[:, 0] <= MARGIN * distance[:, 1]) | (distance[:, 0] < SAME)
     return [(image, int(nearest.indices[image, 0])) for image in torch.where(near)[0].tolist()]
 
 
