@@ -143,8 +143,9 @@ def claim_folder(path: Path) -> Iterator[None]:
     """
     check_writable(path)
     real = path.resolve()
-    if Path.cwd().is_relative_to(real):  # replaced, it would be gone from under the user's feet
-        raise IplError(f"Cannot write {path}: it is the current folder, or one around it.")
+    with suppress(FileNotFoundError):  # the current folder may have been removed
+        if Path.cwd().is_relative_to(real):  # replaced, it would be gone under the user's feet
+            raise IplError(f"Cannot write {path}: it is the current folder, or one around it.")
     lock = FileLock(real.with_name(f".{_stem(real)}.lock"))
     try:
         taken = lock.take()
