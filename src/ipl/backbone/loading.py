@@ -133,7 +133,7 @@ def pick_device(device: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError):
         devices = "auto, cpu or cuda" if torch.cuda.is_available() else "auto or cpu"
         raise ConfigError(
-            f"device is {device!r}, which is no device of this machine; try {devices}."
+            f"device is {device!r}, which this machine does not have; try {devices}."
         ) from None
     return torch_device
 

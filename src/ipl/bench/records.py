@@ -34,7 +34,7 @@ from ipl.saving.schema import (
     faults,
 )
 from ipl.support.errors import DataError, brief
-from ipl.support.files import is_folder
+from ipl.support.files import is_folder, path_exists
 from ipl.training.history import TrainingHistory
 from ipl.words.selection import Selection
 
@@ -322,7 +322,11 @@ def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[s
     notes: list[str] = []
     for folder in map(Path, folders):
         if not is_folder(folder):
-            raise DataError(f"There is no folder {folder}.")
+            raise DataError(
+                f"{folder} is a file, not a folder of records."
+                if path_exists(folder)
+                else f"There is no folder {folder}."
+            )
         for path in sorted((folder / FOLDER).glob("[!.]*.json")):
             try:
                 record = read_record(path)

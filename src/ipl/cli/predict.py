@@ -100,6 +100,8 @@ def predict(
                     tally.written += len(batch)
                 tally.check()
             tally.report_speed()
+            if save_to is not None:
+                reporter.say(f"Written: {save_to}")
     if as_json:
         tally.check()
         readable = [each.as_dict() for each in predictions if each.error is None]
@@ -116,8 +118,8 @@ def _output_format(style: str | None, save_to: Path | None) -> str:
         ending = "" if save_to is None else save_to.suffix.lower().removeprefix(".")
         if ending not in ("", "txt", *FORMATS):
             raise ConfigError(
-                f"--out ends in .{ending}, which is no format of ours; it may end in .csv, .jsonl, "
-                ".parquet or .txt, or --format says what is written."
+                f"--out ends in .{ending}, which is not one of the formats; it may end in .csv, "
+                ".jsonl, .parquet or .txt, or --format says what is written."
             )
         return ending if ending in FORMATS else "table"
     if style not in FORMATS:
