@@ -380,6 +380,15 @@ def test_out_is_a_file_that_appears_whole(
     assert [p.name for p in target.parent.iterdir()] == ["rows.csv"]
 
 
+def test_a_file_that_was_written_is_named(
+    ipl: Call, saved_run: Path, album: Path, home: Path
+) -> None:
+    file = home / "rows.csv"
+    result = ipl("predict", saved_run, album / "a.png", "--device", "cpu", "--out", file)
+    assert (result.code, result.out) == (0, "")
+    assert result.err.endswith(f"Written: {file}\n")
+
+
 def test_the_ending_of_out_is_the_format(predict: Call, album: Path, home: Path) -> None:
     import pyarrow.parquet
 
@@ -387,8 +396,7 @@ def test_the_ending_of_out_is_the_format(predict: Call, album: Path, home: Path)
         assert predict(album / "a.png", "--out", home / name).code == 0
         shown = predict(album / "a.png", "--format", form).out
         assert (home / name).read_text().split() == shown.split()
-    written = predict(album / "a.png", "--out", home / "e.parquet")
-    assert (written.code, written.err) == (0, f"Written: {home / 'e.parquet'}\n")
+    assert predict(album / "a.png", "--out", home / "e.parquet").code == 0
     for name in ("f.xlsx", "f.json"):
         assert "not one of the formats" in predict(album / "a.png", "--out", home / name).error
         assert not (home / name).exists()
