@@ -9,8 +9,6 @@ beforehand and added. Errors are then small compared with what distinguishes the
 from __future__ import annotations
 
 import math
-import threading
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from types import ModuleType
@@ -25,7 +23,6 @@ from ipl.backbone.candidate_pass import CandidatePass, last_rows
 from ipl.backbone.folded_layers import Linear, silu_in_place
 from ipl.backbone.prefix_attention import Prefix, is_hopper
 from ipl.backbone.text_tower import TextTower
-from ipl.support.turns import takes_turns
 
 SAMPLE = 64  # candidates whose mean is subtracted
 # Many prompts need memory for themselves: then fewer rows are run at once.
@@ -128,10 +125,8 @@ class Int8Pass:
     @torch.no_grad()
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,), in fp16."""
-        count, most = len(candidates), self.candidates_at_once
-        # A chunk that is nearly full is filled up, because recordings are of full ones.
-        multiple = most if count > most // 2 else self._groups[0].kernels.CANDIDATES
-        padded = pad(candidates, (0, -count % multiple))
+        count = len(candidates)
+        padded = pad(candidates, (0, -count % self._groups[0].kernels.CANDIDATES))
         out = torch.empty(count, *self._shape, dtype=torch.float16, device=candidates.device)
         parts = out.split([group.prompts for group in self._groups], dim=1)
         for group, part in zip(self._groups, parts, strict=True):
@@ -191,8 +186,6 @@ class _PromptGroup:
         self.layers = tower.int8_layers
         self._sample = sample  # its rows as they leave the last layer that was measured
         self._centres: list[LayerCentres] = []
-        self._calls = Counter[int]()  # by their number of candidates
-        self._recordings: dict[int, torch.cuda.CUDAGraph] = {}
 
     @property
     def sample_features(self) -> Tensor:
@@ -235,41 +228,10 @@ class _PromptGroup:
         tower, count = self.run.tower, len(candidates)
         views = self.room.views(1 + len(self.run.tail), self.prompts, count)
         self.run.first_rows(candidates, out=views["hidden"])
-        self._launch(views, count)
+        self._run_layers(**views)
         hidden = views["hidden"][-1]  # EOS
         normed = layer_norm(hidden, hidden.shape[-1:], eps=tower.eps)
         return tower.project(normed).transpose(0, 1)
-
-    def _launch(self, views: dict[str, Tensor], count: int) -> None:
-        """Runs the layers: a number of candidates that comes again from a recording.
-
-        Launching kernels takes nearly as long as running them. The first call loads them, which
-        cannot be recorded.
-        """
-        self._calls[count] += 1
-        # A recording would capture what other threads do on the GPU at the same time.
-        alone = threading.current_thread() is threading.main_thread() or takes_turns()
-        if self._calls[count] == 2 and alone and views["hidden"].is_cuda:
-            with suppress(RuntimeError):  # it works without a recording, too
-                self._recordings[count] = self._record(views)
-        if count in self._recordings:
-            self._recordings[count].replay()
-        else:
-            self._run_layers(**views)
-
-    def _record(self, views: dict[str, Tensor]) -> torch.cuda.CUDAGraph:
-        graph, around = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(around)
-        with torch.cuda.stream(stream):
-            # `torch.cuda.graph` would wait for the GPU and empty the cache of its memory.
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                self._run_layers(**views)
-            finally:
-                graph.capture_end()
-        around.wait_stream(stream)
-        return graph
 
     def _run_layers(
         self, hidden: Tensor, rounded: Tensor, scales: Tensor, qkv: Tensor, active: Tensor

@@ -245,25 +245,23 @@ class Exact(Mode):
             if dtype != torch.float32 and not features.sum(dtype=torch.float32).isfinite():
                 self._deviations[dtype] = np.inf
                 return losses  # before NaN gets into a tangent
-            if dtype == torch.int8 and dtype not in self._deviations:
-                self._judge_8_bits(step, features)
-                if dtype in self._given_up:
-                    return losses
             block = self._order[start : start + len(features)]
             if dtype == torch.int8 and not start:
                 probes = slice(2 * self.PROBES)
                 losses[block[probes]] = self.scorer.losses(features[probes], dtype).cpu().numpy()
+                if dtype not in self._deviations:
+                    self._judge_8_bits(step, losses[block[: self.PROBES]])
+                    if dtype in self._given_up:
+                        return losses
             self._prune(features, dtype, losses, block, step)
             start += len(features)
             del features  # before the next ones are computed
         return losses
 
-    def _judge_8_bits(self, step: SearchStep, features: Tensor) -> None:
-        """Measures how far 8-bit losses are off, on the words that rounding is centred on."""
-        features = features[: self.PROBES]
-        rough = self.scorer.losses(features, torch.int8).cpu().numpy()
+    def _judge_8_bits(self, step: SearchStep, rough: Array) -> None:
+        """Measures how far 8-bit losses of the words that rounding is centred on are off."""
         # In this precision they have been run anyway.
-        exact = self.losses_at(step, self._order[: self.PROBES], torch.float16)[: len(features)]
+        exact = self.losses_at(step, self._order[: self.PROBES], torch.float16)[: len(rough)]
         self._compare(torch.int8, rough, exact)
         near = exact <= exact.min() + self._margin(torch.int8)
         # The best words of the pool are lower than those of a sample, so that fewer are near.
@@ -286,18 +284,18 @@ class Exact(Mode):
         margin = 2 * self._margin(dtype) if dtype != torch.float32 else 0.0
         bounds = tangents.bounds(features, rough=rough).cpu().numpy() + penalty
         waiting = np.isfinite(penalty)
-        while True:
+
+        def most_promising() -> Array:
             limit = _best(losses + step.penalty) + margin
             # A bound that is NaN rules nothing out.
             near = np.flatnonzero(waiting & ~(bounds > limit))
-            if not len(near):
-                return
-            near = near[np.argsort(bounds[near], kind="stable")]
-            batch, later = near[:at_once], near[at_once : at_once + NEXT]
+            return near[np.argsort(bounds[near], kind="stable")]
+
+        while len(batch := most_promising()[:at_once]):
             new_losses = self.scorer.losses(features, dtype, torch.from_numpy(batch))
             losses[words[batch]] = new_losses.cpu().numpy()
             waiting[batch] = False
-            if len(later):  # a tangent amid the most promising of the remaining words
+            if len(later := most_promising()[:NEXT]):  # a tangent amid them
                 tangents.add(cross_entropy.middle(features[later[:AT_ONCE]]))
                 rows = torch.from_numpy(later)
                 new_bounds = tangents.bounds(features, len(tangents) - 1, rows, rough).cpu().numpy()
