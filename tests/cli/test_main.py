@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from ipl.cli.main import name_options
+from ipl.cli.output import on_interrupt
+from ipl.support.errors import BackboneError
 
 Call = Callable[..., Any]
 
@@ -17,7 +21,10 @@ Call = Callable[..., Any]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("fit", "x", "--shots", "abc"), "'--shots'"),
+        (("fit", "x", "--shots", "abc"), "--shots is 'abc'; it must be a whole number; see"),
+        (("fit", "x", "--lambda=abc"), "--lambda is 'abc'; it must be a number; see"),
+        (("predict", "x", "y", "--top", "0"), "--top is '0'; it must be 1 or more; see"),
+        (("serve", "x", "--port", "99999"), "--port is '99999'; it must be 65535 or less; see"),
         (("fit",), "Missing argument 'DATA'"),
         (("fit", "x", "--nope"), "No such option"),
         (("nope",), "No such command 'nope'"),
@@ -42,6 +49,66 @@ def test_a_wrong_number_is_refused_before_torch_is_imported(command: str) -> Non
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "2 False\n"
     assert "--words is 999999999; it must be" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict", "", "x.png"), "An argument is empty"),
+        (("fit", ""), "An argument is empty"),
+        (("fit", "x", "--out", ""), "--out is empty"),
+        (("fit", "x", "--out="), "--out is empty"),
+    ],
+)
+def test_an_empty_argument_is_not_the_current_folder(
+    arguments: tuple[str, ...], said: str, ipl: Call
+) -> None:
+    assert said in ipl(*arguments).error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RecursionError, BackboneError, OSError])
+@pytest.mark.parametrize("message", ["", "nothing was saved."])
+def test_ctrl_c_is_no_error_whatever_a_library_makes_of_it(
+    error: type[BaseException], message: str, ipl: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        with on_interrupt(lambda: message) if message else nullcontext():
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                raise error from None
+
+    monkeypatch.setattr("ipl.cli.learners.learners", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    result = ipl("learners")
+    assert result.code == 130
+    assert result.err.strip() == (f"stopped: {message}" if message else "stopped.")
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_errors_without_ctrl_c_are_errors(ipl: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        with on_interrupt(lambda: "nothing was saved."):
+            raise RecursionError
+
+    monkeypatch.setattr("ipl.cli.learners.learners", fail)
+    with pytest.raises(RecursionError):
+        ipl("learners")
+
+
+def test_ctrl_c_during_imports_is_no_traceback() -> None:
+    code = (
+        "import builtins, signal, sys\n"
+        "def interrupted(name, *rest, real=builtins.__import__):\n"
+        "    if name == 'typer':\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = interrupted\n"
+        "from ipl.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "\nstopped.\n")
 
 
 def test_without_arguments_the_help_is_shown(ipl: Call) -> None:

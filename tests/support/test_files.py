@@ -11,6 +11,7 @@ import stat
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from ipl.support.errors import FolderInUseError, IplError
 from ipl.support.files import (
+    check_file_writable,
     claim_folder,
     recover_folder,
     replace_file,
@@ -233,6 +235,28 @@ def test_a_file_that_is_killed_at_any_step_is_old_or_new(tmp_path: Path) -> None
         step += 1
     assert step > 5
     assert contents == {b"old", b"new"}
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("old", "new"):
+        (tmp_path / name).symlink_to(Path("there", name))
+    (tmp_path / "there" / "old").write_text("before")
+    for name in ("old", "new"):
+        write_text(tmp_path / name, "now")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "there" / name).read_text() == "now"
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == ["new", "old"]
+
+
+def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        for write in (partial(write_text, text="x"), check_file_writable):
+            with pytest.raises(IplError, match="not a regular file"):
+                write(tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_files_that_are_being_written_are_not_leftovers(tmp_path: Path) -> None:

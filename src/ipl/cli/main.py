@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import pairwise
 from typing import Any
 
 import typer
 
 from ipl._version import __version__
-from ipl.support.errors import IplError, shorten
+from ipl.cli.output import INTERRUPTS
+from ipl.support.errors import ConfigError, IplError, brief, shorten
 
 # Threads that spin while they wait make several processes on one machine many times slower; this
 # must be set before torch is loaded.
@@ -71,17 +73,44 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a path may not be printable
             stream.reconfigure(errors="backslashreplace")
-    typed = [name for name in sys.argv[1:2] if name in COMMANDS]
-    app = make_app(typed or COMMANDS)  # what is not a command needs all of them, to be corrected
     try:
-        code = app(standalone_mode=False)
+        with INTERRUPTS.watch():
+            code = _run()
     except UsageError as error:
         _show_usage_error(error)
-        sys.exit(2)
+        code = 2
     except (IplError, OSError) as error:  # OSError: a full disk, for example
         print(f"error: {name_options(shorten(str(error)), sys.argv[1:])}", file=sys.stderr)
-        sys.exit(2)
+        code = 2
     sys.exit(code)
+
+
+def _run() -> Any:
+    """Returns the exit code of the command that was typed; 130 if Ctrl-C has ended it."""
+    try:
+        _check_none_is_empty(sys.argv[1:])
+        typed = [name for name in sys.argv[1:2] if name in COMMANDS]
+        app = make_app(typed or COMMANDS)  # what is not a command needs all, to be corrected
+        code = app(standalone_mode=False)
+    except BaseException:
+        if not INTERRUPTS.seen:
+            raise
+        code = 130
+    if INTERRUPTS.seen and code == 130 and not INTERRUPTS.announced:
+        print("\nstopped.", file=sys.stderr)
+    return code
+
+
+def _check_none_is_empty(arguments: Iterable[str]) -> None:
+    """Raises ConfigError for an empty argument: as a path it would be the current folder."""
+    for before, argument in pairwise(("", *arguments)):
+        flag, equals, value = argument.partition("=")
+        if flag.startswith("--") and equals and not value:
+            raise ConfigError(f"{flag} is empty; give it a value or leave it out.")
+        if not argument and before.startswith("--"):
+            raise ConfigError(f"{before} is empty; give it a value or leave it out.")
+        if not argument:
+            raise ConfigError("An argument is empty (''); is a variable of the shell not set?")
 
 
 def name_options(message: str, arguments: Iterable[str]) -> str:
@@ -102,7 +131,31 @@ def _show_usage_error(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
-    sentence = " ".join(error.format_message().split()).rstrip(".")
+    sentence = _bad_value(error) or " ".join(error.format_message().split()).rstrip(".")
     path = error.ctx.command_path if error.ctx is not None else "ipl"
     end = " See" if sentence.endswith("?") else "; see"
     print(f"error: {sentence}{end} `{path} --help`.", file=sys.stderr)
+
+
+# How pydantic, with which newer versions of typer read values, says what is allowed.
+ALLOWED = {
+    r"a valid integer.*": "a whole number",
+    r"a valid number.*": "a number",
+    r"less than or equal to (.*)": r"\1 or less",
+    r"greater than or equal to (.*)": r"\1 or more",
+}
+
+
+def _bad_value(error: Any) -> str:
+    """Returns a sentence with an option's value and what is allowed, "" if they are not known."""
+    message = str(getattr(error, "message", ""))
+    allowed = message.removeprefix("Input should be ").rstrip(".")
+    options = getattr(getattr(error, "param", None), "opts", ())
+    for before, argument in pairwise(sys.argv):
+        flag, equals, value = argument.partition("=")
+        name, value = (flag, value) if equals else (before, argument)
+        if name in options and not message.startswith(allowed):
+            for pattern, plain in ALLOWED.items():
+                allowed = re.sub(pattern, plain, allowed)
+            return f"{name} is {brief(value)}; it must be {allowed}"
+    return ""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import typer
@@ -43,12 +45,52 @@ def program_name() -> str:
     return str(script) if script.name == "ipl" else "python -m ipl"
 
 
+class Interrupts:
+    """Remembers Ctrl-C, because libraries may turn it into an error of their own.
+
+    Attributes
+    ----------
+    seen : bool
+        Whether Ctrl-C was pressed.
+    announced : bool
+        Whether the user has been told what became of the work.
+    """
+
+    seen = announced = False
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Remembers whether Ctrl-C is pressed in the block; it still raises KeyboardInterrupt."""
+        self.seen = self.announced = False
+
+        def remember(number: int, frame: FrameType | None) -> None:
+            self.seen = True
+            signal.default_int_handler(number, frame)
+
+        before = None
+        with suppress(ValueError):  # only the main thread gets signals
+            before = signal.signal(signal.SIGINT, remember)
+        try:
+            yield
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
+
+
+INTERRUPTS = Interrupts()
+
+
 @contextmanager
 def on_interrupt(message: Callable[[], str]) -> Iterator[None]:
     """Prints a message on Ctrl-C and exits with code 130."""
     try:
         yield
-    except KeyboardInterrupt:
+    except typer.Exit:
+        raise
+    except BaseException as error:
+        if not (INTERRUPTS.seen or isinstance(error, KeyboardInterrupt)):
+            raise
+        INTERRUPTS.announced = True
         print(f"\nstopped: {message()}", file=sys.stderr)
         raise typer.Exit(130) from None
 

@@ -56,10 +56,13 @@ def read_lines(path: Path, hint: str = "") -> list[tuple[int, str]]:
 def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
     """Yields a temporary file that replaces `path` when the block ends without an error.
 
-    Without `sync` it may be empty after a power failure: for what is checked when it is read. With
-    it, temporary files of `path` whose processes were killed are removed first.
+    A link stays a link: the file that it points to is replaced. Without `sync` it may
+    be empty after a power failure: for what is checked when it is read. With it, temporary files of
+    `path` whose processes were killed are removed first.
     """
     try:
+        path = path.resolve() if path.is_symlink() else path
+        _check_not_special(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         if sync:  # the others are many in one folder
             _remove_leftovers(path)
@@ -271,6 +274,13 @@ def check_file_writable(path: Path) -> None:
     check_writable(path)
     if path.is_dir():
         raise IplError(f"Cannot write {path}: it is a folder.")
+    _check_not_special(path)
+
+
+def _check_not_special(path: Path) -> None:
+    """Raises IplError for a device or a pipe, which a file would take the place of."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise IplError(f"Cannot write {path}: it is not a regular file.")
 
 
 def is_folder(path: Path) -> bool:
