@@ -465,10 +465,10 @@ class PromptClassifier:
         classes = self.learner_.prompts.class_names
         unknown = list(dict.fromkeys(name for name in names if name not in classes))
         if unknown:
-            more = f", nor {len(unknown) - 1} others" if len(unknown) > 1 else ""
+            more = several(len(unknown) - 1, "other class", "other classes")
             raise DataError(
-                f"{source} has the class {unknown[0]!r}, which this classifier does not "
-                f"have{more}; use with_classes([...]) first."
+                f"{source} has the class {unknown[0]!r}{f' and {more}' if unknown[1:] else ''}, "
+                "which this classifier does not have; use with_classes([...]) first."
             )
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:

@@ -71,8 +71,8 @@ def test_check_of_an_incomplete_set(ipl: Call, tmp_path: Path) -> None:
 
 
 def test_check_of_nothing(ipl: Call, tmp_path: Path) -> None:
-    assert ipl("data", "check", tmp_path).code == 1
-    assert "No such folder" in ipl("data", "check", tmp_path / "no").error
+    assert ipl("data", "check", tmp_path, "dtd").code == 1
+    assert "No such folder" in ipl("data", "check", tmp_path / "no", "dtd").error
     assert "Did you mean 'dtd'" in ipl("data", "check", tmp_path, "dtdd").error
 
 
@@ -186,9 +186,21 @@ def test_a_table_of_a_single_class_is_checked_to_the_end(ipl: Call, tmp_path: Pa
 
 
 def test_an_empty_folder_is_explained(ipl: Call, tmp_path: Path) -> None:
-    shown = ipl("data", "check", tmp_path)
-    assert shown.code == 1
-    assert f"No published dataset is in {tmp_path}; your own data needs a sub-folder" in shown.out
+    assert ipl("data", "check", tmp_path).error == ipl("fit", tmp_path).error
+    Image.new("RGB", (8, 8)).save(tmp_path / "loose.png")
+    assert ipl("data", "check", tmp_path).error == ipl("fit", tmp_path).error
+    assert "No such file" in ipl("data", "check", tmp_path / "nope.csv").error
+
+
+def test_what_shots_leave(ipl: Call, tmp_path: Path) -> None:
+    for name in ("cat/1", "cat/2", "cat/3", "dog/1"):
+        path = tmp_path / "pets" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(path)
+    shown = ipl("data", "check", tmp_path / "pets", "--shots", "1", "--quiet")
+    assert "left by 1 shot" in shown.out
+    report = ipl("data", "check", tmp_path / "pets", "--shots", "1", "--quiet", "--json").json
+    assert [(each["train"], each["held_out"]) for each in report["classes"]] == [(3, 2), (1, 0)]
 
 
 def test_check_of_a_table(ipl: Call, tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ def test_a_path_longer_than_the_system_allows(name: str, refused: Call) -> None:
     assert name[:20] in refused(name)
 
 
+def test_overwriting_what_was_not_named(ipl: Call, images: Call) -> None:
+    message = ipl("fit", images(beach=2), "--overwrite").error
+    assert "--overwrite replaces the run in --out" in message
+
+
 def test_a_file_that_is_no_table(refused: Call, home: Path) -> None:
     (home / "data.txt").write_text("a\n")
     message = refused(home / "data.txt")

@@ -336,7 +336,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "has the columns none; the first line must name two of them path and label"),
+        ("", "is empty; the first line must name two of them path and label"),
         ("path,label\n", "is empty"),
         ("1.png;cat\n2.png;dog\n", "has the columns 1.png, cat;"),
         ("file,class,category\n1.png,a,b\n", "could be the label, class and category"),

@@ -84,6 +84,11 @@ def test_explain_suggests_words_that_are_in(tokenizer: Any) -> None:
     assert "veterinary" in answer.sentence
 
 
+@pytest.mark.parametrize("word", ["ice cream", "cat,dog"])
+def test_explain_gives_no_advice_that_fails(word: str, tokenizer: Any) -> None:
+    assert "--words-given" not in explain_word(word, Pool.bundled(), tokenizer).sentence
+
+
 def test_explain_a_name_left_out(tokenizer: Any) -> None:
     answer = explain_word("aaron", Pool.bundled().without_names(), tokenizer)
     assert not answer.in_pool

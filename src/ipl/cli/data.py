@@ -83,10 +83,6 @@ def check(
         print_json({"root": str(root), "complete": complete, "datasets": shown})
     else:
         console().print(_check_table(states).to_terminal())
-        if not names and not asked:
-            hint = "your own data needs a sub-folder of images per class, or is a table."
-            line = f"\nNo published dataset is in {root}; {hint}"
-            console().print(line, markup=False, soft_wrap=True)
     if not complete:
         raise typer.Exit(1)
 
@@ -101,7 +97,7 @@ def _check_own_data(data: Path, shots: int, quiet: bool, as_json: bool) -> None:
         dataset = read_dataset(data, lenient=True)
         unreadable = find_unreadable(dataset, Reporter(quiet=quiet))
         dataset = inspect_dataset(dataset, shots, unreadable)
-    counts = _count_images(dataset, unreadable)
+    counts = _count_images(dataset, unreadable, shots)
     if as_json:
         classes = [
             {"name": name, "train": train, "held_out": test, "unreadable": broken}
@@ -110,34 +106,46 @@ def _check_own_data(data: Path, shots: int, quiet: bool, as_json: bool) -> None:
         shown = [asdict(finding) for finding in dataset.findings]
         print_json({"data": str(data), "classes": classes, "findings": shown})
     else:
-        _print_own_data(dataset, counts)
+        _print_own_data(dataset, counts, shots)
     if any(finding.stops_fit for finding in dataset.findings):
         raise typer.Exit(2)
 
 
-def _count_images(dataset: Dataset, unreadable: Collection[Item]) -> list[tuple[int, int, int]]:
-    """Returns the readable training and held-out images of each class, and the unreadable ones."""
+def _count_images(
+    dataset: Dataset, unreadable: Collection[Item], shots: int
+) -> list[tuple[int, int, int]]:
+    """Returns the readable training and held-out images of each class, and the unreadable ones.
+
+    Without a test part, images that a fit does not draw are held out.
+    """
     train = Counter(item.label for item in dataset.train if item not in unreadable)
     test = Counter(item.label for item in dataset.test if item not in unreadable)
+    if not _has_test_part(dataset):
+        test = Counter({label: max(0, count - shots) for label, count in train.items()})
     broken = Counter(item.label for item in unreadable)
     return [(train[n], test[n], broken[n]) for n in range(len(dataset.class_names))]
 
 
-def _print_own_data(dataset: Dataset, counts: Sequence[tuple[int, int, int]]) -> None:
-    """Prints the images of each class, and the findings."""
+def _has_test_part(dataset: Dataset) -> bool:
+    """Returns whether a part of the data is held out, which may have no image."""
     from ipl.datasets.dataset import EMPTY_PART
+
+    return bool(dataset.test) or any(finding.kind == EMPTY_PART for finding in dataset.findings)
+
+
+def _print_own_data(dataset: Dataset, counts: Sequence[tuple[int, int, int]], shots: int) -> None:
+    """Prints the images of each class, and the findings."""
     from ipl.display.formatting import several
 
-    findings = dataset.findings
-    tested = dataset.test or any(finding.kind == EMPTY_PART for finding in findings)
-    terminal = console()
-    columns = ["class", "training images", "held-out images"]
+    findings, terminal = dataset.findings, console()
+    held_out = "held-out images" if _has_test_part(dataset) else f"left by {several(shots, 'shot')}"
+    columns = ["class", "training images", held_out]
     rows = [
-        [name, f"{train:,}", f"{test:,}" if tested else "those not drawn"]
+        [name, f"{train:,}", f"{test:,}"]
         for name, (train, test, _) in zip(dataset.class_names, counts, strict=True)
     ]
     totals = [sum(column) for column in zip(*counts, strict=True)]
-    rows.append(["all", f"{totals[0]:,}", f"{totals[1]:,}" if tested else ""])
+    rows.append(["all", f"{totals[0]:,}", f"{totals[1]:,}"])
     if totals[2]:
         columns.append("unreadable")
         for row, (_, _, broken) in zip(rows, (*counts, totals), strict=True):

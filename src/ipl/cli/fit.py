@@ -69,6 +69,8 @@ def fit(
     from ipl.support.files import claim_folder
 
     check_loggers(log_to)
+    if overwrite and save_to is None:
+        raise ConfigError("--overwrite replaces the run in --out; say which one with --out.")
     configs = [config]
     if seeds is not None:
         source = context.get_parameter_source("seed")

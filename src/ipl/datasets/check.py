@@ -12,7 +12,7 @@ from ipl.datasets.benchmark_readers import check_same_classes, read_benchmark, r
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS, DomainSet
 from ipl.datasets.dataset import Dataset, Item, examples
 from ipl.support.errors import ConfigError, DataError, did_you_mean
-from ipl.support.files import is_folder, path_exists
+from ipl.support.files import is_folder
 
 FOUND, INCOMPLETE, MISSING = "found", "incomplete", "missing"
 
@@ -70,22 +70,15 @@ def check_root(root: str | Path, names: Sequence[str] = ()) -> list[DatasetState
             raise ConfigError(f"There is no dataset {name!r}.{did_you_mean(name, known)}")
     if not is_folder(Path(root)):
         raise DataError(
-            f"No such folder: {root}; it should contain folders of datasets or classes."
+            f"No such folder: {root}; it should contain the folders of published datasets."
         )
     return [_check(Path(root), name) for name in dict.fromkeys(names or known)]
 
 
 def has_published(root: Path) -> bool:
-    """Returns whether a folder has a published dataset's folder, or no folder at all.
-
-    What has other folders, and files, are a user's own data.
-    """
-    if not is_folder(root):
-        return not path_exists(root)
-    folders = {path.name for path in root.iterdir() if path.is_dir()}
-    return not folders or not folders.isdisjoint(
-        {*(benchmark.folder for benchmark in BENCHMARKS.values()), *DOMAIN_SETS}
-    )
+    """Returns whether a folder has a published dataset's folder."""
+    published = {*(benchmark.folder for benchmark in BENCHMARKS.values()), *DOMAIN_SETS}
+    return is_folder(root) and any(p.name in published and p.is_dir() for p in root.iterdir())
 
 
 def _check(root: Path, name: str) -> DatasetState:

@@ -16,6 +16,7 @@ from ipl.datasets.hugging_face import is_hugging_face
 from ipl.datasets.images import ImageSource
 from ipl.datasets.other_libraries import dataset_images
 from ipl.datasets.readers import read_dataset
+from ipl.display.formatting import several
 from ipl.support.errors import DataError
 
 
@@ -55,7 +56,8 @@ def check_pairs(images: int, labels: Sequence[str | int]) -> None:
     """Raises DataError unless there are as many labels as images."""
     if len(labels) != images:
         raise DataError(
-            f"X has {images} images but y has {len(labels)} labels; give one per image."
+            f"X has {several(images, 'image')} but y has {several(len(labels), 'label')}; give one "
+            "label per image."
         )
 
 

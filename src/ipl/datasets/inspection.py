@@ -103,8 +103,8 @@ def _find_untested(
         note = "No image is left to measure the accuracy on: " + (
             "no held-out image can be read."
             if dataset.test
-            else f"{shots} of each class are drawn to train on, and no class has more. Use fewer "
-            "shots, or add images."
+            else f"{shots} of each class are drawn to train on, and no class has more. "
+            + ("Use fewer shots, or add images." if max(counts) > 1 else "Add images.")
         )
         return (Finding("no held-out images", note, tuple(untested)),)
     return make_finding(

@@ -92,8 +92,9 @@ def read_object(data: Any, held_out: str = TEST, shots: int = 16, to_test: bool 
 def _read(data: Any, name: str) -> _Part:
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise DataError(
-            f"{name} is {type(data).__name__}, which has no length or cannot be indexed; give a "
-            "dataset of torchvision or Hugging Face."
+            f"{type(data).__name__} is not a dataset; give a folder, a table, a list of images "
+            "with its labels, or a dataset of torchvision or Hugging Face, which has a "
+            "length and can be indexed."
         )
     if isinstance(getattr(data, "features", None), Mapping) or is_hugging_face(data):
         return _read_hugging_face(data, name)

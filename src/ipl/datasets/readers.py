@@ -97,6 +97,8 @@ def read_dataset(
         return data
     if not isinstance(data, str | os.PathLike):
         return read_object(data, held_out, shots, to_test)
+    if data == "":  # as a path it would be the current folder
+        raise DataError("The name of the dataset is empty; give a folder or a table.")
     path = Path(data)
     if is_folder(path):
         if any((path / name).is_file() for name in SAVED_BY_HUGGING_FACE):
@@ -389,9 +391,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     header, delimiter = _header(text)
     columns = _find_columns(path, header)
     if not {"path", "label"} <= columns.keys():
-        shown = ", ".join(header) or "none"
+        has = f"has the columns {', '.join(header)}" if header else "is empty"
         raise DataError(
-            f"{path} has the columns {shown}; the first line must name two of them path and label "
+            f"{path} {has}; the first line must name two of them path and label "
             "(or filename and class), and may name a third split."
         )
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)

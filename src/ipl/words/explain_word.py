@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -71,7 +72,8 @@ class WordExplanation:
             ]
         if self.near:
             parts.append(f"Similar words in the pool: {', '.join(self.near)}.")
-        parts.append(f"You can still give it to a prompt yourself: --words-given {self.word}.")
+        if not re.search(r"[\s,]", self.word):  # which would be several words
+            parts.append(f"You can still give it to a prompt yourself: --words-given {self.word}.")
         return " ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
