@@ -22,7 +22,7 @@ from ipl.backbone.prefix_attention import Prefix
 from ipl.support.errors import BackboneError, ConfigError
 
 # Rows run at once: enough to keep matrix products busy, few enough to stay in a CPU's cache.
-ROWS_AT_ONCE = {"cpu": 4096, "cuda": 32768}
+ROWS_AT_ONCE = {"cpu": 4096, "cuda": 65536}
 BLOCK = 64  # candidates per GPU program; chunks are multiples of it, so that no program is partial
 GIB = 1 << 30
 MEMORY = 2.0  # default of a search's working memory in GiB
