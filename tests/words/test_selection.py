@@ -74,6 +74,13 @@ def test_the_first_words(three: Selection) -> None:
     assert "'adopt' has a negative gain" in three.notes[0]
 
 
+def test_a_word_that_raises_the_loss_is_pointed_out(three: Selection) -> None:
+    unlike = step("phone", 0.25, utility=-0.25)
+    (note,) = replace(three, steps=(three.steps[0], unlike)).notes
+    assert "'phone' raises the loss" in note
+    assert f"redundancy {unlike.redundancy:.4f}" in note
+
+
 def test_plain_values_there_and_back(three: Selection) -> None:
     recalled = replace(three, steps=(*three.steps, step("phone", 0.0, recalled=True)))
     for selection in (three, three.first(0), recalled):

@@ -181,6 +181,12 @@ class Selection:
             words = ", ".join(f"{word!r}" for word in self.harmful)
             verb = "has" if len(self.harmful) == 1 else "have"
             notes.append(f"{words} {verb} a negative gain: more words do not help here.")
+        for step in self.steps:
+            if step.utility < 0 <= step.gain:
+                notes.append(
+                    f"{step.word!r} raises the loss; it has a gain because it is unlike the words "
+                    f"before it (redundancy {step.redundancy:.4f})."
+                )
         if (stopped := self.stopped_before) is not None and not self.steps:
             notes.append(
                 f"No word earned its place: the best, {stopped.word!r}, has a gain that may as "
