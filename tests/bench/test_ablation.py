@@ -63,7 +63,7 @@ def test_every_level_has_its_numbers(tmp_path: Path) -> None:
 def test_runs_without_a_record_are_gaps(tmp_path: Path) -> None:
     ablation = summarized(plan(tmp_path), tmp_path / "out", skip=1)
     first = next(row for row in ablation.of("eurosat") if row.level.value == 1)
-    assert first.cell.gaps == ("1 of 2 seeds (not run: seed 1)",)
+    assert first.cell.gaps == ("1 of 2 seeds (no valid record: seed 1)",)
     assert ablation.of("oxford_pets")[0].cell.gaps == ()
 
 
@@ -138,7 +138,7 @@ def test_the_table(tmp_path: Path) -> None:
         *("67.50 ± 3.54", "30.00 ± 0.00", "41.54 ± 0.67", "2"),
     )
     assert table.sections[0][-1][-1] == "1 [1]"
-    assert table.footnotes[0] == "1 of 2 seeds (not run: seed 2)"
+    assert table.footnotes[0] == "1 of 2 seeds (no valid record: seed 2)"
     assert "pocket, 16 shots" in table.caption
     assert "| eurosat |" in table.to_markdown()
 

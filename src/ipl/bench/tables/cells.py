@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ipl.bench.arms import ZERO_SHOT
+from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
 from ipl.bench.protocols.protocol import Protocol, Values, mean_values
 from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.tables.methods import Method
@@ -16,6 +16,7 @@ from ipl.bench.tables.paper_comparison import (
     seed_differences,
     setting_differences,
 )
+from ipl.display.formatting import several
 
 AVERAGE = "average"
 BySeed = dict[int, "SeedResult"]
@@ -104,8 +105,8 @@ def finished_runs(method: Method, dataset: str) -> BySeed:
 def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Sequence[int]) -> Cell:
     """Returns a method's numbers on a dataset, and what is missing of the expected seeds."""
     protocol = method.runs[0].rules
-    seeds = tuple(sorted(finished))
-    runs = [run for seed in seeds for run in finished[seed].runs]
+    runs = [run for seed in sorted(finished) for run in finished[seed].runs]
+    seeds = tuple(sorted(finished or _seeds_of_probe(method)))
     differences = [
         text
         for run in runs
@@ -117,7 +118,7 @@ def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Seque
     return Cell(
         dataset,
         method,
-        _means([finished[seed].values for seed in seeds]),
+        _means([result.values for _, result in sorted(finished.items())]),
         seeds,
         (*_gaps(method, dataset, seeds, expected), *_draw_gaps(method, finished)),
         protocol.paper_results(method.learner, method.with_words, dataset)
@@ -133,13 +134,14 @@ def average_cell(
     """Returns the average over datasets; its deviation is over the seeds that all of them have."""
     protocol = method.runs[0].rules
     filled = [cell for cell in cells if cell.numbers]
+    absent = [cell for cell in cells if not cell.numbers]
     gaps = []
-    if len(filled) < len(cells):
-        absent = ", ".join(cell.dataset for cell in cells if not cell.numbers)
-        gaps.append(f"{len(filled)} of {len(cells)} datasets (without {absent})")
+    if absent and (filled or any(cell.gaps for cell in absent)):
+        names = ", ".join(cell.dataset for cell in absent)
+        gaps.append(f"{len(filled)} of {several(len(cells), 'dataset')} (without {names})")
     if short := [cell.dataset for cell in filled if cell.gaps]:
         gaps.append(f"with fewer seeds on {', '.join(short)}")
-    seeds = set.intersection(*(set(cell.seeds) for cell in filled)) if filled else set()
+    seeds = set.intersection(*(set(cell.seeds) for cell in filled or cells)) if cells else set()
     numbers: dict[str, MeanStd] = {}
     if filled:
         by_seed = [
@@ -185,6 +187,13 @@ def _means(values: Sequence[Values]) -> dict[str, MeanStd]:
     return {m: MeanStd(mean, deviations[m]) for m, mean in mean_values(values).items()}
 
 
+def _seeds_of_probe(method: Method) -> set[int]:
+    """Returns the seeds of a linear probe that was run and does not know a target's classes."""
+    if method.learner != LINEAR_PROBE or not method.runs[0].rules.has_source:
+        return set()
+    return {run.seed for run in method.runs if run.done}
+
+
 def _draw_gaps(method: Method, finished: BySeed) -> tuple[str, ...]:
     """Returns a few words if seeds have fewer draws than others."""
     most = len({run.draw for run in method.runs})
@@ -207,8 +216,9 @@ def _gaps(
         and run.seed not in seeds
         and (across or run.dataset == dataset)
     }
-    reasons = [f"seed {seed} failed: {error}" for seed, error in sorted(failed.items())]
+    reasons = [f"seed {s} failed: {(e or '').rstrip('.')}" for s, e in sorted(failed.items())]
     absent = [str(seed) for seed in expected if seed not in seeds and seed not in failed]
-    if absent:
-        reasons.append(f"not run: seed {', '.join(absent)}")
-    return (f"{len(seeds)} of {len(expected)} seeds ({'; '.join(reasons)})",)
+    if absent:  # not run, or its record is damaged
+        noun = "seed" if len(absent) == 1 else "seeds"
+        reasons.append(f"no valid record: {noun} {', '.join(absent)}")
+    return (f"{len(seeds)} of {several(len(expected), 'seed')} ({'; '.join(reasons)})",)
