@@ -181,7 +181,14 @@ def test_the_same_run_in_two_folders_counts_once(tmp_path: Path) -> None:
     second = write_records(tmp_path / "second", record())
     (result,), (note,) = read_records([first, second])
     assert result.done  # finished counts before later
-    assert "more than once" in note
+    kept = second / "records" / f"{result.id}.json"
+    assert note == (
+        f"The run {result.id} was recorded more than once, with different results; {kept} counts."
+    )
+    other = write_records(tmp_path / "third", record(accuracy={"base": 0.1, "novel": 0.1}))
+    (result,), (note,) = read_records([second, other])  # recorded in the same second
+    assert result.accuracy == {"base": 0.8, "novel": 0.6}
+    assert note.endswith(f"with different results; {kept} counts.")
     (same,), notes = read_records([second, second])
     assert same.done
     assert notes == []

@@ -323,7 +323,8 @@ def read_record(path: Path) -> RunRecord | None:
 def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[str]]:
     """Returns the runs recorded in bench folders, and a sentence for each that is left out.
 
-    Of a run that was recorded twice the finished record counts, then the later one.
+    Of a run that was recorded twice the finished record counts, then the later one, then the one
+    in the first folder; a sentence says which if the results differ.
 
     Parameters
     ----------
@@ -336,6 +337,7 @@ def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[s
         If a folder does not exist, or none of them has a record.
     """
     records: dict[str, RunRecord] = {}
+    sources: dict[str, Path] = {}  # where each is from
     notes: list[str] = []
     for folder in map(Path, folders):
         if not is_folder(folder):
@@ -355,10 +357,11 @@ def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[s
             other = records.get(record.id)
             if other is None or (record.done, record.time) > (other.done, other.time):
                 records[record.id] = record
+                sources[record.id] = path
             if other is not None and not other.same_results(record):
                 notes.append(
-                    f"The run {record.id} was recorded more than once, with different results; the "
-                    "latest that finished counts."
+                    f"The run {record.id} was recorded more than once, with different results; "
+                    f"{sources[record.id]} counts."
                 )
     if not records:
         names = ", ".join(str(folder) for folder in folders)
