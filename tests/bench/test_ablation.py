@@ -100,6 +100,17 @@ def test_across_datasets(tmp_path: Path) -> None:
     assert not any("The paper" in note for note in ablation_table(ablation).notes)
 
 
+def test_part_of_a_dataset_is_noted(tmp_path: Path) -> None:
+    planned = plan(tmp_path, datasets="dtd")
+    part = {"classes": {"base": 5, "novel": 5}, "test_images": {"base": 180, "novel": 180}}
+    last = planned.levels[-1][1]  # the first levels may not be done yet
+    records = [record_of(run, {"base": 0.5, "novel": 0.4}) | {"data": part} for run in last]
+    folder = write_records(tmp_path / "out", *records)
+    ablation = summarize_ablation("k", planned, read_records([folder])[0])
+    note = "dtd: 10 of its 47 classes, 360 of 1,692 test images."
+    assert note in ablation_table(ablation).notes
+
+
 def test_every_ablation_has_a_name_for_its_axis() -> None:
     assert set(ABLATIONS) == set(AXES) == set(COLUMNS)
 

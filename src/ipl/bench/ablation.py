@@ -164,7 +164,7 @@ def summarize_ablation(name: str, planned: Planned, records: Sequence[RunRecord]
         tuple(rows),
         _shared([result.common for result, _ in results]),
         _same_words(planned, by_id),
-        result.notes,
+        tuple(dict.fromkeys(note for result, _ in results for note in result.notes)),
     )
 
 

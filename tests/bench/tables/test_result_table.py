@@ -140,12 +140,28 @@ def test_data_that_the_bundled_backbone_has_seen_is_named(tmp_path: Path) -> Non
     assert result_table(tmp_path / "unseen", record("dtd", backbone="pocket")).notes == ()
 
 
+def test_part_of_a_published_dataset_is_noted(tmp_path: Path) -> None:
+    part = {"classes": {"base": 5, "novel": 5}, "test_images": {"base": 180, "novel": 180}}
+    runs = [record("dtd", seed=seed, data=part) for seed in (1, 2)]
+    note = "dtd: 10 of its 47 classes, 360 of 1,692 test images"
+    assert result_table(tmp_path, *runs, record("eurosat")).notes == (f"{note}.",)
+    assert result_table(tmp_path, *runs, record("dtd", seed=3)).notes == (f"{note} in some runs.",)
+    accuracy = {"dtd": 0.5, "eurosat": 0.5, "mine": 0.5}
+    fewer = {"classes": {"dtd": 47, "eurosat": 4, "mine": 2}}
+    fewer["test_images"] = {"dtd": 1692, "eurosat": 8100, "mine": 9}
+    across = record("dtd", accuracy=accuracy, protocol="cross-dataset", data=fewer)
+    assert result_table(tmp_path / "b", across).notes == ("eurosat: 4 of its 10 classes.",)
+    unknown = record("dtd", data={"classes": {"base": 5}})
+    assert result_table(tmp_path / "c", unknown).notes == ()
+
+
 def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
     run = record("oxford_pets")
     run["data"] |= {
         "missing_images": {"oxford_pets": 7},
         "unreadable_images": {"base": 0, "novel": 2},
     }
+    run["data"]["test_images"]["novel"] -= 9
     assert result_table(tmp_path, run).notes == (
         "7 test images of oxford_pets are missing; accuracies are over the rest.",
         "2 test images of oxford_pets (novel) cannot be read; accuracies are over the rest.",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ipl.bench.arms import UNTRAINED, ZERO_SHOT
+from ipl.bench.protocols.protocol import recorded_count
 from ipl.bench.protocols.registry import PROTOCOLS, all_measures, find_protocol
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.cells import (
@@ -19,7 +20,7 @@ from ipl.bench.tables.cells import (
 )
 from ipl.bench.tables.gains import Gain, find_gains, gain_values, gains_table, verdicts
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
-from ipl.bench.tables.paper import WORDS, ZERO_SHOT_SOURCE
+from ipl.bench.tables.paper import SIZES, WORDS, ZERO_SHOT_SOURCE
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.config import GIVEN
 from ipl.display.table import DIFFERS, Table
@@ -120,6 +121,7 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
         common_settings(runs),
         (
             *_given_words(runs),
+            *_incomplete(runs, datasets),
             *_left_out(runs),
             *_seen_before(runs, datasets),
             *(note for method in methods for note in _mixed(method)),
@@ -142,6 +144,40 @@ def _given_words(runs: Sequence[RunRecord]) -> list[str]:
     words = {run.dataset: str(run.settings["words_given"]) for run in runs if run.arm == GIVEN}
     texts = [f"{dataset}: {given}" for dataset, given in sorted(words.items())]
     return [f"Given words: {'; '.join(texts)}."] if texts else []
+
+
+def _incomplete(runs: Sequence[RunRecord], datasets: Sequence[str]) -> list[str]:
+    """Returns a note for each published dataset of which the runs had only a part."""
+    notes = []
+    for name in [name for name in datasets if name in SIZES]:
+        tested = [run for run in runs if run.rules.has_source or run.dataset == name]
+        parts = {_part_of(run, name) for run in tested} - {None}
+        ending = " in some runs." if len(parts) > 1 else "."
+        notes += [f"{name}: {part}{ending}" for part in sorted(filter(None, parts))]
+    return notes
+
+
+def _part_of(run: RunRecord, dataset: str) -> str | None:
+    """Returns how much of a published dataset a run had; empty for all of it, None if not known.
+
+    Test images that are missing or cannot be read have a note of their own.
+    """
+    classes, images = _count(run, "classes", dataset), _count(run, "test_images", dataset)
+    if classes is None or images is None:
+        return None
+    left_out = (run.data.get("missing_images") or {}).get(dataset, 0)
+    left_out += _count(run, "unreadable_images", dataset) or 0
+    all_classes, all_images = SIZES[dataset]
+    texts = [f"{classes:,} of its {all_classes:,} classes"] if classes < all_classes else []
+    if images + left_out < all_images:
+        texts.append(f"{images:,} of {all_images:,} test images")
+    return ", ".join(texts)
+
+
+def _count(run: RunRecord, what: str, dataset: str) -> int | None:
+    """Returns a number of a dataset, over its parts; None if a record does not have it."""
+    counts = [recorded_count(run.data, what, part) for part in run.rules.parts or (dataset,)]
+    return None if None in counts else sum(filter(None, counts))
 
 
 def _left_out(runs: Sequence[RunRecord]) -> list[str]:
