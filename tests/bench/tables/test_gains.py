@@ -133,6 +133,56 @@ def test_across_datasets_a_unit_is_a_prompt(tmp_path: Path) -> None:
     assert effect.difference == pytest.approx(1.0)  # the mean of 0.5, 1 and 1.5
 
 
+def across(tmp_path: Path, seeds: int) -> list[Gain]:
+    """Returns the gain of words over empty slots on one source and one target."""
+    runs = [
+        record(
+            "pacs/photo",
+            seed=seed,
+            accuracy={"pacs/photo": 0.9, "pacs/sketch": 0.5 + 0.05 * (name == "words")},
+            protocol="domain",
+            **ARMS[name],
+        )
+        for name in ("empty", "words")
+        for seed in range(1, seeds + 1)
+    ]
+    return list(result_table(tmp_path, *runs).gains)
+
+
+def test_six_seeds_of_one_source_are_no_evidence_on_others(tmp_path: Path) -> None:
+    gains = across(tmp_path, 6)
+    assert gains[0].effects["accuracy"].p == pytest.approx(2 / 2**6)
+    assert verdicts(gains) == [
+        "CoOp, on this one source (pacs/photo): words are better than empty slots by 5.0 points of "
+        "accuracy (+5.0 to +5.0)."
+    ]
+    (note,) = gains_table(gains, "Domain").notes[1:]
+    assert "Interval: bootstrap over prompts; from" in note
+    assert note.endswith("All prompts are of one source, and say nothing about another one.")
+
+
+def test_one_dataset_is_named_in_the_verdict(tmp_path: Path) -> None:
+    runs = [arm(name, "dtd", seed, 0.5) for name in ("empty", "words") for seed in (1, 2)]
+    (sentence,) = verdicts(result_table(tmp_path, *runs).gains)
+    assert sentence.startswith("CoOp, on this one dataset (dtd): the words (empty slots → words): ")
+    assert sentence.endswith("; all this from 2 pairs of runs, too few to conclude anything.")
+    # On another dataset only one of the two comparisons was made.
+    runs += [arm(name, "eurosat", 1, 0.5) for name in ("empty", "words")]
+    runs += [arm("random", "dtd", 1, 0.5)]
+    (sentence,) = verdicts(result_table(tmp_path, *runs).gains)
+    assert sentence.startswith("CoOp: the choice (random → chosen words): +0.0 points of HM, on th")
+    assert "(empty slots → words): +0.0 points of HM (+0.0 to +0.0), from 3 pairs" in sentence
+
+
+def test_why_differences_in_hm_are_not_those_of_the_average(tmp_path: Path) -> None:
+    runs = [arm(name, dataset, 1, 0.5) for name in ("empty", "words") for dataset in SIX[:2]]
+    notes = gains_table(result_table(tmp_path / "a", *runs).gains, "Base-to-novel").notes
+    assert notes[-1].startswith("A difference in HM is the mean of the datasets' differences; ")
+    runs = [arm(name, "dtd", 1, 0.5) for name in ("empty", "words")]
+    notes = gains_table(result_table(tmp_path / "b", *runs).gains, "Base-to-novel").notes
+    assert not any("A difference in HM" in note for note in notes)
+
+
 def made(tmp_path: Path, **effects: Effect) -> list[Gain]:
     """Returns gains of the arms plain, empty, random and words with these effects on HM."""
     runs = [arm(name, "dtd", 1, 0.5) for name in ARMS]
@@ -160,9 +210,9 @@ def test_a_verdict_never_flatters(tmp_path: Path) -> None:
     gains = made(tmp_path, layout=clear, choice=nothing, words_in_all=unconfirmed, everything=worse)
     assert verdicts(gains) == [
         "CoOp: the layout alone raises HM by 9.1 points (+3.2 to +14.0); the chosen words cannot "
-        "be told from random ones (+0.4, -1.1 to +1.5); words are better than empty slots by 2.0 "
-        "points (+0.1 to +4.0), which the corrected test does not confirm (p = 0.30); all together "
-        "is worse than the plain learner by 2.0 points (-3.0 to -1.0)."
+        "be told from random ones (+0.4 points of HM, -1.1 to +1.5); words are better than empty "
+        "slots by 2.0 points of HM (+0.1 to +4.0), which the corrected test does not confirm (p = "
+        "0.30); all together is worse than the plain learner by 2.0 points of HM (-3.0 to -1.0)."
     ]
     single = Effect(5.0, None, None, None, 1, 1, "no interval: one pair of runs")
     (sentence,) = verdicts(

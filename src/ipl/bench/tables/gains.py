@@ -48,6 +48,8 @@ class Gain:
         p after Holm's correction over all comparisons of the table with the same measure.
     differences : tuple of str
         How the two differ beyond their arms, a few words each.
+    datasets : tuple of str
+        The datasets with pairs of runs.
     """
 
     comparison: str
@@ -56,6 +58,15 @@ class Gain:
     effects: dict[str, Effect]
     adjusted: dict[str, float | None]
     differences: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """Returns the one source or dataset that the effects hold for; empty if it is not one."""
+        run = self.method.runs[0]
+        if run.rules.has_source:
+            return f"on this one source ({run.dataset})"
+        return f"on this one dataset ({self.datasets[0]})" if len(self.datasets) == 1 else ""
 
     @property
     def learner(self) -> str:
@@ -100,9 +111,11 @@ def _gain(
     if differing is None:
         return None
     values: dict[str, list[list[float]]] = {}  # by measure, for each dataset, for each seed
+    paired = []
     for dataset in datasets:
         before, after = finished_runs(baseline, dataset), finished_runs(method, dataset)
         if seeds := sorted(before.keys() & after.keys()):
+            paired.append(dataset)
             for measure in before[seeds[0]].values:
                 values.setdefault(measure, []).append(
                     [after[seed].values[measure] - before[seed].values[measure] for seed in seeds]
@@ -116,7 +129,7 @@ def _gain(
             effects[measure] = measure_effect(prompts, "prompts")
         else:
             effects[measure] = measure_effect(units)
-    return Gain(comparison, baseline, method, effects, {}, tuple(differing))
+    return Gain(comparison, baseline, method, effects, {}, tuple(differing), tuple(paired))
 
 
 def _differing_settings(baseline: Method, method: Method) -> list[str] | None:
@@ -189,15 +202,30 @@ def gains_table(gains: Sequence[Gain], protocol: str) -> Table:
             names = ["", "", ""]
         table.add_section(rows)
     table.notes += verdicts(gains)
-    with_source = bool(gains) and gains[0].method.runs[0].rules.has_source
-    unit = "prompts, each averaged over its targets" if with_source else "datasets"
-    table.notes.append(
-        f"n: {unit} (pairs of runs). Interval: bootstrap over {unit.split(',')[0]}, then seeds; "
-        "from a few of them it is narrower than it should be. p: exact two-sided sign-flip over "
-        f"{unit.split(',')[0]}; Holm: corrected for all comparisons of the table with the same "
-        "measure."
-    )
+    table.notes += _how_computed(gains)
     return table
+
+
+def _how_computed(gains: Sequence[Gain]) -> list[str]:
+    """Returns what the columns of the table are."""
+    few = "from a few of them it is narrower than it should be"
+    holm_note = "Holm: corrected for all comparisons of the table with the same measure."
+    if gains and gains[0].method.runs[0].rules.has_source:
+        return [
+            "n: prompts, one for each seed, each averaged over its targets (pairs of runs). "
+            f"Interval: bootstrap over prompts; {few}. p: exact two-sided sign-flip over prompts; "
+            f"{holm_note} All prompts are of one source, and say nothing about another one."
+        ]
+    notes = [
+        f"n: datasets (pairs of runs). Interval: bootstrap over datasets, then seeds; {few}. "
+        f"p: exact two-sided sign-flip over datasets; {holm_note}"
+    ]
+    if any("hm" in gain.effects and len(gain.datasets) > 1 for gain in gains):
+        notes.append(
+            "A difference in HM is the mean of the datasets' differences; the average above has "
+            "the HM of the averaged accuracies, whose differences are others."
+        )
+    return notes
 
 
 def _interval_text(effect: Effect) -> str:
@@ -215,15 +243,27 @@ def verdicts(gains: Sequence[Gain]) -> list[str]:
     sentences = []
     for learner in dict.fromkeys(gain.learner for gain in gains):
         own = [gain for gain in gains if gain.learner == learner]
-        clauses = [_clause(gain) for gain in own]
-        few = [_too_few(list(gain.effects.values())[-1]) for gain in own]
-        if len(set(few)) > 1:
-            pairs = zip(clauses, few, strict=True)
-            clauses = [f"{clause}, {text}" if text else clause for clause, text in pairs]
-        elif few[0]:
-            clauses.append(f"all this {few[0]}")
-        sentences.append(f"{learner}: {'; '.join(clauses)}.")
+        sentences.append(_sentence(learner, own, [_clause(gain) for gain in own]))
     return sentences
+
+
+def _sentence(subject: str, gains: Sequence[Gain], clauses: list[str]) -> str:
+    """Returns a sentence of a clause on each comparison, which says how far they carry."""
+    scopes = [gain.scope for gain in gains]
+    if len(set(scopes)) == 1:
+        subject += f", {scopes[0]}" if scopes[0] else ""
+    else:
+        clauses = [_with(*pair) for pair in zip(clauses, scopes, strict=True)]
+    few = [_too_few(list(gain.effects.values())[-1]) for gain in gains]
+    if len(set(few)) > 1:
+        clauses = [_with(*pair) for pair in zip(clauses, few, strict=True)]
+    elif few[0]:
+        clauses.append(f"all this {few[0]}")
+    return f"{subject}: {'; '.join(clauses)}."
+
+
+def _with(clause: str, limit: str) -> str:
+    return f"{clause}, {limit}" if limit else clause
 
 
 def _too_few(effect: Effect) -> str:
@@ -244,9 +284,9 @@ SUBJECTS = {
 # For each comparison: what is said of a gain, of a loss, and of neither.
 CLAUSES = {
     "layout": (
-        "the layout alone raises {measure} by {size}",
-        "the layout alone lowers {measure} by {size}",
-        "the layout alone makes no measurable difference to {measure}",
+        "the layout alone raises {measure} by {points}",
+        "the layout alone lowers {measure} by {points}",
+        "the layout alone makes no measurable difference",
     ),
     "choice": (
         "the chosen words are better than random ones by {size}",
@@ -283,14 +323,14 @@ def _clause(gain: Gain) -> str:
     better, worse, neither = CLAUSES[gain.comparison]
     clause = better if effect.low > 0 else worse if effect.high < 0 else neither
     if clause is neither:
-        text = f"{clause} ({difference}, {interval})"
+        text = f"{clause} ({difference} points of {heading}, {interval})"
     else:
         text = f"{clause} ({interval})"
         adjusted = gain.adjusted[measure]
         if adjusted is not None and adjusted >= SIGNIFICANT:
             text += f", which the corrected test does not confirm (p = {adjusted:.2f})"
     points = f"{abs(effect.difference):.1f} points"
-    return text.format(measure=heading, size=points)
+    return text.format(measure=heading, points=points, size=f"{points} of {heading}")
 
 
 def signed(value: float, digits: int) -> str:
