@@ -202,6 +202,26 @@ def test_the_page_has_a_section_of_words_if_there_are_any(ipl: Call, bench: Path
     check_page(page.read_text(encoding="utf-8"))
 
 
+def test_files_of_an_earlier_table_are_named(ipl: Call, bench: Path) -> None:
+    write_records(bench, *(record(words=3, seed=s) | {"chosen": ["a", "b", "c"]} for s in (1, 2)))
+    assert "--page adds a page" in ipl("table", bench).err
+    assert "not written anew" not in ipl("table", bench, "--cost", "--page").err
+    text = "Of an earlier table, and not written anew: "
+    told = ipl("table", bench, "--words").err
+    assert f"{text}gains.csv, table.csv, table.json, table.md, table.tex (without --words)" in told
+    assert told.endswith("; cost.csv (--cost); figures, index.html (--page).\n")
+    told = ipl("table", bench).err
+    assert (
+        f"{text}cost.csv (--cost); words.csv, words.json, words.md, words.tex (--words); " in told
+    )
+    assert "--page adds a page" not in told
+    # A figure that is no longer drawn.
+    for path in (bench / "records").iterdir():
+        if json.loads(path.read_text())["words"] == 0:
+            path.unlink()
+    assert "figures (--page)." in ipl("table", bench, "--page").err
+
+
 def test_refused(ipl: Call, bench: Path, home: Path) -> None:
     assert "There is no folder" in ipl("table", home / "nowhere").error
     (home / "empty").mkdir()
