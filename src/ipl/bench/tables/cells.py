@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
 from ipl.bench.protocols.protocol import Protocol, Values, mean_values
 from ipl.bench.records import NOT_RUN, RunRecord
+from ipl.bench.tables.intervals import Errors, average_errors, find_intervals, image_errors
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
@@ -24,10 +25,15 @@ BySeed = dict[int, "SeedResult"]
 
 @dataclass(frozen=True)
 class MeanStd:
-    """A mean and the sample standard deviation over seeds; None where there is only one seed."""
+    """A mean, its sample standard deviation over seeds, and its 95 % interval.
+
+    There is no deviation of one seed, and no interval if the number of test images is not known.
+    """
 
     mean: float
     std: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class Cell:
         The paper's numbers, whether or not our setting is the paper's; None if it has none.
     differences : tuple of str
         How our setting differs from the paper's; empty for an arm that the paper does not have.
+    image_errors : dict of str to tuple, or None
+        How far other test images may put each accuracy on a dataset.
     """
 
     dataset: str
@@ -67,6 +75,7 @@ class Cell:
     gaps: tuple[str, ...] = ()
     paper: Values | None = None
     differences: tuple[str, ...] = ()
+    image_errors: Errors | None = None
 
     @property
     def comparable(self) -> bool:
@@ -115,16 +124,19 @@ def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Seque
     ]
     if runs and method.is_published and method.learner != ZERO_SHOT:
         differences += seed_differences(seeds)
+    by_seed = [result.values for _, result in sorted(finished.items())]
+    errors = image_errors(runs, dataset, mean_values(by_seed)) if by_seed else None
     return Cell(
         dataset,
         method,
-        _means([result.values for _, result in sorted(finished.items())]),
+        _with_intervals(protocol, _means(by_seed), errors, by_seed),
         seeds,
         (*_gaps(method, dataset, seeds, expected), *_draw_gaps(method, finished)),
         protocol.paper_results(method.learner, method.with_words, dataset)
         if method.is_published
         else None,
         tuple(dict.fromkeys(differences)),
+        errors,
     )
 
 
@@ -151,6 +163,8 @@ def average_cell(
         means = protocol.average([{m: n.mean for m, n in cell.numbers.items()} for cell in filled])
         deviations = {measure: number.std for measure, number in _means(by_seed).items()}
         numbers = {m: MeanStd(mean, deviations.get(m)) for m, mean in means.items()}
+        errors = average_errors([cell.image_errors for cell in filled])
+        numbers = _with_intervals(protocol, numbers, errors, by_seed)
     return Cell(
         AVERAGE,
         method,
@@ -185,6 +199,18 @@ def _means(values: Sequence[Values]) -> dict[str, MeanStd]:
         for measure in values[0]
     }
     return {m: MeanStd(mean, deviations[m]) for m, mean in mean_values(values).items()}
+
+
+def _with_intervals(
+    protocol: Protocol,
+    numbers: Mapping[str, MeanStd],
+    errors: Errors | None,
+    by_seed: Sequence[Values],
+) -> dict[str, MeanStd]:
+    """Returns the numbers with their intervals, where these are known."""
+    means = {measure: number.mean for measure, number in numbers.items()}
+    bounds = find_intervals(protocol, means, errors, by_seed)
+    return {m: MeanStd(n.mean, n.std, *bounds.get(m, ())) for m, n in numbers.items()}
 
 
 def _seeds_of_probe(method: Method) -> set[int]:

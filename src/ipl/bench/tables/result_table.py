@@ -16,14 +16,18 @@ from ipl.bench.tables.cells import (
     average_cell,
     dataset_cell,
     finished_runs,
+    measures_of,
     number_text,
 )
 from ipl.bench.tables.gains import Gain, find_gains, gain_values, gains_table, verdicts
+from ipl.bench.tables.intervals import count_test_images
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
 from ipl.bench.tables.paper import SIZES, WORDS, ZERO_SHOT_SOURCE
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.config import GIVEN
+from ipl.display.formatting import listed
 from ipl.display.table import DIFFERS, Table
+from ipl.metrics import wilson_interval
 
 POCKET = "pocket"
 # By its card; the labels of the last four only of up to 20 validation images a class, all classes.
@@ -125,6 +129,7 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
             *_left_out(runs),
             *_seen_before(runs, datasets),
             *(note for method in methods for note in _mixed(method)),
+            *_uncertainty(runs, datasets),
         ),
     )
 
@@ -178,6 +183,22 @@ def _count(run: RunRecord, what: str, dataset: str) -> int | None:
     """Returns a number of a dataset, over its parts; None if a record does not have it."""
     counts = [recorded_count(run.data, what, part) for part in run.rules.parts or (dataset,)]
     return None if None in counts else sum(filter(None, counts))
+
+
+def _uncertainty(runs: Sequence[RunRecord], datasets: Sequence[str]) -> list[str]:
+    """Returns a note on how sure an accuracy can be with as many test images."""
+    texts: list[str] = []
+    for name in datasets:
+        tested = [run for run in runs if measures_of(run, name) is not None]
+        if images := count_test_images(tested, name):
+            fewest = min(images.values())
+            low, high = wilson_interval(fewest // 2, fewest)  # the widest
+            parts = [f"{count:,} {part}" for part, count in images.items()]
+            counts = listed(parts) if len(parts) > 1 else f"{fewest:,}"
+            points, noun = ("", "") if texts else (" points", " images")
+            texts.append(f"± {50 * (high - low):.1f}{points} on {name} ({counts}{noun})")
+    start = "The number of test images alone leaves an accuracy uncertain by up to"
+    return [f"{start} {', '.join(texts)}, at 95 %."] if texts else []
 
 
 def _left_out(runs: Sequence[RunRecord]) -> list[str]:
@@ -331,6 +352,8 @@ def results_to_csv(results: Sequence[ResultTable]) -> str:
                 number = cell.numbers.get(measure)
                 row[measure] = number.mean if number else None
                 row[f"{measure}_std"] = number.std if number else None
+                row[f"{measure}_low"] = number.low if number else None
+                row[f"{measure}_high"] = number.high if number else None
                 row[f"paper_{measure}"] = _paper_values(cell).get(measure)
             row["seeds"] = " ".join(map(str, cell.seeds))
             row["gaps"] = "; ".join(cell.gaps)
