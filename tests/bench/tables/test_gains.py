@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ipl.bench.statistics import Effect
-from ipl.bench.tables.gains import Gain, find_gains, gains_table, verdicts
+from ipl.bench.tables.gains import Gain, baseline_verdicts, find_gains, gains_table, verdicts
 from tests.helpers.records import record
 from tests.helpers.result_tables import result_table
 
@@ -234,3 +234,67 @@ def test_a_verdict_never_flatters(tmp_path: Path) -> None:
         "HM, from one pair of runs, too few to conclude anything; words cannot be told from empty"
     )
     assert sentence.count("too few") == 2
+
+
+def test_baselines_are_compared_with_every_learner(tmp_path: Path) -> None:
+    runs = [arm(name, d, s, 0.5) for name in ("plain", "words") for d in SIX for s in (1, 2)]
+    runs += [record(d, "zero-shot", 0, accuracy={"base": 0.7, "novel": 0.5}) for d in SIX]
+    runs += [record(d, "linear-probe", 0, s, {"base": 0.9}) for d in SIX for s in (1, 2)]
+    table = result_table(tmp_path, *runs)
+    pairs = [(gain.comparison, gain.method.arm) for gain in table.baselines]
+    assert pairs == [
+        (name, arm) for arm in ("plain", "words") for name in ("zero-shot", "linear-probe")
+    ]
+    zero_shot, probe = table.baselines[:2]
+    assert (zero_shot.effects["hm"].units, zero_shot.effects["hm"].pairs) == (6, 12)
+    assert zero_shot.effects["base"].difference == pytest.approx(10)
+    assert list(probe.effects) == ["base"]  # it knows no other classes
+    assert probe.adjusted["base"] == pytest.approx(4 * 2 / 2**6)  # of four comparisons
+    (sentence,) = baseline_verdicts(table.baselines)
+    gain = "3.2 points of HM above zero-shot CLIP (+3.2 to +3.2), which the corrected test does"
+    assert sentence.startswith(f"CoOp: plain {gain} not confirm (p = 0.06); plain 10.0 points of ")
+    assert "with words 10.0 points of base accuracy below a linear probe (-10.0 to -10." in sentence
+    (same,) = baseline_verdicts(
+        result_table(
+            tmp_path / "same",
+            *(arm("plain", d, 1, 0.5 + 0.01 * i * (-1) ** i) for i, d in enumerate(SIX)),
+            *(record(d, "zero-shot", 0, accuracy={"base": 0.8, "novel": 0.5}) for d in SIX),
+        ).baselines
+    )
+    assert same.startswith("CoOp: plain cannot be told from zero-shot CLIP (-0.4 points of HM, ")
+
+
+def test_few_pairs_with_a_baseline_are_no_verdict(tmp_path: Path) -> None:
+    runs = [arm("words", "dtd", seed, 0.5) for seed in (1, 2, 3)]
+    runs.append(record("dtd", "zero-shot", 0, accuracy={"base": 0.8, "novel": 0.6}))
+    table = result_table(tmp_path, *runs)
+    assert baseline_verdicts(table.baselines) == [
+        "CoOp, on this one dataset (dtd): with words against zero-shot CLIP: -7.0 points of HM "
+        "(-7.0 to -7.0); all this from 3 pairs of runs, too few to conclude anything."
+    ]
+    assert table.verdicts == baseline_verdicts(table.baselines)
+
+
+def test_a_linear_probe_is_compared_with_as_many_shots(tmp_path: Path) -> None:
+    def few_shot(learner: str, shots: int, accuracy: float) -> dict[str, Any]:
+        return record("dtd", learner, 0, 1, {"dtd": accuracy}, "few-shot", shots=shots)
+
+    runs = [few_shot("coop", n, 0.5) for n in (1, 16)]
+    runs += [few_shot("linear-probe", n, 0.4 + 0.02 * n) for n in (1, 16)]
+    sentences = baseline_verdicts(result_table(tmp_path, *runs).baselines)
+    assert [sentence.partition(";")[0] for sentence in sentences] == [
+        f"CoOp (shots {shots}), on this one dataset (dtd): plain against a linear probe: {points} "
+        "points of accuracy"
+        for shots, points in ((1, "+8.0"), (16, "-22.0"))
+    ]
+
+
+def test_a_linear_probe_of_a_source_is_compared_there(tmp_path: Path) -> None:
+    accuracy = {"dtd": 0.5, "eurosat": 0.4}
+    runs = [record("dtd", words=0, accuracy=accuracy, protocol="cross-dataset")]
+    probe = record("dtd", "linear-probe", 0, 1, {"dtd": 0.7}, "cross-dataset")
+    (gain,) = result_table(tmp_path, *runs, probe | {"targets": ["eurosat"]}).baselines
+    assert baseline_verdicts([gain]) == [
+        "CoOp, on this one source (dtd): plain against a linear probe on the source: -20.0 points "
+        "of accuracy; all this from one pair of runs, too few to conclude anything."
+    ]

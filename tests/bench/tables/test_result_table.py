@@ -246,6 +246,20 @@ def test_csv(results: list[ResultTable]) -> None:
     assert gains_to_csv([]) == ""
 
 
+def test_what_must_be_beaten_is_below_the_table_and_in_the_files(tmp_path: Path) -> None:
+    runs = [record(words=0), record(learner="zero-shot", words=0)]
+    results = result_tables(tmp_path, *runs)
+    (sentence,) = results[0].verdicts
+    assert "plain against zero-shot CLIP: +0.0 points of HM" in sentence
+    (shown,) = display_tables(results)  # no table of gains: there is one arm
+    assert sentence in shown.notes
+    rows = list(csv.DictReader(StringIO(gains_to_csv(results))))
+    assert {row["comparison"] for row in rows} == {"zero-shot"}
+    (values,) = results_to_values(results)["tables"]
+    assert values["verdicts"] == [sentence]
+    assert values["baselines"][0]["from"] == "zero-shot CLIP"
+
+
 def test_json(results: list[ResultTable]) -> None:
     values = json.loads(json.dumps(results_to_values(results, ["a note"]), allow_nan=False))
     assert values["unit"] == "%"

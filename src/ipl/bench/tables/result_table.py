@@ -19,7 +19,15 @@ from ipl.bench.tables.cells import (
     measures_of,
     number_text,
 )
-from ipl.bench.tables.gains import Gain, find_gains, gain_values, gains_table, verdicts
+from ipl.bench.tables.gains import (
+    Gain,
+    baseline_verdicts,
+    find_baseline_gains,
+    find_gains,
+    gain_values,
+    gains_table,
+    verdicts,
+)
 from ipl.bench.tables.intervals import count_test_images
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
 from ipl.bench.tables.paper import SIZES, WORDS, ZERO_SHOT_SOURCE
@@ -56,6 +64,8 @@ class ResultTable:
         Each method on each dataset and its average, dataset by dataset.
     gains : tuple of Gain
         The differences between the arms of each learner.
+    baselines : tuple of Gain
+        What each learner has over zero-shot and over a linear probe.
     common : dict
         The settings that all runs share.
     notes : tuple of str
@@ -72,6 +82,12 @@ class ResultTable:
     gains: tuple[Gain, ...]
     common: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    baselines: tuple[Gain, ...] = ()
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Returns what the baselines and the arms say of each learner, a sentence each."""
+        return [*baseline_verdicts(self.baselines), *verdicts(self.gains)]
 
     @property
     def title(self) -> str:
@@ -131,6 +147,7 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
             *(note for method in methods for note in _mixed(method)),
             *_uncertainty(runs, datasets),
         ),
+        tuple(find_baseline_gains(methods, averaged, source)),
     )
 
 
@@ -293,6 +310,12 @@ def results_table(result: ResultTable) -> Table:
             rows.append(row)
         table.add_section(rows)
     table.notes += result.notes
+    if result.baselines:
+        table.notes += baseline_verdicts(result.baselines)
+        unit = "datasets and seeds" if result.source is None else "seeds and targets"
+        table.notes.append(
+            f"Against baselines: mean difference over {unit}, and its 95 % bootstrap interval."
+        )
     if "hm" in result.measures and average:
         table.notes.append(
             "HM: the mean of the HM of each run; in the average, as in the paper, the HM of the "
@@ -363,25 +386,25 @@ def results_to_csv(results: Sequence[ResultTable]) -> str:
 
 
 def gains_to_csv(results: Sequence[ResultTable]) -> str:
-    """Returns one line per learner, comparison of two arms and measure."""
+    """Returns one line per learner, comparison of two arms or with a baseline, and measure."""
     rows = [
         _names(result, gain.method)
         | {"comparison": gain.comparison, "over": gain.baseline.label, "measure": measure}
         | asdict(effect)
         | {"p_holm": gain.adjusted[measure], "differs": "; ".join(gain.differences)}
         for result in results
-        for gain in result.gains
+        for gain in (*result.gains, *result.baselines)
         for measure, effect in gain.effects.items()
     ]
     return _csv(rows)
 
 
 def table_verdicts(results: Sequence[ResultTable]) -> list[str]:
-    """Returns what the arms of each learner say, a sentence each, with the protocol if several."""
+    """Returns the verdicts of all tables, with the protocol if there are several."""
     return [
         f"{result.title}: {sentence}" if len(results) > 1 else sentence
         for result in results
-        for sentence in verdicts(result.gains)
+        for sentence in result.verdicts
     ]
 
 
@@ -401,7 +424,8 @@ def _table_values(result: ResultTable) -> dict[str, Any]:
         "common": result.common,
         "entries": [_cell_values(cell) for cell in result.cells],
         "gains": [gain_values(gain) for gain in result.gains],
-        "verdicts": verdicts(result.gains),
+        "baselines": [gain_values(gain) for gain in result.baselines],
+        "verdicts": result.verdicts,
         "notes": list(result.notes),
     }
 
