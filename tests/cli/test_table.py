@@ -88,6 +88,30 @@ def test_one_file(name: str, ipl: Call, bench: Path, home: Path) -> None:
     assert not (bench / "tables").exists()
 
 
+def test_a_file_that_exists_is_not_replaced_unasked(ipl: Call, bench: Path, home: Path) -> None:
+    (home / "t.md").write_text("mine")
+    refused = ipl("table", bench, "--out", home / "t.md")
+    assert (refused.code, (home / "t.md").read_text()) == (2, "mine")
+    assert "t.md already exists; choose another file with --out, or replace it" in refused.error
+    assert ipl("table", bench, "--out", home / "t.md", "--overwrite").code == 0
+    assert "oxford" in (home / "t.md").read_text(encoding="utf-8")
+    assert ipl("table", bench).code == 0  # its own files it replaces
+    assert ipl("table", bench, "--out", bench / "tables" / "table.md").code == 0
+    (home / "table.md").write_text("mine")
+    assert ipl("table", bench, "--out", home / "table.md").code == 2
+
+
+@pytest.mark.parametrize("options", [["--format", "md"], ["--json"]])
+def test_a_file_with_the_ending_of_another_format(
+    options: list[str], ipl: Call, bench: Path, home: Path
+) -> None:
+    refused = ipl("table", bench, "--out", home / "t.csv", *options)
+    assert refused.code == 2
+    assert f"t.csv, but {' '.join(options)} asks for another format" in refused.error
+    assert not (home / "t.csv").exists()
+    assert ipl("table", bench, "--out", home / "t.dat", *options).code == 0
+
+
 def test_several_folders_are_one_table(ipl: Call, bench: Path, home: Path) -> None:
     other = write_records(home / "other", record("eurosat", seed=1))
     shown = ipl("table", bench, other, "--json").json

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ipl.cli.output import console
-from ipl.cli.shared_options import JSON, QUIET
+from ipl.cli.output import check_output_file, console
+from ipl.cli.shared_options import JSON, OVERWRITE, QUIET
 from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def table(
     page: bool = typer.Option(
         False, "--page", help="Write a page with all tables and figures as well."
     ),
+    overwrite: bool = OVERWRITE,
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
@@ -69,11 +70,15 @@ def table(
     if words and cost:
         raise ConfigError("--words and --cost contradict each other; use one of them.")
     reporter = Reporter(quiet=quiet)
-    style = _style("json" if as_json else style, save_to)
+    if as_json:
+        style = "json"
+    style = _style(style, save_to, "--json" if as_json else f"--format {style}")
     if page and (style or words):
         raise ConfigError(
             "--page adds a page to DIR/tables; leave out --format, --out, --json and --words."
         )
+    if save_to is not None:
+        check_output_file(save_to, overwrite or _is_own_file(save_to, folders[0] / "tables"))
     runs, warnings = read_records(folders)
     for warning in warnings:
         reporter.warn(warning)
@@ -240,12 +245,24 @@ def _words_content(searches: list[WordSearch], warnings: list[str]) -> TableCont
     return TableContent("words", words_tables(searches), words_to_csv(searches), values)
 
 
-def _style(style: str | None, save_to: Path | None) -> str | None:
+def _is_own_file(path: Path, target: Path) -> bool:
+    """Returns whether a file is one that this command writes to DIR/tables without --out."""
+    names = {name for patterns in WRITTEN.values() for name in patterns}
+    return path.name in names and path.parent.resolve() == target.resolve()
+
+
+def _style(style: str | None, save_to: Path | None, option: str) -> str | None:
     style = "latex" if style == "tex" else style
     if style is not None and style not in FORMATS:
         raise ConfigError(f"--format is {style!r}; allowed are {', '.join(FORMATS)}.")
-    if style is None and save_to is not None:
-        style = SUFFIXES.get(save_to.suffix.lower())
+    if save_to is not None:
+        ending = SUFFIXES.get(save_to.suffix.lower())
+        if style is not None and ending not in (None, style):
+            raise ConfigError(
+                f"--out is {save_to}, but {option} asks for another format; leave one of them out, "
+                "or change the ending."
+            )
+        style = style or ending
         if style is None:
             raise ConfigError(
                 f"--out is {save_to}; without --format its name must end in {', '.join(SUFFIXES)}."
