@@ -11,7 +11,7 @@ import pytest
 from ipl.bench.arms import ARMS
 from ipl.bench.plan import Plan
 from ipl.bench.record_writing import failure
-from ipl.bench.records import RunRecord, pool_name, read_records
+from ipl.bench.records import RECORD, RunRecord, pool_name, read_records
 from ipl.bench.run import expand
 from ipl.support.errors import DataError
 from tests.helpers.records import record, search, write_records
@@ -31,6 +31,19 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert result.done
     assert result.config()["lr"] == 0.01
     assert result.config()["backbone"] == "openai/clip-vit-base-patch16"
+
+
+def test_one_folder_needs_no_list(tmp_path: Path) -> None:
+    folder = write_records(tmp_path, record())
+    assert read_records(str(folder)) == read_records(folder) == read_records([folder])
+
+
+def test_the_documentation_has_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    fields = page.partition("| field |")[2].partition("\n\n")[0]
+    run = expand(Plan.from_values({"protocol": "few-shot", "datasets": "dtd"}))[0]
+    names = {*failure(run, "No room."), *(name.rstrip("?") for name in RECORD)}
+    assert [name for name in sorted(names) if f"`{name}`" not in fields] == []
 
 
 def test_what_a_run_cost_comes_back(tmp_path: Path) -> None:

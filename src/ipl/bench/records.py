@@ -320,22 +320,32 @@ def read_record(path: Path) -> RunRecord | None:
         raise DataError(f"{path} is a damaged run record: {error}.") from None
 
 
-def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[str]]:
-    """Returns the runs recorded in bench folders, and a sentence for each that is left out.
+def read_records(
+    folders: str | Path | Sequence[str | Path],
+) -> tuple[list[RunRecord], list[str]]:
+    """Read the runs recorded in bench folders.
 
     Of a run that was recorded twice the finished record counts, then the later one, then the one
     in the first folder; a sentence says which if the results differ.
 
     Parameters
     ----------
-    folders : sequence of str or Path
+    folders : str, Path or sequence of these
         What `ipl bench --out` wrote.
+
+    Returns
+    -------
+    records : list of RunRecord
+        The runs, finished or failed.
+    notes : list of str
+        A sentence for each record that is damaged and left out, and for each run with two results.
 
     Raises
     ------
     DataError
         If a folder does not exist, or none of them has a record.
     """
+    folders = [folders] if isinstance(folders, str | Path) else folders
     records: dict[str, RunRecord] = {}
     sources: dict[str, Path] = {}  # where each is from
     notes: list[str] = []
