@@ -250,6 +250,8 @@ def test_for_programs(tmp_path: Path) -> None:
     ablation = recorded_ablation(tmp_path, "penalty")
     rows = list(csv.DictReader(StringIO(ablation_to_csv(ablation))))
     assert len(rows) == 18
+    for row in rows:
+        assert float(row["hm_low"]) < float(row["hm"]) < float(row["hm_high"])
     assert [row["penalty"] for row in rows if row["dataset"] == "average"][:2] == ["0", "0.1"]
     assert float(rows[0]["base"]) == pytest.approx(67.5)
     values = json.loads(json.dumps(ablation_to_values(ablation), allow_nan=False))
