@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -264,20 +264,21 @@ def _p_text(p: float | None) -> str:
 
 def verdicts(gains: Sequence[Gain]) -> list[str]:
     """Returns a sentence for each learner: what layout, choice and words are worth."""
-    sentences = []
-    for learner in dict.fromkeys(gain.learner for gain in gains):
-        own = [gain for gain in gains if gain.learner == learner]
-        sentences.append(_sentence(learner, own, [_clause(gain) for gain in own]))
-    return sentences
+    return _sentences(gains, _clause)
 
 
 def baseline_verdicts(gains: Sequence[Gain]) -> list[str]:
     """Returns a sentence for each learner: how it does against zero-shot and a linear probe."""
-    sentences = []
-    for learner in dict.fromkeys(gain.learner for gain in gains):
-        own = [gain for gain in gains if gain.learner == learner]
-        sentences.append(_sentence(learner, own, [_baseline_clause(gain) for gain in own]))
-    return sentences
+    return _sentences(gains, _baseline_clause)
+
+
+def _sentences(gains: Sequence[Gain], clause: Callable[[Gain], str]) -> list[str]:
+    groups: dict[str, list[Gain]] = {}
+    for gain in gains:
+        groups.setdefault(gain.learner, []).append(gain)
+    return [
+        _sentence(learner, own, [clause(gain) for gain in own]) for learner, own in groups.items()
+    ]
 
 
 def _sentence(subject: str, gains: Sequence[Gain], clauses: list[str]) -> str:
