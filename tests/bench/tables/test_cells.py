@@ -106,6 +106,21 @@ def test_more_seeds_elsewhere_are_a_gap_but_no_other_setting(tmp_path: Path) -> 
     assert eurosat.differences == ("the seeds are 1, 2, 3, 4, not 1, 2, 3",)
 
 
+def test_two_results_of_one_configuration_are_noted(tmp_path: Path) -> None:
+    # What zero-shot is tested on may depend on the shots that others draw, and so may its id.
+    runs = [record("mine", "zero-shot", 0, 1, {"mine": 0.5}, "few-shot", shots=4)]
+    same = record("mine", "zero-shot", 0, 1, {"mine": 0.5}, "few-shot", shots=8)
+    assert len(result_table(tmp_path, *runs, same).notes) == 1
+    later = {"time": "2026-01-02T00:00:00"}
+    runs.append(record("mine", "zero-shot", 0, 1, {"mine": 0.6}, "few-shot", shots=16) | later)
+    table = result_table(tmp_path / "other", *runs)
+    assert table.notes[0] == (
+        "zero-shot CLIP on mine, seed 1: 2 runs came to different results; the latest counts, "
+        f"{runs[1]['id']}."
+    )
+    assert find_cell(table, "mine", "zero-shot CLIP").numbers["accuracy"].mean == pytest.approx(60)
+
+
 def test_numbers_as_text() -> None:
     assert number_text(MeanStd(82.494, 0.306)) == "82.49 ± 0.31"
     assert number_text(MeanStd(82.494, None)) == "82.49"

@@ -111,6 +111,23 @@ def finished_runs(method: Method, dataset: str) -> BySeed:
     }
 
 
+def differing_runs(method: Method, dataset: str) -> list[str]:
+    """Returns a note for each seed with runs of one configuration that came to other results.
+
+    Their ids differ, for example because they were tested on other datasets as well.
+    """
+    by_seed: dict[tuple[int, int], list[RunRecord]] = {}
+    for run in sorted(method.runs, key=lambda run: run.time):
+        if measures_of(run, dataset) is not None:
+            by_seed.setdefault((run.seed, run.draw), []).append(run)
+    return [
+        f"{method.label} on {dataset}, seed {seed}: {len(runs)} runs came to different results; "
+        f"the latest counts, {runs[-1].id}."
+        for (seed, _), runs in by_seed.items()
+        if any(measures_of(run, dataset) != measures_of(runs[-1], dataset) for run in runs)
+    ]
+
+
 def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Sequence[int]) -> Cell:
     """Returns a method's numbers on a dataset, and what is missing of the expected seeds."""
     protocol = method.runs[0].rules
