@@ -63,7 +63,7 @@ def test_every_level_has_its_numbers(tmp_path: Path) -> None:
 def test_runs_without_a_record_are_gaps(tmp_path: Path) -> None:
     ablation = summarized(plan(tmp_path), tmp_path / "out", skip=1)
     first = next(row for row in ablation.of("eurosat") if row.level.value == 1)
-    assert first.cell.gaps == ("1 of 2 seeds (not run: seed 1)",)
+    assert first.cell.gaps == ("1 of 2 seeds (no valid record: seed 1)",)
     assert ablation.of("oxford_pets")[0].cell.gaps == ()
 
 
@@ -98,6 +98,17 @@ def test_across_datasets(tmp_path: Path) -> None:
     assert {row.cell.numbers["accuracy"].mean for row in ablation.of(AVERAGE)} == {50.0}
     # The paper's ablations are base-to-novel.
     assert not any("The paper" in note for note in ablation_table(ablation).notes)
+
+
+def test_part_of_a_dataset_is_noted(tmp_path: Path) -> None:
+    planned = plan(tmp_path, datasets="dtd")
+    part = {"classes": {"base": 5, "novel": 5}, "test_images": {"base": 180, "novel": 180}}
+    last = planned.levels[-1][1]  # the first levels may not be done yet
+    records = [record_of(run, {"base": 0.5, "novel": 0.4}) | {"data": part} for run in last]
+    folder = write_records(tmp_path / "out", *records)
+    ablation = summarize_ablation("k", planned, read_records([folder])[0])
+    note = "dtd: 10 of its 47 classes, 360 of 1,692 test images."
+    assert note in ablation_table(ablation).notes
 
 
 def test_every_ablation_has_a_name_for_its_axis() -> None:
@@ -138,7 +149,7 @@ def test_the_table(tmp_path: Path) -> None:
         *("67.50 ± 3.54", "30.00 ± 0.00", "41.54 ± 0.67", "2"),
     )
     assert table.sections[0][-1][-1] == "1 [1]"
-    assert table.footnotes[0] == "1 of 2 seeds (not run: seed 2)"
+    assert table.footnotes[0] == "1 of 2 seeds (no valid record: seed 2)"
     assert "pocket, 16 shots" in table.caption
     assert "| eurosat |" in table.to_markdown()
 
@@ -146,7 +157,8 @@ def test_the_table(tmp_path: Path) -> None:
 def test_the_papers_numbers_are_notes_where_the_setting_is_another(tmp_path: Path) -> None:
     table = ablation_table(recorded_ablation(tmp_path, "penalty"))
     # No words are in the records: they are the same.
-    trained, same, pets, eurosat = table.notes
+    trained, images, same, pets, eurosat = table.notes
+    assert images.startswith("The number of test images alone leaves")
     assert "PocketCLIP (pocket) was itself trained" in trained
     assert same == "Every level chose the same words: it makes no difference here."
     assert table.columns[-1] == "seeds"
@@ -161,7 +173,7 @@ def test_the_papers_numbers_are_notes_where_the_setting_is_another(tmp_path: Pat
 
 def test_the_papers_interval_is_a_figure(tmp_path: Path) -> None:
     other = recorded_ablation(tmp_path, "interval", backbone="other")
-    (note,) = ablation_table(other).notes
+    note = ablation_table(other).notes[-1]
     assert note.endswith("in a figure, without numbers (CoOp and KgCoOp, best at t = 10).")
     assert {row.method for row in other.rows} == {"CoOp + IPL", "KgCoOp + IPL"}
 
@@ -238,6 +250,8 @@ def test_for_programs(tmp_path: Path) -> None:
     ablation = recorded_ablation(tmp_path, "penalty")
     rows = list(csv.DictReader(StringIO(ablation_to_csv(ablation))))
     assert len(rows) == 18
+    for row in rows:
+        assert float(row["hm_low"]) < float(row["hm"]) < float(row["hm_high"])
     assert [row["penalty"] for row in rows if row["dataset"] == "average"][:2] == ["0", "0.1"]
     assert float(rows[0]["base"]) == pytest.approx(67.5)
     values = json.loads(json.dumps(ablation_to_values(ablation), allow_nan=False))

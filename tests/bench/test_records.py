@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.records import RunRecord, pool_name, read_records
+from ipl.bench.arms import ARMS
+from ipl.bench.plan import Plan
+from ipl.bench.record_writing import failure
+from ipl.bench.records import RECORD, RunRecord, pool_name, read_records
+from ipl.bench.run import expand
 from ipl.support.errors import DataError
 from tests.helpers.records import record, search, write_records
 
@@ -27,6 +31,19 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert result.done
     assert result.config()["lr"] == 0.01
     assert result.config()["backbone"] == "openai/clip-vit-base-patch16"
+
+
+def test_one_folder_needs_no_list(tmp_path: Path) -> None:
+    folder = write_records(tmp_path, record())
+    assert read_records(str(folder)) == read_records(folder) == read_records([folder])
+
+
+def test_the_documentation_has_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    fields = page.partition("| field |")[2].partition("\n\n")[0]
+    run = expand(Plan.from_values({"protocol": "few-shot", "datasets": "dtd"}))[0]
+    names = {*failure(run, "No room."), *(name.rstrip("?") for name in RECORD)}
+    assert [name for name in sorted(names) if f"`{name}`" not in fields] == []
 
 
 def test_what_a_run_cost_comes_back(tmp_path: Path) -> None:
@@ -50,6 +67,17 @@ def test_what_a_run_cost_comes_back(tmp_path: Path) -> None:
     assert [step.seconds for step in full.selection.steps] == [0.5, 0.25]
     assert full.history is not None
     assert full.history.seconds == 1.5
+
+
+def test_every_run_has_the_settings_that_its_record_must_have() -> None:
+    values = {"protocol": "few-shot", "datasets": "dtd", "given": "sand, stone", "words": "0,2"}
+    runs = [
+        *expand(Plan.from_values({**values, "arms": ",".join(ARMS)})),
+        *expand(Plan.from_values({**values, "arms": "empty,random,words", "words": "auto"})),
+    ]
+    records = [RunRecord.from_dict(failure(run, "No room.")) for run in runs]
+    assert [record.arm for record in records] == [run.arm for run in runs]
+    assert {record.arm for record in records} == set(ARMS)
 
 
 def test_without_words_their_settings_do_not_matter(tmp_path: Path) -> None:
@@ -94,6 +122,12 @@ def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
         ({"profile": {"utilisation": {"mean": 1}}}, "profile.utilisation.p95 is missing"),
         ({"selection": {"words": []}}, "selection.steps is missing"),
         ({"history": {"epochs": [], "second": 1}}, "history.seconds is missing"),
+        ({"settings": None}, "settings.average_mean is missing"),
+        ({"settings": {"m": 4}}, "settings.average_mean is missing"),
+        ({"learner": "words-only", "settings": {}}, "settings.lambda_ is missing"),
+        ({"arm": "weird"}, "arm is 'weird', but the other values are those of words"),
+        ({"arm": "plain"}, "arm is 'plain', but"),
+        ({"arm": [1]}, r"arm is \[1\], but"),
         ({"settings": [1]}, "settings is \\[1\\]; it must be an object"),
         ({"targets": "dtd"}, 'targets is "dtd"; it must be a list'),
         ({"dataset": 3}, "dataset is 3; it must be a text"),
@@ -160,7 +194,14 @@ def test_the_same_run_in_two_folders_counts_once(tmp_path: Path) -> None:
     second = write_records(tmp_path / "second", record())
     (result,), (note,) = read_records([first, second])
     assert result.done  # finished counts before later
-    assert "more than once" in note
+    kept = second / "records" / f"{result.id}.json"
+    assert note == (
+        f"The run {result.id} was recorded more than once, with different results; {kept} counts."
+    )
+    other = write_records(tmp_path / "third", record(accuracy={"base": 0.1, "novel": 0.1}))
+    (result,), (note,) = read_records([second, other])  # recorded in the same second
+    assert result.accuracy == {"base": 0.8, "novel": 0.6}
+    assert note.endswith(f"with different results; {kept} counts.")
     (same,), notes = read_records([second, second])
     assert same.done
     assert notes == []

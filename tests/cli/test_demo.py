@@ -81,7 +81,7 @@ def test_json_and_what_is_saved(first: Any, folder: Path) -> None:
     arms = {"zero-shot": "zero-shot", "linear-probe": "linear-probe"}
     arms |= {"empty": "without-words", "words": "prompt"}
     assert accuracy == pytest.approx({name: base[arm] for arm, name in arms.items()})
-    assert told["verdict"].startswith("What it means for CoOp: ")
+    assert told["verdict"].startswith("What it means for CoOp, on this one dataset (scenes): ")
     assert "words" in told["verdict"]
     assert len(list(Path(told["saved"]["bench"], "records").iterdir())) == len(told["runs"]) == 9
     assert told["words"] == [step["word"] for step in told["selection"]["steps"]]

@@ -88,6 +88,30 @@ def test_one_file(name: str, ipl: Call, bench: Path, home: Path) -> None:
     assert not (bench / "tables").exists()
 
 
+def test_a_file_that_exists_is_not_replaced_unasked(ipl: Call, bench: Path, home: Path) -> None:
+    (home / "t.md").write_text("mine")
+    refused = ipl("table", bench, "--out", home / "t.md")
+    assert (refused.code, (home / "t.md").read_text()) == (2, "mine")
+    assert "t.md already exists; choose another file with --out, or replace it" in refused.error
+    assert ipl("table", bench, "--out", home / "t.md", "--overwrite").code == 0
+    assert "oxford" in (home / "t.md").read_text(encoding="utf-8")
+    assert ipl("table", bench).code == 0  # its own files it replaces
+    assert ipl("table", bench, "--out", bench / "tables" / "table.md").code == 0
+    (home / "table.md").write_text("mine")
+    assert ipl("table", bench, "--out", home / "table.md").code == 2
+
+
+@pytest.mark.parametrize("options", [["--format", "md"], ["--json"]])
+def test_a_file_with_the_ending_of_another_format(
+    options: list[str], ipl: Call, bench: Path, home: Path
+) -> None:
+    refused = ipl("table", bench, "--out", home / "t.csv", *options)
+    assert refused.code == 2
+    assert f"t.csv, but {' '.join(options)} asks for another format" in refused.error
+    assert not (home / "t.csv").exists()
+    assert ipl("table", bench, "--out", home / "t.dat", *options).code == 0
+
+
 def test_several_folders_are_one_table(ipl: Call, bench: Path, home: Path) -> None:
     other = write_records(home / "other", record("eurosat", seed=1))
     shown = ipl("table", bench, other, "--json").json
@@ -200,6 +224,26 @@ def test_the_page_has_a_section_of_words_if_there_are_any(ipl: Call, bench: Path
     assert ipl("table", bench, "--page").code == 0
     assert 'id="words"' in page.read_text(encoding="utf-8")
     check_page(page.read_text(encoding="utf-8"))
+
+
+def test_files_of_an_earlier_table_are_named(ipl: Call, bench: Path) -> None:
+    write_records(bench, *(record(words=3, seed=s) | {"chosen": ["a", "b", "c"]} for s in (1, 2)))
+    assert "--page adds a page" in ipl("table", bench).err
+    assert "not written anew" not in ipl("table", bench, "--cost", "--page").err
+    text = "Of an earlier table, and not written anew: "
+    told = ipl("table", bench, "--words").err
+    assert f"{text}gains.csv, table.csv, table.json, table.md, table.tex (without --words)" in told
+    assert told.endswith("; cost.csv (--cost); figures, index.html (--page).\n")
+    told = ipl("table", bench).err
+    assert (
+        f"{text}cost.csv (--cost); words.csv, words.json, words.md, words.tex (--words); " in told
+    )
+    assert "--page adds a page" not in told
+    # A figure that is no longer drawn.
+    for path in (bench / "records").iterdir():
+        if json.loads(path.read_text())["words"] == 0:
+            path.unlink()
+    assert "figures (--page)." in ipl("table", bench, "--page").err
 
 
 def test_refused(ipl: Call, bench: Path, home: Path) -> None:

@@ -49,6 +49,7 @@ COLUMNS = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence
 COLUMNS |= {"init": "start", "shots": "shots", "arms": "arm"}
 PANEL_TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
 CHANGES_WORDS = ("penalty", "template", "pool")
+ENDINGS = ("_std", "_low", "_high")  # of columns beside a mean
 PAPER_METHOD = ("coop", True)  # what the paper's tables of ablations are about: CoOp with words
 
 
@@ -164,7 +165,7 @@ def summarize_ablation(name: str, planned: Planned, records: Sequence[RunRecord]
         tuple(rows),
         _shared([result.common for result, _ in results]),
         _same_words(planned, by_id),
-        result.notes,
+        tuple(dict.fromkeys(note for result, _ in results for note in result.notes)),
     )
 
 
@@ -318,7 +319,7 @@ def _caption(ablation: Ablation) -> str:
 
 def ablation_to_csv(ablation: Ablation) -> str:
     """Returns one line per dataset, method and level; numbers in %, in full precision."""
-    measures = [f"{name}{ending}" for name in ablation.measures for ending in ("", "_std")]
+    measures = [f"{name}{ending}" for name in ablation.measures for ending in ("", *ENDINGS)]
     published = [f"paper_{name}" for name in ablation.measures]
     columns = ["dataset", "method", ablation.name, *measures, *published]
     columns += ["seeds", "gaps", "differs_from_paper"]
@@ -327,8 +328,8 @@ def ablation_to_csv(ablation: Ablation) -> str:
         cells = [row.cell.dataset, row.method, str(row.level.value)]
         for measure in ablation.measures:
             number = row.cell.numbers.get(measure)
-            cells.append("" if number is None else str(number.mean))
-            cells.append("" if number is None or number.std is None else str(number.std))
+            values = asdict(number).values() if number else [None] * 4
+            cells += ["" if value is None else str(value) for value in values]
         numbers = _row_paper(row)
         cells += [str(numbers.get(measure, "")) for measure in ablation.measures]
         cells += [" ".join(map(str, row.cell.seeds)), "; ".join(row.cell.gaps)]

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
+from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, WORDS_ONLY, ZERO_SHOT, arm_of
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
 from ipl.bench.run import (
     POOL,
+    RECORDED_IN_0_1_0,
     added_settings,
     settings_about_search,
     settings_about_words,
@@ -184,7 +185,7 @@ class RunRecord:
             raise ValueError(fault.rstrip("."))
         done = values["status"] == DONE
         selection, history = values.get("selection"), values.get("history")
-        return cls(
+        record = cls(
             id=values["id"],
             protocol=values["protocol"],
             dataset=values["dataset"],
@@ -208,6 +209,8 @@ class RunRecord:
             selection=None if selection is None else Selection.from_dict(selection),
             history=None if history is None else TrainingHistory.from_dict(history),
         )
+        _check_arm(record, values.get("arm"))
+        return record
 
     @property
     def status(self) -> str:
@@ -253,10 +256,7 @@ class RunRecord:
         values: dict[str, Any] = {}
         if self.arm != ZERO_SHOT:
             ignored = {setting.name for setting in settings() if not setting.changes_result}
-            if not self.with_words:
-                ignored |= settings_about_words()
-            elif self.arm == GIVEN or (self.arm == EMPTY and self.words != AUTO):
-                ignored |= settings_about_search()
+            ignored |= self._settings_of_others()
             added = {} if self.arm in UNTRAINED else added_settings()
             values = {**added, **self.settings}
             values = {name: value for name, value in values.items() if name not in ignored}
@@ -267,6 +267,23 @@ class RunRecord:
         values["weights"] = self.backbone.get("weights_sha256")
         values["precision"] = self.backbone.get("precision")
         return values
+
+    def _settings_of_others(self) -> frozenset[str]:
+        """Returns the settings that make no difference to the arm."""
+        if not self.with_words:
+            return settings_about_words()
+        if self.arm == GIVEN or (self.arm == EMPTY and self.words != AUTO):
+            return settings_about_search()
+        return frozenset()
+
+    def missing_settings(self) -> list[str]:
+        """Returns the settings that every record of the arm has, and that this one lacks."""
+        if self.arm in (ZERO_SHOT, LINEAR_PROBE):
+            return []
+        names = set(RECORDED_IN_0_1_0) - self._settings_of_others()
+        if self.arm == WORDS_ONLY:
+            names &= settings_about_search()
+        return sorted(names - self.settings.keys())
 
 
 def record_path(out: Path, run_id: str) -> Path:
@@ -303,22 +320,34 @@ def read_record(path: Path) -> RunRecord | None:
         raise DataError(f"{path} is a damaged run record: {error}.") from None
 
 
-def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[str]]:
-    """Returns the runs recorded in bench folders, and a sentence for each that is left out.
+def read_records(
+    folders: str | Path | Sequence[str | Path],
+) -> tuple[list[RunRecord], list[str]]:
+    """Read the runs recorded in bench folders.
 
-    Of a run that was recorded twice the finished record counts, then the later one.
+    Of a run that was recorded twice the finished record counts, then the later one, then the one
+    in the first folder; a sentence says which if the results differ.
 
     Parameters
     ----------
-    folders : sequence of str or Path
+    folders : str, Path or sequence of these
         What `ipl bench --out` wrote.
+
+    Returns
+    -------
+    records : list of RunRecord
+        The runs, finished or failed.
+    notes : list of str
+        A sentence for each record that is damaged and left out, and for each run with two results.
 
     Raises
     ------
     DataError
         If a folder does not exist, or none of them has a record.
     """
+    folders = [folders] if isinstance(folders, str | Path) else folders
     records: dict[str, RunRecord] = {}
+    sources: dict[str, Path] = {}  # where each is from
     notes: list[str] = []
     for folder in map(Path, folders):
         if not is_folder(folder):
@@ -338,10 +367,11 @@ def read_records(folders: Sequence[str | Path]) -> tuple[list[RunRecord], list[s
             other = records.get(record.id)
             if other is None or (record.done, record.time) > (other.done, other.time):
                 records[record.id] = record
+                sources[record.id] = path
             if other is not None and not other.same_results(record):
                 notes.append(
-                    f"The run {record.id} was recorded more than once, with different results; the "
-                    "latest that finished counts."
+                    f"The run {record.id} was recorded more than once, with different results; "
+                    f"{sources[record.id]} counts."
                 )
     if not records:
         names = ", ".join(str(folder) for folder in folders)
@@ -383,6 +413,17 @@ def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
         if name not in values["accuracy"]:
             raise ValueError(f"accuracy of {brief(name)} is missing")
     return {name: float(number) for name, number in values["accuracy"].items()}
+
+
+def _check_arm(record: RunRecord, arm: Any) -> None:
+    """Raises ValueError if a record names another arm than it is of, or lacks settings of its arm.
+
+    Version 0.1.0 did not record the arm.
+    """
+    if arm not in (None, record.arm):
+        raise ValueError(f"arm is {brief(arm)}, but the other values are those of {record.arm}")
+    if missing := record.missing_settings():
+        raise ValueError(f"settings.{missing[0]} is missing")
 
 
 def _words(values: Mapping[str, Any]) -> int | str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ipl.cli.output import console
-from ipl.cli.shared_options import JSON, QUIET
+from ipl.cli.output import check_output_file, console
+from ipl.cli.shared_options import JSON, OVERWRITE, QUIET
 from ipl.support.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json", ".txt": "text"}
 FORMATS = tuple(SUFFIXES.values())
+ENDINGS = tuple(suffix for suffix, name in SUFFIXES.items() if name != "text")  # of files
+# What is written to DIR/tables, by the options that write it.
+WRITTEN = {
+    "without --words": (*(f"table{ending}" for ending in ENDINGS), "gains.csv"),
+    "--cost": ("cost.csv",),
+    "--words": tuple(f"words{ending}" for ending in ENDINGS),
+    "--page": ("index.html", "figures/*"),
+}
 
 
 def table(
@@ -48,6 +56,7 @@ def table(
     page: bool = typer.Option(
         False, "--page", help="Write a page with all tables and figures as well."
     ),
+    overwrite: bool = OVERWRITE,
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
@@ -61,11 +70,15 @@ def table(
     if words and cost:
         raise ConfigError("--words and --cost contradict each other; use one of them.")
     reporter = Reporter(quiet=quiet)
-    style = _style("json" if as_json else style, save_to)
+    if as_json:
+        style = "json"
+    style = _style(style, save_to, "--json" if as_json else f"--format {style}")
     if page and (style or words):
         raise ConfigError(
             "--page adds a page to DIR/tables; leave out --format, --out, --json and --words."
         )
+    if save_to is not None:
+        check_output_file(save_to, overwrite or _is_own_file(save_to, folders[0] / "tables"))
     runs, warnings = read_records(folders)
     for warning in warnings:
         reporter.warn(warning)
@@ -117,24 +130,36 @@ def _show(
     if style is not None:
         return
     target = folders[0] / "tables"
-    for suffix, name in SUFFIXES.items():
-        if name != "text":
-            write_text(target / f"{content.name}{suffix}", content.text(name))
-    if words:
-        reporter.say(f"Saved:  {target}")
-        return
-    write_text(target / "gains.csv", gains_to_csv(results))
-    if costs:
-        write_text(target / "cost.csv", cost_to_csv(costs))
-    if not page:
-        reporter.say(f"Saved:  {target}  (--page adds a page with figures)")
-        return
-    if searches:
-        sections["Words"] = words_tables(searches)
-    name = ", ".join(folder.resolve().name for folder in folders)
-    drawings = _figures(results, costs, reporter)
-    _write_page(target, name, runs, warnings, results, sections, drawings)
-    reporter.say(f"Saved:  {target}\nPage:   {target / 'index.html'}")
+    files = {f"{content.name}{end}": content.text(SUFFIXES[end]) for end in ENDINGS}
+    if not words:
+        files["gains.csv"] = gains_to_csv(results)
+        files |= {"cost.csv": cost_to_csv(costs)} if costs else {}
+    for name, text in files.items():
+        write_text(target / name, text)
+    written = {target / name for name in files}
+    if page:
+        if searches:
+            sections["Words"] = words_tables(searches)
+        title = ", ".join(folder.resolve().name for folder in folders)
+        drawings = _figures(results, costs, reporter)
+        written |= _write_page(target, title, runs, warnings, results, sections, drawings)
+    earlier = _earlier_files(target, written)
+    hint = "" if page or words or earlier else "  (--page adds a page with figures)"
+    reporter.say(f"Saved:  {target}{hint}")
+    if page:
+        reporter.say(f"Page:   {target / 'index.html'}")
+    if earlier:
+        reporter.say(f"Of an earlier table, and not written anew: {earlier}.")
+
+
+def _earlier_files(target: Path, written: set[Path]) -> str:
+    """Returns the files of earlier calls, with the options that write them anew; empty if none."""
+    texts = []
+    for options, patterns in WRITTEN.items():
+        files = sorted({path for pattern in patterns for path in target.glob(pattern)} - written)
+        names = dict.fromkeys(path.relative_to(target).parts[0] for path in files)
+        texts += [f"{', '.join(names)} ({options})"] if names else []
+    return "; ".join(texts)
 
 
 def _write_page(
@@ -145,19 +170,24 @@ def _write_page(
     results: list[ResultTable],
     sections: dict[str, list[Table]],
     drawings: list[Drawing],
-) -> None:
-    """Writes the page, and each of its figures as files."""
+) -> set[Path]:
+    """Writes the page, and each of its figures as files; returns all of them."""
     from ipl.bench.tables.result_table import table_verdicts
     from ipl.bench.tables.results_page import results_document
     from ipl.display.page import as_html
     from ipl.support.files import write_bytes, write_text
 
-    for drawing in drawings:
-        for kind, image in drawing.files.items():
-            write_bytes(target / "figures" / f"{drawing.name}.{kind}", image)
+    figures = {
+        target / "figures" / f"{drawing.name}.{kind}": image
+        for drawing in drawings
+        for kind, image in drawing.files.items()
+    }
+    for path, image in figures.items():
+        write_bytes(path, image)
     verdicts = table_verdicts(results)
     document = results_document(name, runs, sections, drawings, warnings, verdicts)
     write_text(target / "index.html", as_html(document))
+    return {target / "index.html", *figures}
 
 
 @dataclass(frozen=True)
@@ -215,12 +245,24 @@ def _words_content(searches: list[WordSearch], warnings: list[str]) -> TableCont
     return TableContent("words", words_tables(searches), words_to_csv(searches), values)
 
 
-def _style(style: str | None, save_to: Path | None) -> str | None:
+def _is_own_file(path: Path, target: Path) -> bool:
+    """Returns whether a file is one that this command writes to DIR/tables without --out."""
+    names = {name for patterns in WRITTEN.values() for name in patterns}
+    return path.name in names and path.parent.resolve() == target.resolve()
+
+
+def _style(style: str | None, save_to: Path | None, option: str) -> str | None:
     style = "latex" if style == "tex" else style
     if style is not None and style not in FORMATS:
         raise ConfigError(f"--format is {style!r}; allowed are {', '.join(FORMATS)}.")
-    if style is None and save_to is not None:
-        style = SUFFIXES.get(save_to.suffix.lower())
+    if save_to is not None:
+        ending = SUFFIXES.get(save_to.suffix.lower())
+        if style is not None and ending not in (None, style):
+            raise ConfigError(
+                f"--out is {save_to}, but {option} asks for another format; leave one of them out, "
+                "or change the ending."
+            )
+        style = style or ending
         if style is None:
             raise ConfigError(
                 f"--out is {save_to}; without --format its name must end in {', '.join(SUFFIXES)}."

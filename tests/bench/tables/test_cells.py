@@ -55,12 +55,14 @@ def test_failed_and_missing_runs_are_gaps(tmp_path: Path) -> None:
     runs.append(record("dtd", words=0, seed=1))
     table = result_table(tmp_path, *runs)
     assert find_cell(table, "eurosat", "CoOp + IPL").gaps == (
-        "2 of 3 seeds (seed 2 failed: Out of memory.)",
+        "2 of 3 seeds (seed 2 failed: Out of memory)",
     )
-    assert find_cell(table, "oxford_pets", "CoOp + IPL").gaps == ("2 of 3 seeds (not run: seed 3)",)
+    assert find_cell(table, "oxford_pets", "CoOp + IPL").gaps == (
+        "2 of 3 seeds (no valid record: seed 3)",
+    )
     missing = find_cell(table, "dtd", "CoOp + IPL")
     assert missing.numbers == {}
-    assert missing.gaps == ("0 of 3 seeds (not run: seed 1, 2, 3)",)
+    assert missing.gaps == ("0 of 3 seeds (no valid record: seeds 1, 2, 3)",)
     assert find_cell(table, AVERAGE, "CoOp + IPL").gaps == (
         "2 of 3 datasets (without dtd)",
         "with fewer seeds on oxford_pets, eurosat",
@@ -68,14 +70,55 @@ def test_failed_and_missing_runs_are_gaps(tmp_path: Path) -> None:
     assert not any(cell.comparable for cell in table.cells)
 
 
+def test_a_gap_of_several_reasons(tmp_path: Path) -> None:
+    runs = [record("eurosat", seed=seed, error="There is no such file.") for seed in (1, 2)]
+    table = result_table(tmp_path, *runs, record("dtd", words=0, seed=3))
+    assert find_cell(table, "eurosat", "CoOp + IPL").gaps == (
+        "0 of 3 seeds (seed 1 failed: There is no such file; seed 2 failed: There is no such file; "
+        "no valid record: seed 3)",
+    )
+    (alone,) = result_table(tmp_path / "alone", record(seed=2, error="No.")).of("oxford_pets")
+    assert alone.gaps == ("0 of 1 seed (seed 2 failed: No)",)
+
+
+def test_other_classes_are_no_gap_of_a_linear_probe(tmp_path: Path) -> None:
+    accuracy = {"dtd": 0.5, "eurosat": 0.4, "oxford_pets": 0.6}
+    runs = [record("dtd", words=0, accuracy=accuracy, protocol="cross-dataset")]
+    probe = record("dtd", "linear-probe", 0, 1, {"dtd": 0.7}, "cross-dataset")
+    runs.append(probe | {"targets": ["eurosat", "oxford_pets"]})
+    table = result_table(tmp_path, *runs)
+    for dataset in ("eurosat", AVERAGE):
+        cell = find_cell(table, dataset, "linear probe")
+        assert (cell.numbers, cell.seeds, cell.gaps) == ({}, (1,), ())
+    failed = record("dtd", "linear-probe", 0, 1, {"dtd": 0.7}, "cross-dataset", error="No room.")
+    table = result_table(tmp_path, runs[0], failed | {"targets": ["eurosat", "oxford_pets"]})
+    cell = find_cell(table, "eurosat", "linear probe")
+    assert (cell.seeds, cell.gaps) == ((), ("0 of 1 seed (seed 1 failed: No room)",))
+
+
 def test_more_seeds_elsewhere_are_a_gap_but_no_other_setting(tmp_path: Path) -> None:
     runs = [record("oxford_pets", seed=seed) for seed in (1, 2, 3)]
     runs += [record("eurosat", seed=seed) for seed in (1, 2, 3, 4)]
     table = result_table(tmp_path, *runs)
     pets, eurosat = (find_cell(table, name, "CoOp + IPL") for name in ("oxford_pets", "eurosat"))
-    assert pets.gaps == ("3 of 4 seeds (not run: seed 4)",)
+    assert pets.gaps == ("3 of 4 seeds (no valid record: seed 4)",)
     assert pets.comparable  # seeds 1 to 3 are the paper's
     assert eurosat.differences == ("the seeds are 1, 2, 3, 4, not 1, 2, 3",)
+
+
+def test_two_results_of_one_configuration_are_noted(tmp_path: Path) -> None:
+    # What zero-shot is tested on may depend on the shots that others draw, and so may its id.
+    runs = [record("mine", "zero-shot", 0, 1, {"mine": 0.5}, "few-shot", shots=4)]
+    same = record("mine", "zero-shot", 0, 1, {"mine": 0.5}, "few-shot", shots=8)
+    assert len(result_table(tmp_path, *runs, same).notes) == 1
+    later = {"time": "2026-01-02T00:00:00"}
+    runs.append(record("mine", "zero-shot", 0, 1, {"mine": 0.6}, "few-shot", shots=16) | later)
+    table = result_table(tmp_path / "other", *runs)
+    assert table.notes[0] == (
+        "zero-shot CLIP on mine, seed 1: 2 runs came to different results; the latest counts, "
+        f"{runs[1]['id']}."
+    )
+    assert find_cell(table, "mine", "zero-shot CLIP").numbers["accuracy"].mean == pytest.approx(60)
 
 
 def test_numbers_as_text() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ipl.bench.statistics import Effect
-from ipl.bench.tables.gains import Gain, find_gains, gains_table, verdicts
+from ipl.bench.tables.gains import Gain, baseline_verdicts, find_gains, gains_table, verdicts
 from tests.helpers.records import record
 from tests.helpers.result_tables import result_table
 
@@ -133,6 +133,56 @@ def test_across_datasets_a_unit_is_a_prompt(tmp_path: Path) -> None:
     assert effect.difference == pytest.approx(1.0)  # the mean of 0.5, 1 and 1.5
 
 
+def across(tmp_path: Path, seeds: int) -> list[Gain]:
+    """Returns the gain of words over empty slots on one source and one target."""
+    runs = [
+        record(
+            "pacs/photo",
+            seed=seed,
+            accuracy={"pacs/photo": 0.9, "pacs/sketch": 0.5 + 0.05 * (name == "words")},
+            protocol="domain",
+            **ARMS[name],
+        )
+        for name in ("empty", "words")
+        for seed in range(1, seeds + 1)
+    ]
+    return list(result_table(tmp_path, *runs).gains)
+
+
+def test_six_seeds_of_one_source_are_no_evidence_on_others(tmp_path: Path) -> None:
+    gains = across(tmp_path, 6)
+    assert gains[0].effects["accuracy"].p == pytest.approx(2 / 2**6)
+    assert verdicts(gains) == [
+        "CoOp, on this one source (pacs/photo): words are better than empty slots by 5.0 points of "
+        "accuracy (+5.0 to +5.0)."
+    ]
+    (note,) = gains_table(gains, "Domain").notes[1:]
+    assert "Interval: bootstrap over prompts; from" in note
+    assert note.endswith("All prompts are of one source, and say nothing about another one.")
+
+
+def test_one_dataset_is_named_in_the_verdict(tmp_path: Path) -> None:
+    runs = [arm(name, "dtd", seed, 0.5) for name in ("empty", "words") for seed in (1, 2)]
+    (sentence,) = verdicts(result_table(tmp_path, *runs).gains)
+    assert sentence.startswith("CoOp, on this one dataset (dtd): the words (empty slots → words): ")
+    assert sentence.endswith("; all this from 2 pairs of runs, too few to conclude anything.")
+    # On another dataset only one of the two comparisons was made.
+    runs += [arm(name, "eurosat", 1, 0.5) for name in ("empty", "words")]
+    runs += [arm("random", "dtd", 1, 0.5)]
+    (sentence,) = verdicts(result_table(tmp_path, *runs).gains)
+    assert sentence.startswith("CoOp: the choice (random → chosen words): +0.0 points of HM, on th")
+    assert "(empty slots → words): +0.0 points of HM (+0.0 to +0.0), from 3 pairs" in sentence
+
+
+def test_why_differences_in_hm_are_not_those_of_the_average(tmp_path: Path) -> None:
+    runs = [arm(name, dataset, 1, 0.5) for name in ("empty", "words") for dataset in SIX[:2]]
+    notes = gains_table(result_table(tmp_path / "a", *runs).gains, "Base-to-novel").notes
+    assert notes[-1].startswith("A difference in HM is the mean of the datasets' differences; ")
+    runs = [arm(name, "dtd", 1, 0.5) for name in ("empty", "words")]
+    notes = gains_table(result_table(tmp_path / "b", *runs).gains, "Base-to-novel").notes
+    assert not any("A difference in HM" in note for note in notes)
+
+
 def made(tmp_path: Path, **effects: Effect) -> list[Gain]:
     """Returns gains of the arms plain, empty, random and words with these effects on HM."""
     runs = [arm(name, "dtd", 1, 0.5) for name in ARMS]
@@ -160,9 +210,9 @@ def test_a_verdict_never_flatters(tmp_path: Path) -> None:
     gains = made(tmp_path, layout=clear, choice=nothing, words_in_all=unconfirmed, everything=worse)
     assert verdicts(gains) == [
         "CoOp: the layout alone raises HM by 9.1 points (+3.2 to +14.0); the chosen words cannot "
-        "be told from random ones (+0.4, -1.1 to +1.5); words are better than empty slots by 2.0 "
-        "points (+0.1 to +4.0), which the corrected test does not confirm (p = 0.30); all together "
-        "is worse than the plain learner by 2.0 points (-3.0 to -1.0)."
+        "be told from random ones (+0.4 points of HM, -1.1 to +1.5); words are better than empty "
+        "slots by 2.0 points of HM (+0.1 to +4.0), which the corrected test does not confirm (p = "
+        "0.30); all together is worse than the plain learner by 2.0 points of HM (-3.0 to -1.0)."
     ]
     single = Effect(5.0, None, None, None, 1, 1, "no interval: one pair of runs")
     (sentence,) = verdicts(
@@ -184,3 +234,67 @@ def test_a_verdict_never_flatters(tmp_path: Path) -> None:
         "HM, from one pair of runs, too few to conclude anything; words cannot be told from empty"
     )
     assert sentence.count("too few") == 2
+
+
+def test_baselines_are_compared_with_every_learner(tmp_path: Path) -> None:
+    runs = [arm(name, d, s, 0.5) for name in ("plain", "words") for d in SIX for s in (1, 2)]
+    runs += [record(d, "zero-shot", 0, accuracy={"base": 0.7, "novel": 0.5}) for d in SIX]
+    runs += [record(d, "linear-probe", 0, s, {"base": 0.9}) for d in SIX for s in (1, 2)]
+    table = result_table(tmp_path, *runs)
+    pairs = [(gain.comparison, gain.method.arm) for gain in table.baselines]
+    assert pairs == [
+        (name, arm) for arm in ("plain", "words") for name in ("zero-shot", "linear-probe")
+    ]
+    zero_shot, probe = table.baselines[:2]
+    assert (zero_shot.effects["hm"].units, zero_shot.effects["hm"].pairs) == (6, 12)
+    assert zero_shot.effects["base"].difference == pytest.approx(10)
+    assert list(probe.effects) == ["base"]  # it knows no other classes
+    assert probe.adjusted["base"] == pytest.approx(4 * 2 / 2**6)  # of four comparisons
+    (sentence,) = baseline_verdicts(table.baselines)
+    gain = "3.2 points of HM above zero-shot CLIP (+3.2 to +3.2), which the corrected test does"
+    assert sentence.startswith(f"CoOp: plain {gain} not confirm (p = 0.06); plain 10.0 points of ")
+    assert "with words 10.0 points of base accuracy below a linear probe (-10.0 to -10." in sentence
+    (same,) = baseline_verdicts(
+        result_table(
+            tmp_path / "same",
+            *(arm("plain", d, 1, 0.5 + 0.01 * i * (-1) ** i) for i, d in enumerate(SIX)),
+            *(record(d, "zero-shot", 0, accuracy={"base": 0.8, "novel": 0.5}) for d in SIX),
+        ).baselines
+    )
+    assert same.startswith("CoOp: plain cannot be told from zero-shot CLIP (-0.4 points of HM, ")
+
+
+def test_few_pairs_with_a_baseline_are_no_verdict(tmp_path: Path) -> None:
+    runs = [arm("words", "dtd", seed, 0.5) for seed in (1, 2, 3)]
+    runs.append(record("dtd", "zero-shot", 0, accuracy={"base": 0.8, "novel": 0.6}))
+    table = result_table(tmp_path, *runs)
+    assert baseline_verdicts(table.baselines) == [
+        "CoOp, on this one dataset (dtd): with words against zero-shot CLIP: -7.0 points of HM "
+        "(-7.0 to -7.0); all this from 3 pairs of runs, too few to conclude anything."
+    ]
+    assert table.verdicts == baseline_verdicts(table.baselines)
+
+
+def test_a_linear_probe_is_compared_with_as_many_shots(tmp_path: Path) -> None:
+    def few_shot(learner: str, shots: int, accuracy: float) -> dict[str, Any]:
+        return record("dtd", learner, 0, 1, {"dtd": accuracy}, "few-shot", shots=shots)
+
+    runs = [few_shot("coop", n, 0.5) for n in (1, 16)]
+    runs += [few_shot("linear-probe", n, 0.4 + 0.02 * n) for n in (1, 16)]
+    sentences = baseline_verdicts(result_table(tmp_path, *runs).baselines)
+    assert [sentence.partition(";")[0] for sentence in sentences] == [
+        f"CoOp (shots {shots}), on this one dataset (dtd): plain against a linear probe: {points} "
+        "points of accuracy"
+        for shots, points in ((1, "+8.0"), (16, "-22.0"))
+    ]
+
+
+def test_a_linear_probe_of_a_source_is_compared_there(tmp_path: Path) -> None:
+    accuracy = {"dtd": 0.5, "eurosat": 0.4}
+    runs = [record("dtd", words=0, accuracy=accuracy, protocol="cross-dataset")]
+    probe = record("dtd", "linear-probe", 0, 1, {"dtd": 0.7}, "cross-dataset")
+    (gain,) = result_table(tmp_path, *runs, probe | {"targets": ["eurosat"]}).baselines
+    assert baseline_verdicts([gain]) == [
+        "CoOp, on this one source (dtd): plain against a linear probe on the source: -20.0 points "
+        "of accuracy; all this from one pair of runs, too few to conclude anything."
+    ]

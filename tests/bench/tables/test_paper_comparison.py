@@ -159,6 +159,8 @@ def test_without_words_their_settings_are_no_difference(tmp_path: Path) -> None:
 def test_other_seeds_and_other_sets(tmp_path: Path) -> None:
     (pets, _) = result_table(tmp_path / "a", record(seed=1), record(seed=7)).cells
     assert pets.differences == ("the seeds are 1, 7, not 1, 2, 3",)
+    (one, _) = result_table(tmp_path / "one", record(seed=7)).cells
+    assert one.differences == ("the seed is 7, not 1, 2, 3",)
     assert "the paper does not test on scenes" in cell(tmp_path / "b", "scenes").differences
 
 

@@ -51,7 +51,7 @@ def test_the_paper_reproduces_itself(learner: str, tmp_path: Path) -> None:
     assert table.datasets == paper.ELEVEN
     name = LEARNER_NAMES[learner]
     assert [method.label for method in table.methods] == [name, f"{name} + IPL"]
-    assert table.notes == ()
+    assert len(table.notes) == 1  # on the number of test images
     for cell in table.cells:
         assert cell.comparable, (cell.dataset, cell.differences, cell.gaps)
         assert cell.paper is not None
@@ -66,14 +66,14 @@ def test_the_paper_reproduces_itself(learner: str, tmp_path: Path) -> None:
 def test_notes_say_where_the_published_numbers_are_from(tmp_path: Path) -> None:
     hand_made = [record(name, "zero-shot", 0) for name in paper.ELEVEN]
     notes = display_tables(result_tables(tmp_path / "a", *hand_made))[0].notes
-    assert notes[1].startswith("paper: its number where our setting is the paper's")
-    assert "its weights (SHA-256 abababababab) were not compared" in notes[2]
-    assert notes[3] == "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
+    assert notes[2].startswith("paper: its number where our setting is the paper's")
+    assert "its weights (SHA-256 abababababab) were not compared" in notes[3]
+    assert notes[4] == "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
     ours = display_tables(result_tables(tmp_path / "b", *paper_records()))[0].notes
-    assert len(ours) == 3
+    assert len(ours) == 4
     assert not any("CoCoOp" in note for note in ours)
     other = [record(seed=seed, views=8) for seed in (1, 2, 3)]
-    assert len(display_tables(result_tables(tmp_path / "c", *other))[0].notes) == 1
+    assert len(display_tables(result_tables(tmp_path / "c", *other))[0].notes) == 2
 
 
 def across(seed: int, words: int | str, shift: float, **more: Any) -> dict[str, Any]:
@@ -128,16 +128,32 @@ def test_a_run_across_datasets_that_failed_leaves_its_targets(tmp_path: Path) ->
     table = result_table(tmp_path, failed)
     assert table.datasets == paper.ELEVEN
     assert find_cell(table, "dtd", "CoOp").gaps == (
-        "0 of 1 seeds (seed 1 failed: The disk is full.)",
+        "0 of 1 seed (seed 1 failed: The disk is full)",
     )
 
 
 def test_data_that_the_bundled_backbone_has_seen_is_named(tmp_path: Path) -> None:
     runs = [record(name, backbone="pocket") for name in ("eurosat", "dtd")]
-    (note,) = result_table(tmp_path / "pocket", *runs).notes
+    (note, _) = result_table(tmp_path / "pocket", *runs).notes
     assert "trained with images and class names of eurosat:" in note
-    assert result_table(tmp_path / "other", record("eurosat")).notes == ()
-    assert result_table(tmp_path / "unseen", record("dtd", backbone="pocket")).notes == ()
+    for name, backbone in (("eurosat", "other"), ("dtd", "pocket")):
+        (note,) = result_table(tmp_path / name, record(name, backbone=backbone)).notes
+        assert "PocketCLIP" not in note
+
+
+def test_part_of_a_published_dataset_is_noted(tmp_path: Path) -> None:
+    part = {"classes": {"base": 5, "novel": 5}, "test_images": {"base": 180, "novel": 180}}
+    runs = [record("dtd", seed=seed, data=part) for seed in (1, 2)]
+    note = "dtd: 10 of its 47 classes, 360 of 1,692 test images"
+    assert result_table(tmp_path, *runs, record("eurosat")).notes[:-1] == (f"{note}.",)
+    assert result_table(tmp_path, *runs, record("dtd", seed=3)).notes[0] == f"{note} in some runs."
+    accuracy = {"dtd": 0.5, "eurosat": 0.5, "mine": 0.5}
+    fewer = {"classes": {"dtd": 47, "eurosat": 4, "mine": 2}}
+    fewer["test_images"] = {"dtd": 1692, "eurosat": 8100, "mine": 9}
+    across = record("dtd", accuracy=accuracy, protocol="cross-dataset", data=fewer)
+    assert result_table(tmp_path / "b", across).notes[:-1] == ("eurosat: 4 of its 10 classes.",)
+    unknown = record("dtd", data={"classes": {"base": 5}})
+    assert result_table(tmp_path / "c", unknown).notes == ()
 
 
 def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
@@ -146,7 +162,8 @@ def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
         "missing_images": {"oxford_pets": 7},
         "unreadable_images": {"base": 0, "novel": 2},
     }
-    assert result_table(tmp_path, run).notes == (
+    run["data"]["test_images"]["novel"] -= 9
+    assert result_table(tmp_path, run).notes[:-1] == (
         "7 test images of oxford_pets are missing; accuracies are over the rest.",
         "2 test images of oxford_pets (novel) cannot be read; accuracies are over the rest.",
     )
@@ -170,7 +187,7 @@ def test_marks_and_footnotes(results: list[ResultTable]) -> None:
     for row in marked:
         for number in re.findall(r"\d+", " ".join(re.findall(r"\[([\d,-]+)\]", " ".join(row)))):
             assert f"[{number}] {table.footnotes[int(number) - 1]}" in text
-    assert "2 of 3 seeds (seed 3 failed: It burnt | down.)" in table.footnotes
+    assert "2 of 3 seeds (seed 3 failed: It burnt | down)" in table.footnotes
     assert "not the paper's setting: views is 8, not fresh" in table.footnotes
     assert len(set(table.footnotes)) == len(table.footnotes)
 
@@ -192,7 +209,7 @@ def test_markdown(results: list[ResultTable]) -> None:
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
     assert widths == {8, 10}  # the table of results and the table of gains
     assert "| oxford\\_pets | CoOp |" in text
-    assert "It burnt \\| down." in text
+    assert "It burnt \\| down)" in text
 
 
 def test_latex(results: list[ResultTable]) -> None:
@@ -217,6 +234,7 @@ def test_csv(results: list[ResultTable]) -> None:
     ours = by_name["oxford_pets", "CoOp + IPL (views fresh)"]
     assert float(ours["base"]) == pytest.approx(95.48)
     assert float(ours["base_std"]) == pytest.approx(0.5)
+    assert 94 < float(ours["base_low"]) < float(ours["base"]) < float(ours["base_high"]) < 97
     assert float(ours["paper_base"]) == 95.48
     other = by_name["eurosat", "CoOp + IPL (views 8)"]
     assert other["paper_base"] == ""
@@ -228,6 +246,20 @@ def test_csv(results: list[ResultTable]) -> None:
     assert gains_to_csv([]) == ""
 
 
+def test_what_must_be_beaten_is_below_the_table_and_in_the_files(tmp_path: Path) -> None:
+    runs = [record(words=0), record(learner="zero-shot", words=0)]
+    results = result_tables(tmp_path, *runs)
+    (sentence,) = results[0].verdicts
+    assert "plain against zero-shot CLIP: +0.0 points of HM" in sentence
+    (shown,) = display_tables(results)  # no table of gains: there is one arm
+    assert sentence in shown.notes
+    rows = list(csv.DictReader(StringIO(gains_to_csv(results))))
+    assert {row["comparison"] for row in rows} == {"zero-shot"}
+    (values,) = results_to_values(results)["tables"]
+    assert values["verdicts"] == [sentence]
+    assert values["baselines"][0]["from"] == "zero-shot CLIP"
+
+
 def test_json(results: list[ResultTable]) -> None:
     values = json.loads(json.dumps(results_to_values(results, ["a note"]), allow_nan=False))
     assert values["unit"] == "%"
@@ -237,5 +269,6 @@ def test_json(results: list[ResultTable]) -> None:
     ours = entries["oxford_pets", "CoOp + IPL (views fresh)"]
     assert ours["paper"]["novel"] == 96.5
     assert ours["numbers"]["novel"]["mean"] == pytest.approx(96.5)
+    assert set(ours["numbers"]["hm"]) == {"mean", "std", "low", "high"}
     assert entries["eurosat", "CoOp + IPL (views 8)"]["paper"] is None
     assert table["gains"][0]["measures"]["base"]["pairs"] == 3

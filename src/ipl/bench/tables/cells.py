@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ipl.bench.arms import ZERO_SHOT
+from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
 from ipl.bench.protocols.protocol import Protocol, Values, mean_values
 from ipl.bench.records import NOT_RUN, RunRecord
+from ipl.bench.tables.intervals import Errors, average_errors, find_intervals, image_errors
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
@@ -16,6 +17,7 @@ from ipl.bench.tables.paper_comparison import (
     seed_differences,
     setting_differences,
 )
+from ipl.display.formatting import several
 
 AVERAGE = "average"
 BySeed = dict[int, "SeedResult"]
@@ -23,10 +25,15 @@ BySeed = dict[int, "SeedResult"]
 
 @dataclass(frozen=True)
 class MeanStd:
-    """A mean and the sample standard deviation over seeds; None where there is only one seed."""
+    """A mean, its sample standard deviation over seeds, and its 95 % interval.
+
+    There is no deviation of one seed, and no interval if the number of test images is not known.
+    """
 
     mean: float
     std: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,8 @@ class Cell:
         The paper's numbers, whether or not our setting is the paper's; None if it has none.
     differences : tuple of str
         How our setting differs from the paper's; empty for an arm that the paper does not have.
+    image_errors : dict of str to tuple, or None
+        How far other test images may put each accuracy on a dataset.
     """
 
     dataset: str
@@ -66,6 +75,7 @@ class Cell:
     gaps: tuple[str, ...] = ()
     paper: Values | None = None
     differences: tuple[str, ...] = ()
+    image_errors: Errors | None = None
 
     @property
     def comparable(self) -> bool:
@@ -101,11 +111,28 @@ def finished_runs(method: Method, dataset: str) -> BySeed:
     }
 
 
+def differing_runs(method: Method, dataset: str) -> list[str]:
+    """Returns a note for each seed with runs of one configuration that came to other results.
+
+    Their ids differ, for example because they were tested on other datasets as well.
+    """
+    by_seed: dict[tuple[int, int], list[RunRecord]] = {}
+    for run in sorted(method.runs, key=lambda run: run.time):
+        if measures_of(run, dataset) is not None:
+            by_seed.setdefault((run.seed, run.draw), []).append(run)
+    return [
+        f"{method.label} on {dataset}, seed {seed}: {len(runs)} runs came to different results; "
+        f"the latest counts, {runs[-1].id}."
+        for (seed, _), runs in by_seed.items()
+        if any(measures_of(run, dataset) != measures_of(runs[-1], dataset) for run in runs)
+    ]
+
+
 def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Sequence[int]) -> Cell:
     """Returns a method's numbers on a dataset, and what is missing of the expected seeds."""
     protocol = method.runs[0].rules
-    seeds = tuple(sorted(finished))
-    runs = [run for seed in seeds for run in finished[seed].runs]
+    runs = [run for seed in sorted(finished) for run in finished[seed].runs]
+    seeds = tuple(sorted(finished or _seeds_of_probe(method)))
     differences = [
         text
         for run in runs
@@ -114,16 +141,19 @@ def dataset_cell(method: Method, dataset: str, finished: BySeed, expected: Seque
     ]
     if runs and method.is_published and method.learner != ZERO_SHOT:
         differences += seed_differences(seeds)
+    by_seed = [result.values for _, result in sorted(finished.items())]
+    errors = image_errors(runs, dataset, mean_values(by_seed)) if by_seed else None
     return Cell(
         dataset,
         method,
-        _means([finished[seed].values for seed in seeds]),
+        _with_intervals(protocol, _means(by_seed), errors, by_seed),
         seeds,
         (*_gaps(method, dataset, seeds, expected), *_draw_gaps(method, finished)),
         protocol.paper_results(method.learner, method.with_words, dataset)
         if method.is_published
         else None,
         tuple(dict.fromkeys(differences)),
+        errors,
     )
 
 
@@ -133,13 +163,14 @@ def average_cell(
     """Returns the average over datasets; its deviation is over the seeds that all of them have."""
     protocol = method.runs[0].rules
     filled = [cell for cell in cells if cell.numbers]
+    absent = [cell for cell in cells if not cell.numbers]
     gaps = []
-    if len(filled) < len(cells):
-        absent = ", ".join(cell.dataset for cell in cells if not cell.numbers)
-        gaps.append(f"{len(filled)} of {len(cells)} datasets (without {absent})")
+    if absent and (filled or any(cell.gaps for cell in absent)):
+        names = ", ".join(cell.dataset for cell in absent)
+        gaps.append(f"{len(filled)} of {several(len(cells), 'dataset')} (without {names})")
     if short := [cell.dataset for cell in filled if cell.gaps]:
         gaps.append(f"with fewer seeds on {', '.join(short)}")
-    seeds = set.intersection(*(set(cell.seeds) for cell in filled)) if filled else set()
+    seeds = set.intersection(*(set(cell.seeds) for cell in filled or cells)) if cells else set()
     numbers: dict[str, MeanStd] = {}
     if filled:
         by_seed = [
@@ -149,6 +180,8 @@ def average_cell(
         means = protocol.average([{m: n.mean for m, n in cell.numbers.items()} for cell in filled])
         deviations = {measure: number.std for measure, number in _means(by_seed).items()}
         numbers = {m: MeanStd(mean, deviations.get(m)) for m, mean in means.items()}
+        errors = average_errors([cell.image_errors for cell in filled])
+        numbers = _with_intervals(protocol, numbers, errors, by_seed)
     return Cell(
         AVERAGE,
         method,
@@ -185,6 +218,25 @@ def _means(values: Sequence[Values]) -> dict[str, MeanStd]:
     return {m: MeanStd(mean, deviations[m]) for m, mean in mean_values(values).items()}
 
 
+def _with_intervals(
+    protocol: Protocol,
+    numbers: Mapping[str, MeanStd],
+    errors: Errors | None,
+    by_seed: Sequence[Values],
+) -> dict[str, MeanStd]:
+    """Returns the numbers with their intervals, where these are known."""
+    means = {measure: number.mean for measure, number in numbers.items()}
+    bounds = find_intervals(protocol, means, errors, by_seed)
+    return {m: MeanStd(n.mean, n.std, *bounds.get(m, ())) for m, n in numbers.items()}
+
+
+def _seeds_of_probe(method: Method) -> set[int]:
+    """Returns the seeds of a linear probe that was run and does not know a target's classes."""
+    if method.learner != LINEAR_PROBE or not method.runs[0].rules.has_source:
+        return set()
+    return {run.seed for run in method.runs if run.done}
+
+
 def _draw_gaps(method: Method, finished: BySeed) -> tuple[str, ...]:
     """Returns a few words if seeds have fewer draws than others."""
     most = len({run.draw for run in method.runs})
@@ -207,8 +259,9 @@ def _gaps(
         and run.seed not in seeds
         and (across or run.dataset == dataset)
     }
-    reasons = [f"seed {seed} failed: {error}" for seed, error in sorted(failed.items())]
+    reasons = [f"seed {s} failed: {(e or '').rstrip('.')}" for s, e in sorted(failed.items())]
     absent = [str(seed) for seed in expected if seed not in seeds and seed not in failed]
-    if absent:
-        reasons.append(f"not run: seed {', '.join(absent)}")
-    return (f"{len(seeds)} of {len(expected)} seeds ({'; '.join(reasons)})",)
+    if absent:  # not run, or its record is damaged
+        noun = "seed" if len(absent) == 1 else "seeds"
+        reasons.append(f"no valid record: {noun} {', '.join(absent)}")
+    return (f"{len(seeds)} of {several(len(expected), 'seed')} ({'; '.join(reasons)})",)

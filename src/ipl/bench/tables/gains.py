@@ -1,11 +1,12 @@
-"""What layout, words and their choice are worth: differences between the arms of a learner."""
+"""What layout, words and their choice are worth, and what a learner has over its baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
 from ipl.bench.protocols.registry import all_measures
 from ipl.bench.statistics import Effect, holm, measure_effect
 from ipl.bench.tables.cells import finished_runs
@@ -28,18 +29,21 @@ COMPARISONS = {
     "everything": (PLAIN, CHOSEN),
     "given words": (EMPTY, GIVEN),
 }
+# What a learner must beat, and the arms that claim to.
+BASELINES = {ZERO_SHOT: "zero-shot CLIP", LINEAR_PROBE: "a linear probe"}
+CLAIMS = {PLAIN: "plain", GIVEN: "with given words", CHOSEN: "with words"}
 NOT_PAIRED = ("backbone", "weights", "shots")  # rows that differ in one are not compared
 SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The difference between two arms of a learner, in percentage points, by measure.
+    """The difference between two arms, in percentage points, by measure.
 
     Attributes
     ----------
     comparison : str
-        A key of `COMPARISONS`.
+        A key of `COMPARISONS` or of `BASELINES`.
     baseline, method : Method
         The rows before and after.
     effects : dict of str to Effect
@@ -48,6 +52,8 @@ class Gain:
         p after Holm's correction over all comparisons of the table with the same measure.
     differences : tuple of str
         How the two differ beyond their arms, a few words each.
+    datasets : tuple of str
+        The datasets with pairs of runs.
     """
 
     comparison: str
@@ -56,6 +62,15 @@ class Gain:
     effects: dict[str, Effect]
     adjusted: dict[str, float | None]
     differences: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """Returns the one source or dataset that the effects hold for; empty if it is not one."""
+        run = self.method.runs[0]
+        if run.rules.has_source:
+            return f"on this one source ({run.dataset})"
+        return f"on this one dataset ({self.datasets[0]})" if len(self.datasets) == 1 else ""
 
     @property
     def learner(self) -> str:
@@ -81,6 +96,24 @@ def find_gains(methods: Sequence[Method], datasets: Sequence[str]) -> list[Gain]
     return _corrected(gains)
 
 
+def find_baseline_gains(
+    methods: Sequence[Method], datasets: Sequence[str], source: str | None
+) -> list[Gain]:
+    """Returns what the arms of each learner have over zero-shot and over a linear probe.
+
+    A probe that does not know the classes of any target is compared on the source.
+    """
+    gains = []
+    for method in methods:
+        for baseline in methods:
+            if method.arm in CLAIMS and baseline.arm in BASELINES:
+                gain = _gain(baseline.arm, baseline, method, datasets)
+                if gain is None and source is not None:
+                    gain = _gain(baseline.arm, baseline, method, [source])
+                gains += [] if gain is None else [gain]
+    return _corrected(gains)
+
+
 def _corrected(gains: Sequence[Gain]) -> list[Gain]:
     adjusted: list[dict[str, float | None]] = [{} for _ in gains]
     for measure in dict.fromkeys(measure for gain in gains for measure in gain.effects):
@@ -100,9 +133,13 @@ def _gain(
     if differing is None:
         return None
     values: dict[str, list[list[float]]] = {}  # by measure, for each dataset, for each seed
+    paired = []
     for dataset in datasets:
         before, after = finished_runs(baseline, dataset), finished_runs(method, dataset)
+        if baseline.arm == ZERO_SHOT and before:  # one run, for all seeds
+            before = dict.fromkeys(after, before[min(before)])
         if seeds := sorted(before.keys() & after.keys()):
+            paired.append(dataset)
             for measure in before[seeds[0]].values:
                 values.setdefault(measure, []).append(
                     [after[seed].values[measure] - before[seed].values[measure] for seed in seeds]
@@ -116,7 +153,7 @@ def _gain(
             effects[measure] = measure_effect(prompts, "prompts")
         else:
             effects[measure] = measure_effect(units)
-    return Gain(comparison, baseline, method, effects, {}, tuple(differing))
+    return Gain(comparison, baseline, method, effects, {}, tuple(differing), tuple(paired))
 
 
 def _differing_settings(baseline: Method, method: Method) -> list[str] | None:
@@ -127,7 +164,7 @@ def _differing_settings(baseline: Method, method: Method) -> list[str] | None:
     dataset = min(datasets)
     before, after = _config(baseline, dataset), _config(method, dataset)
     ignored = set(SLOT_SETTINGS)
-    if baseline.arm == PLAIN:
+    if baseline.arm in (PLAIN, LINEAR_PROBE):
         ignored.add("words")
     shared = [key for key in before if key in after and key not in ignored]
     differing = [key for key in shared if canonical(before[key]) != canonical(after[key])]
@@ -189,15 +226,30 @@ def gains_table(gains: Sequence[Gain], protocol: str) -> Table:
             names = ["", "", ""]
         table.add_section(rows)
     table.notes += verdicts(gains)
-    with_source = bool(gains) and gains[0].method.runs[0].rules.has_source
-    unit = "prompts, each averaged over its targets" if with_source else "datasets"
-    table.notes.append(
-        f"n: {unit} (pairs of runs). Interval: bootstrap over {unit.split(',')[0]}, then seeds; "
-        "from a few of them it is narrower than it should be. p: exact two-sided sign-flip over "
-        f"{unit.split(',')[0]}; Holm: corrected for all comparisons of the table with the same "
-        "measure."
-    )
+    table.notes += _how_computed(gains)
     return table
+
+
+def _how_computed(gains: Sequence[Gain]) -> list[str]:
+    """Returns what the columns of the table are."""
+    few = "from a few of them it is narrower than it should be"
+    holm_note = "Holm: corrected for all comparisons of the table with the same measure."
+    if gains and gains[0].method.runs[0].rules.has_source:
+        return [
+            "n: prompts, one for each seed, each averaged over its targets (pairs of runs). "
+            f"Interval: bootstrap over prompts; {few}. p: exact two-sided sign-flip over prompts; "
+            f"{holm_note} All prompts are of one source, and say nothing about another one."
+        ]
+    notes = [
+        f"n: datasets (pairs of runs). Interval: bootstrap over datasets, then seeds; {few}. "
+        f"p: exact two-sided sign-flip over datasets; {holm_note}"
+    ]
+    if any("hm" in gain.effects and len(gain.datasets) > 1 for gain in gains):
+        notes.append(
+            "A difference in HM is the mean of the datasets' differences; the average above has "
+            "the HM of the averaged accuracies, whose differences are others."
+        )
+    return notes
 
 
 def _interval_text(effect: Effect) -> str:
@@ -212,18 +264,40 @@ def _p_text(p: float | None) -> str:
 
 def verdicts(gains: Sequence[Gain]) -> list[str]:
     """Returns a sentence for each learner: what layout, choice and words are worth."""
-    sentences = []
-    for learner in dict.fromkeys(gain.learner for gain in gains):
-        own = [gain for gain in gains if gain.learner == learner]
-        clauses = [_clause(gain) for gain in own]
-        few = [_too_few(list(gain.effects.values())[-1]) for gain in own]
-        if len(set(few)) > 1:
-            pairs = zip(clauses, few, strict=True)
-            clauses = [f"{clause}, {text}" if text else clause for clause, text in pairs]
-        elif few[0]:
-            clauses.append(f"all this {few[0]}")
-        sentences.append(f"{learner}: {'; '.join(clauses)}.")
-    return sentences
+    return _sentences(gains, _clause)
+
+
+def baseline_verdicts(gains: Sequence[Gain]) -> list[str]:
+    """Returns a sentence for each learner: how it does against zero-shot and a linear probe."""
+    return _sentences(gains, _baseline_clause)
+
+
+def _sentences(gains: Sequence[Gain], clause: Callable[[Gain], str]) -> list[str]:
+    groups: dict[str, list[Gain]] = {}
+    for gain in gains:
+        groups.setdefault(gain.learner, []).append(gain)
+    return [
+        _sentence(learner, own, [clause(gain) for gain in own]) for learner, own in groups.items()
+    ]
+
+
+def _sentence(subject: str, gains: Sequence[Gain], clauses: list[str]) -> str:
+    """Returns a sentence of a clause on each comparison, which says how far they carry."""
+    scopes = [gain.scope for gain in gains]
+    if len(set(scopes)) == 1:
+        subject += f", {scopes[0]}" if scopes[0] else ""
+    else:
+        clauses = [_with(*pair) for pair in zip(clauses, scopes, strict=True)]
+    few = [_too_few(list(gain.effects.values())[-1]) for gain in gains]
+    if len(set(few)) > 1:
+        clauses = [_with(*pair) for pair in zip(clauses, few, strict=True)]
+    elif few[0]:
+        clauses.append(f"all this {few[0]}")
+    return f"{subject}: {'; '.join(clauses)}."
+
+
+def _with(clause: str, limit: str) -> str:
+    return f"{clause}, {limit}" if limit else clause
 
 
 def _too_few(effect: Effect) -> str:
@@ -244,9 +318,9 @@ SUBJECTS = {
 # For each comparison: what is said of a gain, of a loss, and of neither.
 CLAUSES = {
     "layout": (
-        "the layout alone raises {measure} by {size}",
-        "the layout alone lowers {measure} by {size}",
-        "the layout alone makes no measurable difference to {measure}",
+        "the layout alone raises {measure} by {points}",
+        "the layout alone lowers {measure} by {points}",
+        "the layout alone makes no measurable difference",
     ),
     "choice": (
         "the chosen words are better than random ones by {size}",
@@ -274,23 +348,50 @@ CLAUSES = {
 def _clause(gain: Gain) -> str:
     """Returns what a comparison says about the measure that counts, the last one."""
     measure, effect = list(gain.effects.items())[-1]
-    difference, heading = signed(effect.difference, 1), all_measures()[measure]
-    if effect.low is None or effect.high is None:
-        return f"{SUBJECTS[gain.comparison]}: {difference} points of {heading}"
-    interval = f"{signed(effect.low, 1)} to {signed(effect.high, 1)}"
+    heading = all_measures()[measure]
     if effect.p is None:  # a few runs are described, not judged
-        return f"{SUBJECTS[gain.comparison]}: {difference} points of {heading} ({interval})"
-    better, worse, neither = CLAUSES[gain.comparison]
-    clause = better if effect.low > 0 else worse if effect.high < 0 else neither
-    if clause is neither:
-        text = f"{clause} ({difference}, {interval})"
-    else:
-        text = f"{clause} ({interval})"
-        adjusted = gain.adjusted[measure]
-        if adjusted is not None and adjusted >= SIGNIFICANT:
-            text += f", which the corrected test does not confirm (p = {adjusted:.2f})"
+        return f"{SUBJECTS[gain.comparison]}: {_difference_text(effect, heading)}"
     points = f"{abs(effect.difference):.1f} points"
-    return text.format(measure=heading, size=points)
+    texts = {"measure": heading, "points": points, "size": f"{points} of {heading}"}
+    clauses = [clause.format(**texts) for clause in CLAUSES[gain.comparison]]
+    return _judged(gain, measure, heading, clauses)
+
+
+def _baseline_clause(gain: Gain) -> str:
+    """Returns how an arm does against a baseline by the last measure that both have."""
+    measure, effect = list(gain.effects.items())[-1]
+    run = gain.method.runs[0]
+    heading = f"{measure} accuracy" if measure in run.rules.parts else all_measures()[measure]
+    arm, baseline = CLAIMS[gain.method.arm], BASELINES[gain.comparison]
+    if run.rules.has_source and gain.datasets == (run.dataset,):
+        baseline += " on the source"
+    if effect.p is None:
+        return f"{arm} against {baseline}: {_difference_text(effect, heading)}"
+    size = f"{abs(effect.difference):.1f} points of {heading}"
+    texts = [f"{arm} {size} above {baseline}", f"{arm} {size} below {baseline}"]
+    return _judged(gain, measure, heading, [*texts, f"{arm} cannot be told from {baseline}"])
+
+
+def _difference_text(effect: Effect, heading: str) -> str:
+    text = f"{signed(effect.difference, 1)} points of {heading}"
+    if effect.low is None or effect.high is None:
+        return text
+    return f"{text} ({signed(effect.low, 1)} to {signed(effect.high, 1)})"
+
+
+def _judged(gain: Gain, measure: str, heading: str, clauses: Sequence[str]) -> str:
+    """Returns the clause on a gain, a loss or neither that a test allows, with its interval."""
+    effect, adjusted = gain.effects[measure], gain.adjusted[measure]
+    assert effect.low is not None  # there is a test, so there is an interval
+    assert effect.high is not None
+    better, worse, neither = clauses
+    interval = f"{signed(effect.low, 1)} to {signed(effect.high, 1)}"
+    if effect.low <= 0 <= effect.high:
+        return f"{neither} ({signed(effect.difference, 1)} points of {heading}, {interval})"
+    text = f"{better if effect.low > 0 else worse} ({interval})"
+    if adjusted is not None and adjusted >= SIGNIFICANT:
+        text += f", which the corrected test does not confirm (p = {adjusted:.2f})"
+    return text
 
 
 def signed(value: float, digits: int) -> str:

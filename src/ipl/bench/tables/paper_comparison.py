@@ -110,8 +110,8 @@ def seed_differences(seeds: Sequence[int]) -> list[str]:
     """Returns how the seeds differ from the paper's 1, 2, 3."""
     if tuple(sorted(seeds)) == paper.SEEDS:
         return []
-    ours = ", ".join(map(str, sorted(seeds))) or "none"
-    return [f"the seeds are {ours}, not 1, 2, 3"]
+    ours = ", ".join(map(str, sorted(seeds)))
+    return [f"the {'seed is' if len(seeds) == 1 else 'seeds are'} {ours}, not 1, 2, 3"]
 
 
 def _count_difference(noun: str, count: Any, published: int) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ipl.bench.arms import UNTRAINED, ZERO_SHOT
+from ipl.bench.protocols.protocol import recorded_count
 from ipl.bench.protocols.registry import PROTOCOLS, all_measures, find_protocol
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.cells import (
@@ -14,15 +15,28 @@ from ipl.bench.tables.cells import (
     Cell,
     average_cell,
     dataset_cell,
+    differing_runs,
     finished_runs,
+    measures_of,
     number_text,
 )
-from ipl.bench.tables.gains import Gain, find_gains, gain_values, gains_table, verdicts
+from ipl.bench.tables.gains import (
+    Gain,
+    baseline_verdicts,
+    find_baseline_gains,
+    find_gains,
+    gain_values,
+    gains_table,
+    verdicts,
+)
+from ipl.bench.tables.intervals import count_test_images
 from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
-from ipl.bench.tables.paper import WORDS, ZERO_SHOT_SOURCE
+from ipl.bench.tables.paper import SIZES, WORDS, ZERO_SHOT_SOURCE
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.config import GIVEN
+from ipl.display.formatting import listed
 from ipl.display.table import DIFFERS, Table
+from ipl.metrics import wilson_interval
 
 POCKET = "pocket"
 # By its card; the labels of the last four only of up to 20 validation images a class, all classes.
@@ -51,6 +65,8 @@ class ResultTable:
         Each method on each dataset and its average, dataset by dataset.
     gains : tuple of Gain
         The differences between the arms of each learner.
+    baselines : tuple of Gain
+        What each learner has over zero-shot and over a linear probe.
     common : dict
         The settings that all runs share.
     notes : tuple of str
@@ -67,6 +83,12 @@ class ResultTable:
     gains: tuple[Gain, ...]
     common: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    baselines: tuple[Gain, ...] = ()
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Returns what the baselines and the arms say of each learner, a sentence each."""
+        return [*baseline_verdicts(self.baselines), *verdicts(self.gains)]
 
     @property
     def title(self) -> str:
@@ -120,10 +142,14 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
         common_settings(runs),
         (
             *_given_words(runs),
+            *_incomplete(runs, datasets),
             *_left_out(runs),
             *_seen_before(runs, datasets),
             *(note for method in methods for note in _mixed(method)),
+            *(note for m in methods for name in datasets for note in differing_runs(m, name)),
+            *_uncertainty(runs, datasets),
         ),
+        tuple(find_baseline_gains(methods, averaged, source)),
     )
 
 
@@ -142,6 +168,56 @@ def _given_words(runs: Sequence[RunRecord]) -> list[str]:
     words = {run.dataset: str(run.settings["words_given"]) for run in runs if run.arm == GIVEN}
     texts = [f"{dataset}: {given}" for dataset, given in sorted(words.items())]
     return [f"Given words: {'; '.join(texts)}."] if texts else []
+
+
+def _incomplete(runs: Sequence[RunRecord], datasets: Sequence[str]) -> list[str]:
+    """Returns a note for each published dataset of which the runs had only a part."""
+    notes = []
+    for name in [name for name in datasets if name in SIZES]:
+        tested = [run for run in runs if run.rules.has_source or run.dataset == name]
+        parts = {_part_of(run, name) for run in tested} - {None}
+        ending = " in some runs." if len(parts) > 1 else "."
+        notes += [f"{name}: {part}{ending}" for part in sorted(filter(None, parts))]
+    return notes
+
+
+def _part_of(run: RunRecord, dataset: str) -> str | None:
+    """Returns how much of a published dataset a run had; empty for all of it, None if not known.
+
+    Test images that are missing or cannot be read have a note of their own.
+    """
+    classes, images = _count(run, "classes", dataset), _count(run, "test_images", dataset)
+    if classes is None or images is None:
+        return None
+    left_out = (run.data.get("missing_images") or {}).get(dataset, 0)
+    left_out += _count(run, "unreadable_images", dataset) or 0
+    all_classes, all_images = SIZES[dataset]
+    texts = [f"{classes:,} of its {all_classes:,} classes"] if classes < all_classes else []
+    if images + left_out < all_images:
+        texts.append(f"{images:,} of {all_images:,} test images")
+    return ", ".join(texts)
+
+
+def _count(run: RunRecord, what: str, dataset: str) -> int | None:
+    """Returns a number of a dataset, over its parts; None if a record does not have it."""
+    counts = [recorded_count(run.data, what, part) for part in run.rules.parts or (dataset,)]
+    return None if None in counts else sum(filter(None, counts))
+
+
+def _uncertainty(runs: Sequence[RunRecord], datasets: Sequence[str]) -> list[str]:
+    """Returns a note on how sure an accuracy can be with as many test images."""
+    texts: list[str] = []
+    for name in datasets:
+        tested = [run for run in runs if measures_of(run, name) is not None]
+        if images := count_test_images(tested, name):
+            fewest = min(images.values())
+            low, high = wilson_interval(fewest // 2, fewest)  # the widest
+            parts = [f"{count:,} {part}" for part, count in images.items()]
+            counts = listed(parts) if len(parts) > 1 else f"{fewest:,}"
+            points, noun = ("", "") if texts else (" points", " images")
+            texts.append(f"± {50 * (high - low):.1f}{points} on {name} ({counts}{noun})")
+    start = "The number of test images alone leaves an accuracy uncertain by up to"
+    return [f"{start} {', '.join(texts)}, at 95 %."] if texts else []
 
 
 def _left_out(runs: Sequence[RunRecord]) -> list[str]:
@@ -236,6 +312,12 @@ def results_table(result: ResultTable) -> Table:
             rows.append(row)
         table.add_section(rows)
     table.notes += result.notes
+    if result.baselines:
+        table.notes += baseline_verdicts(result.baselines)
+        unit = "datasets and seeds" if result.source is None else "seeds and targets"
+        table.notes.append(
+            f"Against baselines: mean difference over {unit}, and its 95 % bootstrap interval."
+        )
     if "hm" in result.measures and average:
         table.notes.append(
             "HM: the mean of the HM of each run; in the average, as in the paper, the HM of the "
@@ -295,6 +377,8 @@ def results_to_csv(results: Sequence[ResultTable]) -> str:
                 number = cell.numbers.get(measure)
                 row[measure] = number.mean if number else None
                 row[f"{measure}_std"] = number.std if number else None
+                row[f"{measure}_low"] = number.low if number else None
+                row[f"{measure}_high"] = number.high if number else None
                 row[f"paper_{measure}"] = _paper_values(cell).get(measure)
             row["seeds"] = " ".join(map(str, cell.seeds))
             row["gaps"] = "; ".join(cell.gaps)
@@ -304,25 +388,25 @@ def results_to_csv(results: Sequence[ResultTable]) -> str:
 
 
 def gains_to_csv(results: Sequence[ResultTable]) -> str:
-    """Returns one line per learner, comparison of two arms and measure."""
+    """Returns one line per learner, comparison of two arms or with a baseline, and measure."""
     rows = [
         _names(result, gain.method)
         | {"comparison": gain.comparison, "over": gain.baseline.label, "measure": measure}
         | asdict(effect)
         | {"p_holm": gain.adjusted[measure], "differs": "; ".join(gain.differences)}
         for result in results
-        for gain in result.gains
+        for gain in (*result.gains, *result.baselines)
         for measure, effect in gain.effects.items()
     ]
     return _csv(rows)
 
 
 def table_verdicts(results: Sequence[ResultTable]) -> list[str]:
-    """Returns what the arms of each learner say, a sentence each, with the protocol if several."""
+    """Returns the verdicts of all tables, with the protocol if there are several."""
     return [
         f"{result.title}: {sentence}" if len(results) > 1 else sentence
         for result in results
-        for sentence in verdicts(result.gains)
+        for sentence in result.verdicts
     ]
 
 
@@ -342,7 +426,8 @@ def _table_values(result: ResultTable) -> dict[str, Any]:
         "common": result.common,
         "entries": [_cell_values(cell) for cell in result.cells],
         "gains": [gain_values(gain) for gain in result.gains],
-        "verdicts": verdicts(result.gains),
+        "baselines": [gain_values(gain) for gain in result.baselines],
+        "verdicts": result.verdicts,
         "notes": list(result.notes),
     }
 
