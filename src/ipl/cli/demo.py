@@ -100,12 +100,13 @@ def demo(
         return
     terminal = console()
     image = dataset.test[12 * size.per_class].path
-    first, several = size.seeds[0], len(size.seeds) > 1
+    first = size.seeds[0]
     title = (
         "Accuracy in % on base classes (trained) and novel ones, "
-        f"{'mean over seeds' if several else 'seed'} {', '.join(map(str, size.seeds))}\n"
-        f"{'and its 95 % interval ' if several else ''}(drawn scenes, PocketCLIP, {size.shots} "
-        f"shots, {size.settings['epochs']} epochs, centre crops)"
+        f"{'mean over seeds' if len(size.seeds) > 1 else 'seed'} "
+        f"{', '.join(map(str, size.seeds))}\n"
+        f"and 95 % interval over images and seeds (drawn scenes, PocketCLIP, {size.shots} shots, "
+        f"{size.settings['epochs']} epochs, centre crops)"
     )
     terminal.print(title, soft_wrap=True)
     terminal.print(_table(report["summary"]).to_terminal())
@@ -223,18 +224,13 @@ def _outcome(record: RunRecord) -> dict[str, Any]:
 
 
 def _summary(result: ResultTable) -> list[dict[str, Any]]:
-    """Returns the mean of each measure by method in %, with its interval over seeds."""
-    from ipl.bench.statistics import mean_interval
-    from ipl.bench.tables.cells import finished_runs
-
+    """Returns the mean of each measure by method in %, with its interval."""
     rows = []
     for cell in result.of("scenes"):
-        by_seed = finished_runs(cell.method, "scenes").values()
         row: dict[str, Any] = {"method": cell.method.label, "arm": cell.method.arm}
         row["seeds"] = list(cell.seeds)
         for measure, number in cell.numbers.items():
-            interval = mean_interval([[one.values[measure] for one in by_seed]])
-            row[measure] = {"mean": number.mean, "interval": list(interval) if interval else None}
+            row[measure] = {"mean": number.mean, "interval": [number.low, number.high]}
         rows.append(row)
     return rows
 
@@ -256,9 +252,9 @@ def _table(summary: list[dict[str, Any]]) -> Table:
         cells = [row["method"]]
         for measure in BaseToNovel.measures:
             number = row.get(measure)
-            text = "-" if number is None else f"{number['mean']:.1f}"
-            if number and number["interval"]:
-                text += " ({:.1f} to {:.1f})".format(*number["interval"])
+            text = "-"
+            if number is not None:
+                text = "{:.1f} ({:.1f} to {:.1f})".format(number["mean"], *number["interval"])
             cells.append(text)
         rows.append(cells)
     headings = list(BaseToNovel.measures.values())
