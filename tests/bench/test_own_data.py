@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.data import BenchData, find_datasets
+from ipl.bench.data import BenchData, check_data, find_datasets
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
@@ -49,7 +49,9 @@ def plan(**values: Any) -> Plan:
 
 def planned(out: Path, data: Path | None = None, **values: Any) -> Planned:
     small = {"protocol": "base-to-novel", "shots": 1, **WITHOUT_WORDS}
-    return plan_runs(BenchRecipe().override({**small, **values}), data, out)
+    found = plan_runs(BenchRecipe().override({**small, **values}), data, out)
+    check_data(found.runs, data, found.paths, out)
+    return found
 
 
 def recorded(plan: Planned, out: Path, root: str = "") -> list[dict[str, Any]]:
@@ -161,8 +163,8 @@ def test_too_few_classes_or_images(mine: Path, tmp_path: Path) -> None:
 
 def test_per_dataset_settings_go_by_the_name(mine: Path, tmp_path: Path) -> None:
     settings = {"protocol": "base-to-novel", "datasets": str(mine), **WITHOUT_WORDS}
-    with pytest.raises(DataError, match="all 9 images are drawn"):  # 16 shots of each class
-        plan_runs(BenchRecipe(settings=settings), None, tmp_path)
+    with pytest.raises(DataError, match="all 9 images are drawn"):
+        planned(tmp_path, datasets=str(mine), shots=16)
     fewer = BenchRecipe(settings=settings, per_dataset={"mine": {"shots": 2}})
     assert {run.shots for run in plan_runs(fewer, None, tmp_path).runs} == {2}
 

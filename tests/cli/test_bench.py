@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,11 @@ def _pocket_is_loaded(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None
 def bench(ipl: Callable[..., Any], root: Path, home: Path, words_file: Path) -> Bench:
     """Returns a quick `ipl bench base-to-novel`; an option given again overrides."""
 
-    def call(*more: object, protocol: str = "base-to-novel") -> Any:
+    def call(*more: object, protocol: str = "base-to-novel", quiet: bool = True) -> Any:
         quick = "--shots 2 --seeds 1 --words 0,1 --epochs 2 --interval 1 --views 0 --device cpu"
         where = ["--data", root, "--datasets", "eurosat", "--out", home / "out"]
-        options = [*quick.split(), *where, "--words-file", words_file, "--quiet", *more]
-        return ipl("bench", protocol, *options)
+        options = [*quick.split(), *where, "--words-file", words_file, *more]
+        return ipl("bench", protocol, *options, *(["--quiet"] if quiet else []))
 
     return call
 
@@ -90,6 +91,17 @@ def test_a_failure_is_told_with_exit_code_1_and_done_again_when_asked(
     assert bench().code == 1
     again = bench("--retry-failed", "--json")
     assert (again.code, again.json["failed"]) == (0, {})
+
+
+def test_a_failure_is_told_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: PromptClassifier, *arguments: Any, **more: Any) -> PromptClassifier:
+        raise RuntimeError("the lights went out")
+
+    monkeypatch.setattr(PromptClassifier, "fit", fails)
+    plain = ("--arms", "plain", "--words", "0")
+    for _ in range(2):  # the second time it has failed before, so that nothing is run
+        result = bench(*plain, quiet=False)
+        assert (result.out + result.err).count("the lights went out") == 1
 
 
 def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +207,15 @@ def test_own_data_needs_no_root(ipl: Callable[..., Any], root: Path, home: Path)
     (home / "2750" / "eurosat.csv").write_text("path,label\n")
     taken = ipl("bench", "base-to-novel", "--datasets", home / "2750" / "eurosat.csv", *options)
     assert "which is a published dataset; rename it" in taken.error
+
+
+def test_missing_shots_are_refused_whatever_is_asked(bench: Bench, root: Path, home: Path) -> None:
+    own = Path(shutil.copytree(root, home / "own"))
+    (own / "eurosat/2750/beach/1.png").unlink()
+    for more in ((), ("--dry-run",), ("--estimate",)):
+        error = bench("--data", own, *more).error
+        assert "eurosat: 1 of the 4 training images that 2 shots and seed 1 draw" in error
+    assert not (home / "out").exists()
 
 
 def test_a_protocol_that_is_none(bench: Bench) -> None:

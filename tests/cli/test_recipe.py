@@ -63,11 +63,12 @@ def test_copy(ipl: Call, home: Path) -> None:
 
 
 def test_bench_runs_a_recipe(ipl: Call, root: Path, home: Path) -> None:
-    listed = ipl(
-        "bench", "--recipe", "base-to-novel/coop-ipl", "--data", root, "--dry-run", "--json"
-    )
-    runs = listed.json["runs"]
-    assert len(runs) == 33
+    recipe = ("--recipe", "base-to-novel/coop-ipl", "--data", root, "--dry-run", "--json")
+    absent = ipl("bench", *recipe).error
+    assert "has no folder of imagenet, caltech101, oxford_pets" in absent
+    assert "sun397, dtd and ucf101; `ipl data check` says where" in absent
+    runs = ipl("bench", *recipe, "--datasets", "eurosat").json["runs"]
+    assert len(runs) == 3
     assert {run["backbone"] for run in runs} == {"openai/clip-vit-base-patch16"}
     short = ("--datasets", "eurosat", "--seeds", "1", *QUICK)
     recipe = ("--recipe", "base-to-novel/coop", "--data", root, "--out", home / "out")

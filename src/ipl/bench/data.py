@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
+from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.registry import find_protocol
 from ipl.bench.records import read_records
@@ -21,12 +23,13 @@ from ipl.datasets.check import check_files, missing_files
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import listed
+from ipl.display.formatting import listed, several
 from ipl.support.cache import cache_folder
 from ipl.support.errors import ConfigError, DataError, did_you_mean
 from ipl.support.files import is_folder, path_exists, similar_path
 
 ALL, SCENES = "all", "scenes"
+USUAL_SHOTS = (1, 2, 4, 8, 16)  # that are tried where images of others are missing
 NAME_LENGTH = 60  # of a dataset of the user's own: names of files begin with it
 
 
@@ -76,23 +79,9 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
                     "--data. Your own folders of images need none: --datasets PATH."
                 )
         return Discovery(plan, (), paths)
-    names = [name for name in plan.datasets if name != ALL]
-    notes = []
-    if plan.source in BENCHMARKS and not is_folder(root / BENCHMARKS[plan.source].folder):
-        folder = BENCHMARKS[plan.source].folder
-        notes.append(f"The source {plan.source} is missing: {root} has no folder {folder!r}.")
-    missing = [
-        name
-        for name in names
-        if name in BENCHMARKS and not is_folder(root / BENCHMARKS[name].folder)
-    ]
-    if missing:
-        notes.append(
-            f"{root} has no folder of {listed(missing)}, so their runs will fail. `ipl data check` "
-            "says where the data is available, and --datasets takes others."
-        )
     if ALL not in plan.datasets:
-        return Discovery(plan, tuple(notes), paths)
+        return Discovery(plan, (), paths)
+    names, notes = [name for name in plan.datasets if name != ALL], []
     for name in plan.rules.candidates(plan.source, root):
         if name in names:
             continue
@@ -115,7 +104,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     is_domain = root is not None and is_domain_name(entry)
     if not entry or not path_exists(path):
         if is_domain:
-            return entry  # a run will say what is missing
+            return entry  # `check_data` says what is missing
         hint = similar_path(Path(entry))
         if not hint and "/" not in entry:
             hint = did_you_mean(entry, [*BENCHMARKS, SCENES])
@@ -146,13 +135,15 @@ def _name_of(path: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:NAME_LENGTH] or "data"
 
 
-def check_own_data(runs: Iterable[Run], paths: Mapping[str, str], out: Path) -> None:
-    """Reads the user's own datasets and raises what is wrong with them; no image is opened.
+def check_data(runs: Iterable[Run], root: Path | None, paths: Mapping[str, str], out: Path) -> None:
+    """Reads the lists of all datasets and raises what is wrong with them; no image is opened.
 
     Parameters
     ----------
     runs : iterable of Run
         The runs that are planned.
+    root : Path or None
+        The folder that contains the published datasets.
     paths : mapping
         The paths of the user's own datasets, by name.
     out : Path
@@ -163,18 +154,72 @@ def check_own_data(runs: Iterable[Run], paths: Mapping[str, str], out: Path) -> 
     ConfigError, DataError
         If a run cannot be done with its data, or `out` has records of other data of that name.
     """
-    own = {name: BenchData.read(name, "", path) for name, path in paths.items()}
-    for name, data in own.items():
-        check_files(f"{name} (training)", data.dataset.train)
-    tasks = {(r.dataset, r.targets, r.shots): r for r in runs if r.dataset in own}
-    for run in tasks.values():
-        targets = {name: own[name].dataset for name in run.targets if name in own}
-        trained = own[run.dataset].dataset
-        task = find_protocol(run.protocol).task(trained, targets, run.shots, run.seed)
-        for test in task.tests.values():
-            _check_classes(test, run.shots)
-    if own:
-        _check_unchanged(own, out)
+    tasks: dict[tuple[str, str, tuple[str, ...], int, int], bool] = {}  # whether shots are used
+    for run in runs:
+        key = (run.protocol, run.dataset, run.targets, run.shots, run.seed)
+        tasks[key] = tasks.get(key, False) or run.arm != ZERO_SHOT
+    names = dict.fromkeys(name for _, dataset, targets, *_ in tasks for name in (dataset, *targets))
+    names.pop(SCENES, None)  # drawn by code, so nothing can be missing
+    data = _read_all(list(names), root, paths)
+    incomplete: dict[str, str] = {}
+    for (protocol, name, targets, shots, seed), trains in tasks.items():
+        if name not in data:
+            continue
+        tested = {target: data[target].dataset for target in targets if target in data}
+        task = find_protocol(protocol).task(data[name].dataset, tested, shots, seed)
+        for test_name, test in task.tests.items():
+            if (test_name if test_name in targets else name) in paths:
+                _check_classes(test, shots)
+        missing = missing_files(task.training.train) if trains else []
+        if missing:
+            sentence = (
+                f"{name}: {len(missing):,} of the {len(task.training.train):,} training images "
+                f"that {several(shots, 'shot')} and seed {seed} draw are missing, first: "
+                f"{missing[0]}"
+            )
+            incomplete.setdefault(name, sentence)
+    if incomplete:
+        datasets = [data[name].dataset for name in incomplete]
+        drawn = {(shots, seed) for _, name, _, shots, seed in tasks if name in incomplete}
+        raise DataError(f"{'; '.join(incomplete.values())}. {_what_is_there(datasets, drawn)}")
+    if paths:
+        _check_unchanged({name: data[name] for name in paths}, out)
+
+
+def _read_all(
+    names: Sequence[str], root: Path | None, paths: Mapping[str, str]
+) -> dict[str, BenchData]:
+    """Returns datasets by name; raises DataError if one is not there, or own images are not."""
+    absent = [
+        name
+        for name in names
+        if name in BENCHMARKS and not is_folder((root or Path()) / BENCHMARKS[name].folder)
+    ]
+    if absent:
+        raise DataError(
+            f"{root} has no folder of {listed(absent)}; `ipl data check` says where the data is "
+            "available, and --datasets and --source take others."
+        )
+    data = {name: BenchData.read(name, str(root or ""), paths.get(name)) for name in names}
+    for name in paths:
+        check_files(f"{name} (training)", data[name].dataset.train)
+    return data
+
+
+def _what_is_there(datasets: Sequence[Dataset], drawn: Set[tuple[int, int]]) -> str:
+    """Returns a sentence on the seeds or shots whose images exist, for those (shots, seed)."""
+
+    def complete(shots: Iterable[int], seeds: Iterable[int]) -> bool:
+        draws = [sample_shots(d.train, n, seed) for d in datasets for n in shots for seed in seeds]
+        return not any(missing_files(items) for items in draws)
+
+    planned_shots, planned_seeds = ({values[index] for values in drawn} for index in (0, 1))
+    seeds = [n for n in sorted({*planned_seeds, *Plan.seeds}) if complete(planned_shots, [n])]
+    shots = [n for n in USUAL_SHOTS if not seeds and complete([n], planned_seeds)]
+    if not seeds and not shots:
+        return "`ipl data check` counts what is missing."
+    option, values = ("--seeds", seeds) if seeds else ("--shots", shots)
+    return f"All images exist with {option} {','.join(map(str, values))}."
 
 
 def _check_classes(test: Dataset, shots: int) -> None:
@@ -207,11 +252,11 @@ def _check_unchanged(own: Mapping[str, BenchData], out: Path) -> None:
 def _check_complete(plan: Plan, dataset: Dataset) -> None:
     """Raises DataError unless every image exists that the plan would read."""
     check_files(f"{dataset.name} (test)", dataset.test)
-    if not plan.rules.has_source:  # it is trained on, too
-        for seed in plan.seeds:
+    if not plan.rules.has_source and {*plan.arms} != {ZERO_SHOT}:  # it is trained on, too
+        for shots, seed in product(plan.shots, plan.seeds):
             check_files(
-                f"{dataset.name} (training, seed {seed})",
-                sample_shots(dataset.train, max(plan.shots), seed),
+                f"{dataset.name} (training, {several(shots, 'shot')}, seed {seed})",
+                sample_shots(dataset.train, shots, seed),
             )
 
 

@@ -30,6 +30,7 @@ class GridResult:
     before: list[str] = field(default_factory=list)  # done earlier
     done: list[str] = field(default_factory=list)  # done now
     failed: dict[str, str] = field(default_factory=dict)  # now or earlier, and why
+    told: list[str] = field(default_factory=list)  # failed now, and a line said why
     elsewhere: list[str] = field(default_factory=list)  # another process is doing them
 
     @property
@@ -194,6 +195,7 @@ class _RunQueue:
                 self.result.failed.pop(name, None)
             else:
                 self.result.failed[name] = error
+                self.result.told += [] if self.reporter.quiet else [name]
             self.claims.release(name)
 
     def check_others(self) -> None:

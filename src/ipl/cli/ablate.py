@@ -79,6 +79,7 @@ def ablate(
             plot_ablation,
             summarize_ablation,
         )
+        from ipl.bench.data import check_data
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import POOL, read_recipe
         from ipl.bench.records import read_records
@@ -102,6 +103,7 @@ def ablate(
         planned = plan_runs(wanted.with_given(given) if given else wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)
+        check_data(planned.runs, data, planned.paths, save_to)
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return

@@ -66,6 +66,7 @@ def bench(
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
+        from ipl.bench.data import check_data
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import BenchRecipe, read_recipe
         from ipl.loggers.logger import check_loggers
@@ -79,6 +80,7 @@ def bench(
         planned = plan_runs(wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)
+        check_data(planned.runs, data, planned.paths, save_to)
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
@@ -236,7 +238,8 @@ def _show(result: GridResult, as_json: bool) -> None:
         return
     console().print(result.summary)
     for name, error in result.failed.items():
-        console().print(f"failed: {name}: {error}", markup=False, soft_wrap=True)
+        if name not in result.told:
+            console().print(f"failed: {name}: {error}", markup=False, soft_wrap=True)
     if result.failed:
         console().print("Once the cause is removed, --retry-failed does them again.")
     console().print(f"Records:  {result.out / 'records'}", markup=False, soft_wrap=True)
