@@ -128,9 +128,6 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--words", "few"], "words is 'few'"),
         (["--words", "3"], "more than epochs (T = 2)"),
         (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
-        (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
-        (["--engine", "cloud"], "it must be one of local, threads, joined, ray."),
-        (["--address", "auto"], "address is 'auto'; it is for the engine ray"),
         (["--views", "some"], "views is 'some'"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
         (
@@ -151,6 +148,25 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
 )
 def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], message: str) -> None:
     assert message in bench(*more).error
+    assert not (home / "out").exists()
+
+
+@pytest.mark.parametrize("asked", [(), ("--dry-run",), ("--estimate",)])
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
+        (["--engine", "rayy"], "it must be one of local, threads, joined, ray. Did you mean 'ray'"),
+        (["--address", "foo:1"], "address is 'foo:1'; it is for the engine ray, not for 'local'."),
+        (["--device", "gpu"], "device is 'gpu'; it must be auto, cpu, cuda, cuda:1 or mps."),
+        (["--engine", "joined"], "engine is 'joined', which lets runs share one NVIDIA GPU"),
+        (["--memory", "-1"], "memory is -1.0; it must be a number above 0."),
+    ],
+)
+def test_how_runs_are_computed_is_checked_first(
+    bench: Bench, home: Path, asked: tuple[str, ...], more: list[str], message: str
+) -> None:
+    assert message in bench(*asked, *more).error
     assert not (home / "out").exists()
 
 

@@ -142,6 +142,7 @@ def test_ablate_search(
 def test_refused(ablate: Call) -> None:
     assert "search trains nothing" in ablate("search", "--jobs", 2).error
     assert "There is no ablation 'penalti'. Did you mean 'penalty'?" in ablate("penalti").error
+    assert "jobs is -2; it must be 1 or more." in ablate("k", "--jobs", -2, "--dry-run").error
     assert "words is what k varies" in ablate("k", "--words", 3).error
     assert "--set is 'lr'; it must be NAME=VALUE" in ablate("k", "--set", "lr").error
     assert "'speed' is not a setting of a plan" in ablate("k", "--set", "speed=3").error

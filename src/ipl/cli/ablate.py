@@ -80,6 +80,7 @@ def ablate(
             summarize_ablation,
         )
         from ipl.bench.data import check_data
+        from ipl.bench.engine_options import check_engine_options
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import POOL, read_recipe
         from ipl.bench.records import read_records
@@ -94,6 +95,7 @@ def ablate(
                 "search trains nothing and has no runs; leave out --jobs, --engine, "
                 "--retry-failed, --dry-run and --log-to."
             )
+        check_engine_options(engine, jobs, address, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = read_recipe(recipe or f"ablations/{name}")

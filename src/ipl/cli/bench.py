@@ -67,11 +67,13 @@ def bench(
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.data import check_data
+        from ipl.bench.engine_options import check_engine_options
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import BenchRecipe, read_recipe
         from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
+        check_engine_options(engine, jobs, address, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
@@ -117,8 +119,6 @@ def _estimate(
     from ipl.bench.work_counts import Cost
     from ipl.display.table import tables_to_terminal
 
-    if jobs < 1:
-        raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
     records = {run: read_record(record_path(save_to, run.id)) for run in runs}
     pending = [run for run, record in records.items() if record is None or not record.done]
     if not pending:
@@ -182,7 +182,8 @@ def carry_out(
     """Does the runs; if it is stopped, it says what was done and how to resume."""
     from dataclasses import replace
 
-    from ipl.bench.engines import JOINED, make_engine
+    from ipl.bench.engine_options import JOINED
+    from ipl.bench.engines import make_engine
     from ipl.bench.grid import GridResult, run_grid
     from ipl.bench.run import prompts_images
     from ipl.bench.work_counts import alike_together
