@@ -57,6 +57,16 @@ def bench(ipl: Callable[..., Any], root: Path, home: Path, words_file: Path) -> 
     return call
 
 
+def test_without_words_the_baselines_stay(bench: Bench) -> None:
+    def titles(*more: object) -> list[str]:
+        lines = bench(*more, "--dry-run").out.splitlines()
+        return [line.partition("  ")[2].strip().rpartition("  ")[0] for line in lines[:-1]]
+
+    assert titles("--words", "0") == ["eurosat, zero-shot", "eurosat, coop, no words, seed 1"]
+    assert titles("--words", "0", "--arms", "plain") == ["eurosat, coop, no words, seed 1"]
+    assert titles("--words", "0", "--learners", "zero-shot") == ["eurosat, zero-shot"]
+
+
 def test_runs_are_done_once_and_told(bench: Bench, home: Path) -> None:
     listed = bench("--dry-run", "--json").json["runs"]
     assert [run["status"] for run in listed] == ["to do", "to do"]
@@ -134,6 +144,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
             ["--arms", "plain", "--words", "1"],
             "words is 1; it does not apply to the arms plain, so leave it out.",
         ),
+        (["--arms", "words", "--words", "0"], "words is 0, but the arm words needs 1 or more; the"),
         (["--arms", "given"], "it does not apply to the arms given, so leave it out."),
         (["--arms", "given", "--words", "0"], "The arm given has no words for eurosat; give them"),
         (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ipl.bench.plan import Plan, setting_names
-from ipl.config import GIVEN
+from ipl.config import CHOSEN, GIVEN, PLAIN
 from ipl.support.errors import ConfigError, IplError, brief, closest
 from ipl.support.files import path_exists
 
@@ -86,6 +86,11 @@ class BenchRecipe:
                 raise ConfigError(
                     f"words is {self.settings['words']}; it does not apply to the arms "
                     f"{', '.join(plan.arms)}, so leave it out."
+                )
+            if "arms" in self.settings and CHOSEN in plan.arms and plan.words == (0,):
+                raise ConfigError(
+                    f"words is 0, but the arm {CHOSEN} needs 1 or more; the learner without words "
+                    f"is the arm {PLAIN}."
                 )
         except IplError as error:
             raise ConfigError(f"{self.name}: {error}" if self.name else str(error)) from None
