@@ -114,7 +114,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
         )
     if root is not None and is_domain and is_folder(root / entry):
         return entry
-    name = _name_of(path)
+    name = name_of(path)
     if name in BENCHMARKS:
         raise ConfigError(
             f"{path} would be called {name!r}, which is a published dataset; rename it, or give "
@@ -129,7 +129,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     return name
 
 
-def _name_of(path: Path) -> str:
+def name_of(path: Path) -> str:
     """Returns what the data at a path is called, which files can begin with."""
     name = path.name if is_folder(path) else path.stem
     return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:NAME_LENGTH] or "data"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.plan import Plan, setting_names
+from ipl.bench.plan import Plan, list_settings, setting_names, shared_settings
 from ipl.config import CHOSEN, GIVEN, PLAIN
+from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.support.errors import ConfigError, IplError, brief, closest
 from ipl.support.files import path_exists
 
@@ -17,6 +19,7 @@ SUFFIX = ".yaml"
 MAX_YAML = 1_000_000  # characters
 MAX_DEPTH = 20  # of lists and mappings inside of each other
 KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of its plan
+MAY_BE_EMPTY = ("per_dataset", "vary", "source", "given")  # the same as left out
 # What is the same for all datasets of a plan.
 FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
 POOL = "pool"  # what varies is the pool of words, by name
@@ -146,6 +149,7 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
     allowed = [setting for setting in setting_names() if setting not in FOR_ALL_DATASETS]
     for dataset, settings in per_dataset.items():
         _check_keys(f"{name}: per_dataset of {dataset}", settings, allowed)
+    _check_names(name, per_dataset, values.get("datasets"), values.get("source"))
     settings = {key: value for key, value in values.items() if key not in KEYS}
     return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), allowed))
 
@@ -186,10 +190,24 @@ def _costly_yaml(text: str) -> str:
     return ""
 
 
+@cache
 def _loader() -> Any:
+    """Returns YAML's safe loader, which here refuses a key that is given twice."""
     import yaml
 
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is seven times as fast
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, seven times as fast
+
+    class Loader(base):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    problem = f"the key {brief(key.value)} is given twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
@@ -204,17 +222,49 @@ def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any
     return setting, tuple(values)
 
 
+def _check_names(name: str, per_dataset: Mapping[Any, Any], datasets: Any, source: Any) -> None:
+    """Raises ConfigError if a name can be none of the datasets that a recipe lists, or published.
+
+    Without a list anything is possible: `--datasets` may name data of the user's own.
+    """
+    from ipl.bench.data import SCENES, name_of
+
+    entries = datasets.split(",") if isinstance(datasets, str) else datasets
+    if not isinstance(entries, list):
+        return
+    paths = [Path(str(entry).strip()) for entry in [*entries, source or ""]]
+    known = [*BENCHMARKS, SCENES, *(name_of(path) for path in paths if path.name)]
+    for dataset in map(str, per_dataset):
+        if dataset not in known and "/" not in dataset:
+            raise ConfigError(
+                f"{name}: per_dataset has {brief(dataset)}, which is not one of its datasets."
+                f"{closest(dataset, known)}"
+            )
+
+
 def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:
     if not isinstance(values, dict):
-        raise ConfigError(
-            f"{name} contains {brief(values)}; it must contain `setting: value` lines."
-        )
+        is_what = "is empty" if values is None else f"contains {brief(values)}"
+        raise ConfigError(f"{name} {is_what}; it must contain `setting: value` lines.")
     for key in values:
         if key not in allowed:
             listed, hint = ", ".join(allowed), closest(str(key), allowed)
             raise ConfigError(
                 f"{name}: {key!r} is not a setting; it must be one of {listed}.{hint}"
             )
+        entries = values[key] if isinstance(values[key], list) else [values[key]]
+        for value in entries:
+            _check_kind(f"{name}: {key}", key, value)
+
+
+def _check_kind(name: str, key: str, value: Any) -> None:
+    """Raises ConfigError for what only YAML has: a line without a value, and true for a number."""
+    setting = {**{s.title: s for s in shared_settings()}, **list_settings()}.get(key)
+    if value is None and key not in MAY_BE_EMPTY and not (setting and setting.optional):
+        raise ConfigError(f"{name} has no value; give it one, or leave it out.")
+    if isinstance(value, bool) and not (setting and bool in setting.kinds):
+        allowed = setting.allowed if setting else "text or a number"
+        raise ConfigError(f"{name} is {str(value).lower()}; it must be {allowed}.")
 
 
 def _folder() -> Path:
