@@ -272,7 +272,7 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "datasets: [photos/birds, list.csv]\nper_dataset: {birds: {m: 1}, list: {m: 2}, dtd: {m: 3}}",
+        "datasets: [photos/birds, my.csv]\nper_dataset: {birds: {m: 1}, my: {m: 2}, dtd: {m: 3}}",
         "protocol: domain\ndatasets: all\nsource: birds\nper_dataset: {birds: {m: 1}}",
         "datasets: pacs/photo\nper_dataset: {pacs/photo: {m: 1}, scenes: {m: 2}}",
         "per_dataset: {birds: {m: 1}}",  # for --datasets photos/birds

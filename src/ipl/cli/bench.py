@@ -255,7 +255,7 @@ def _show(result: GridResult, as_json: bool) -> None:
     if result.failed:
         console().print("Once the cause is removed, --retry-failed does them again.")
     console().print(f"Records:  {result.out / 'records'}", markup=False, soft_wrap=True)
-    if result.before or result.done:
+    if result.all_done:
         console().print(
             f"Next:     {command_line('table', result.out)}", markup=False, soft_wrap=True
         )
