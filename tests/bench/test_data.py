@@ -83,7 +83,7 @@ def test_all_looks_at_every_number_of_shots(tmp_path: Path) -> None:
     lost, *_ = {*sample_shots(items, 1, 1)} - {*sample_shots(items, 2, 1)}
     Path(str(lost.path)).unlink()
     assert find_datasets(plan(arms="plain", shots=2), tmp_path).plan.datasets == ("dtd",)
-    with pytest.raises(DataError, match="None of the datasets"):
+    with pytest.raises(DataError, match="datasets is all, but"):
         find_datasets(plan(arms="plain", shots="1,2"), tmp_path)
 
 
@@ -96,6 +96,20 @@ def test_a_missing_shot_or_test_image_is_named(own_root: Path, index: int) -> No
     (note,) = (note for note in discovery.notes if "dtd" in note)
     assert "island" in note
     assert "missing" in note
+
+
+def test_all_stands_for_nothing(own_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"exist: there is no folder of imagenet, .* and ucf101\.$"):
+        find_datasets(plan(), tmp_path)
+    for name in ("dtd/images/bridge", "eurosat/2750/lake"):
+        (own_root / name / "2.png").unlink()
+    message = (
+        r"^datasets is all, but \S+ has no dataset whose test images and shots exist: images of "
+        r"dtd and eurosat are missing \(dtd \(test\): 1 of 8 images are missing, first: \S+\); "
+        r"there is no folder of imagenet, [\w, ]* and ucf101\.$"
+    )
+    with pytest.raises(DataError, match=message):
+        find_datasets(plan(), own_root)
 
 
 def test_across_data_sets_the_source_and_the_variants_are_not_targets(root: Path) -> None:
@@ -115,7 +129,5 @@ def test_what_is_no_data_set(root: Path, tmp_path: Path) -> None:
         find_datasets(plan(protocol="domain", source="imagnet"), root)
     with pytest.raises(ConfigError, match="data is '.*'; there is no such folder"):
         find_datasets(plan(), tmp_path / "nowhere")
-    with pytest.raises(DataError, match="None of the datasets is complete"):
-        find_datasets(plan(), tmp_path)
-    with pytest.raises(DataError, match="nor a folder of one"):
+    with pytest.raises(DataError, match="no dataset that it could stand for"):
         find_datasets(plan(protocol="domain", source="pacs/photo"), tmp_path)

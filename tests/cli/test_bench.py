@@ -257,7 +257,7 @@ def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:
 
 def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
     result = bench("--datasets", "all", "--data", tmp_path)
-    assert "None of the datasets is complete" in result.error
+    assert "has no dataset whose test images and shots exist" in result.error
 
 
 def test_an_estimate_records_nothing(

@@ -46,7 +46,7 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
     """Returns the plan with names of datasets in place of paths and of `all`.
 
     A folder or file that is named is a dataset of the user's own and is called like it; `all`
-    stands for every published dataset that is complete below `root`.
+    stands for every published dataset below `root` whose test images and shots exist.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
     ConfigError
         If `root` is not a folder, an entry is neither a dataset nor a path, or its name is taken.
     DataError
-        If none of the datasets is complete.
+        If `all` stands for none.
     """
     if root is not None and not is_folder(root):
         raise ConfigError(f"data is {str(root)!r}; there is no such folder.")
@@ -81,7 +81,8 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
         return Discovery(plan, (), paths)
     if ALL not in plan.datasets:
         return Discovery(plan, (), paths)
-    names, notes = [name for name in plan.datasets if name != ALL], []
+    names = [name for name in plan.datasets if name != ALL]
+    reasons: dict[str, str] = {}  # why a dataset is left out
     for name in plan.rules.candidates(plan.source, root):
         if name in names:
             continue
@@ -89,11 +90,29 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
             _check_complete(plan, read_benchmark(name, root))
             names.append(name)
         except DataError as error:
-            notes.append(f"{error} It is left out.")
+            reasons[name] = str(error)
     if not names:
-        first = f": {notes[0]}" if notes else ", nor a folder of one."
-        raise DataError(f"None of the datasets is complete in {root}{first}")
-    return Discovery(replace(plan, datasets=tuple(names)), tuple(notes), paths)
+        raise _nothing_for_all(root, reasons)
+    notes = tuple(f"{reason} It is left out." for reason in reasons.values())
+    return Discovery(replace(plan, datasets=tuple(names)), notes, paths)
+
+
+def _nothing_for_all(root: Path, reasons: Mapping[str, str]) -> DataError:
+    """Returns the error of a plan whose `all` stands for nothing."""
+    if not reasons:
+        return DataError(f"datasets is {ALL}, but {root} has no dataset that it could stand for.")
+    absent = [n for n in reasons if n in BENCHMARKS and not is_folder(root / BENCHMARKS[n].folder)]
+    others = [name for name in reasons if name not in absent]
+    parts = []
+    if others:
+        first = reasons[others[0]].rstrip(".")
+        parts.append(f"images of {listed(others)} are missing ({first})")
+    if absent:
+        parts.append(f"there is no folder of {listed(absent)}")
+    return DataError(
+        f"datasets is {ALL}, but {root} has no dataset whose test images and shots exist: "
+        f"{'; '.join(parts)}."
+    )
 
 
 def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
