@@ -137,6 +137,10 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--learners", "koop"], "No learner is called 'koop'"),
         (["--words", "few"], "words is 'few'"),
         (["--words", "3"], "more than epochs (T = 2)"),
+        (
+            ["--seeds", "9" * 20],
+            "--seeds is '99999999999999999999'; it must be a whole number from 0 to 4,294,967,295.",
+        ),
         (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
         (["--views", "some"], "views is 'some'"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),

@@ -146,5 +146,8 @@ def test_refused(ablate: Call) -> None:
     assert "words is what k varies" in ablate("k", "--words", 3).error
     assert "--set is 'lr'; it must be NAME=VALUE" in ablate("k", "--set", "lr").error
     assert "'speed' is not a setting of a plan" in ablate("k", "--set", "speed=3").error
-    assert "interval is 'x'" in ablate("interval", "--value", "x").error
+    wrong = ablate("interval", "--value", "x").error
+    assert wrong == "--value is 'x'; interval must be a whole number from 1 to 1,000,000."
+    wrong = ablate("k", "--value", "1," + "9" * 20).error
+    assert f"--value is {'9' * 20}; words must be a whole number from 0 to 1,000, or" in wrong
     assert "has no levels of words" in ablate("k", "--recipe", "domain/coop").error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from ipl.bench.plan import plan_options
+from ipl.bench.plan import list_settings, plan_options, shared_settings
 from ipl.cli import shared_options as common
 from ipl.cli.bench import (
     PROTOCOL_HELP,
@@ -22,7 +22,7 @@ from ipl.cli.bench import (
 )
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
-from ipl.support.errors import ConfigError, did_you_mean
+from ipl.support.errors import ConfigError, brief, did_you_mean
 
 if TYPE_CHECKING:
     from ipl.bench.recipe import BenchRecipe
@@ -159,6 +159,8 @@ def _levels(
     if values:
         parts = values if name == "template" else ",".join(values).split(",")
         levels = tuple(_value(part.strip()) for part in parts)
+        for level in levels:
+            _check_level(varied, level)
         if name == SEARCH:  # a number of words is a pool of as many
             levels = tuple(f"{RANDOM}{n}" if isinstance(n, int) else n for n in levels)
     elif recipe.vary is not None and recipe.vary[0] == varied:
@@ -166,6 +168,13 @@ def _levels(
     if not levels:
         raise ConfigError(f"{recipe.name} has no levels of {varied}; give them with --value.")
     return levels
+
+
+def _check_level(varied: str, level: Any) -> None:
+    """Raises ConfigError, in the words of --value, if a setting cannot have this value."""
+    setting = {**{s.title: s for s in shared_settings()}, **list_settings()}.get(varied)
+    if setting is not None and not setting.accepts(level):
+        raise ConfigError(f"--value is {brief(level)}; {varied} must be {setting.allowed}.")
 
 
 def _settings(more: list[str]) -> dict[str, Any]:
