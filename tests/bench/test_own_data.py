@@ -151,11 +151,11 @@ def test_too_few_classes_or_images(mine: Path, tmp_path: Path) -> None:
     write_class_folders(tmp_path / "three", "night", NAMES[:3])
     with pytest.raises(ConfigError, match="three has 3 classes; .* need at least 4"):
         planned(tmp_path, datasets=str(tmp_path / "three"))
-    with pytest.raises(DataError, match=r"mine \(base\): all 9 images are drawn"):
+    with pytest.raises(DataError, match=r"mine \(base\): with 3 shots of each class, all 9 images"):
         planned(tmp_path, datasets=str(mine), shots="1,3")
     for index in (1, 2):
         (mine / "castle" / f"{index}.png").unlink()
-    with pytest.raises(DataError, match="with 1 shots, no image of the class 'castle' is left"):
+    with pytest.raises(DataError, match="with 1 shot, no image of the class 'castle' is left"):
         planned(tmp_path, datasets=str(mine))
     with pytest.raises(DataError, match="three has no class 'forest', which mine has"):
         planned(tmp_path, protocol="domain", source=str(mine), datasets=str(tmp_path / "three"))
@@ -212,7 +212,7 @@ def test_base_to_novel_on_a_folder(mine: Path, tmp_path: Path) -> None:
     assert there.runs == wanted.runs
     assert hashes(recorded(there, tmp_path / "moved")) == hashes(records)
     (moved / "lake" / "0.png").unlink()
-    with pytest.raises(DataError, match="are of other images that were called 'mine'"):
+    with pytest.raises(DataError, match="are of other images called 'mine', or images were added"):
         planned(tmp_path / "out", datasets=str(moved))
     assert planned(tmp_path / "another", datasets=str(moved)).runs == wanted.runs
 
@@ -223,7 +223,9 @@ def test_a_target_that_has_changed_is_told(mine: Path, tmp_path: Path) -> None:
     values["learners"] = "zero-shot"
     recorded(planned(tmp_path / "out", **values), tmp_path / "out")
     (tmp_path / "other" / "lake" / "0.png").unlink()
-    with pytest.raises(DataError, match="other images that were called 'other'"):
+    with pytest.raises(
+        DataError, match="other images called 'other', or images were added or removed since"
+    ):
         planned(tmp_path / "out", **values)
 
 

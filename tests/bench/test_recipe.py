@@ -180,7 +180,7 @@ def test_words_for_arms_that_have_none_are_refused() -> None:
     for arms in ("plain", "zero-shot,linear-probe", "given"):
         recipe = BenchRecipe("Mine", settings={**settings, "arms": arms})
         with pytest.raises(
-            ConfigError, match=f"Mine: words is 2; it does not apply to the arms {arms[:5]}"
+            ConfigError, match=f"Mine: words is 2; it does not apply to the arms? {arms[:5]}"
         ):
             recipe.plan()
     assert BenchRecipe(settings={**settings, "arms": "plain,empty"}).plan().words == (2,)

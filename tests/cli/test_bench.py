@@ -65,6 +65,9 @@ def test_without_words_the_baselines_stay(bench: Bench) -> None:
     assert titles("--words", "0") == ["eurosat, zero-shot", "eurosat, coop, no words, seed 1"]
     assert titles("--words", "0", "--arms", "plain") == ["eurosat, coop, no words, seed 1"]
     assert titles("--words", "0", "--learners", "zero-shot") == ["eurosat, zero-shot"]
+    assert bench("--words", "0", "--dry-run").out.endswith("\n2 runs, 0 done.\n")
+    plain = bench("--words", "0", "--arms", "plain", "--dry-run").out
+    assert plain.endswith("\n1 run, 0 done.\n")
 
 
 def test_runs_are_done_once_and_told(bench: Bench, home: Path) -> None:
@@ -146,10 +149,10 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
         (
             ["--arms", "plain", "--words", "1"],
-            "words is 1; it does not apply to the arms plain, so leave it out.",
+            "words is 1; it does not apply to the arm plain, so leave it out.",
         ),
         (["--arms", "words", "--words", "0"], "words is 0, but the arm words needs 1 or more; the"),
-        (["--arms", "given"], "it does not apply to the arms given, so leave it out."),
+        (["--arms", "given"], "it does not apply to the arm given, so leave it out."),
         (["--arms", "given", "--words", "0"], "The arm given has no words for eurosat; give them"),
         (
             ["--arms", "empty", "--words", "paper"],

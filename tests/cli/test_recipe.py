@@ -136,7 +136,7 @@ def test_ablate_search(
     saved = json.loads((home / "out" / "ablations" / "search.json").read_text())
     assert [(draw["seed"], draw["pool_size"]) for draw in saved["draws"]] == [(1, 6)]
     assert not (home / "out" / "records").exists()
-    assert "The pool random-3 has 3 words" in ablate("search", *small, "--value", 3).error
+    assert "The pool random-1 has 1 word; a study" in ablate("search", *small, "--value", 1).error
 
 
 def test_refused(ablate: Call) -> None:

@@ -247,8 +247,8 @@ def _check_classes(test: Dataset, shots: int) -> None:
     for label, class_name in enumerate(test.class_names):
         if label not in tested:
             raise DataError(
-                f"{test.name}: with {shots} shots, no image of the class {class_name!r} is left to "
-                "test on; use fewer shots, or add images."
+                f"{test.name}: with {several(shots, 'shot')}, no image of the class {class_name!r} "
+                "is left to test on; give fewer (--shots), or add images."
             )
 
 
@@ -263,8 +263,8 @@ def _check_unchanged(own: Mapping[str, BenchData], out: Path) -> None:
         for name, data in own.items():
             if hashes.get(name) not in (None, data.sha256):
                 raise DataError(
-                    f"The records in {out} are of other images that were called {name!r}, or it "
-                    "has changed since; use another folder for the records (--out)."
+                    f"The records in {out} are of other images called {name!r}, or images were "
+                    "added or removed since; use another folder for the records (--out)."
                 )
 
 

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ipl.bench.arms import the_arms
 from ipl.bench.plan import Plan, list_settings, setting_names, shared_settings
 from ipl.config import CHOSEN, GIVEN, PLAIN
 from ipl.datasets.benchmarks import BENCHMARKS
@@ -87,8 +88,8 @@ class BenchRecipe:
             plan = Plan.from_values(self.settings)
             if self.settings.get("words") not in (None, 0, "0", [0]) and not plan.has_words:
                 raise ConfigError(
-                    f"words is {self.settings['words']}; it does not apply to the arms "
-                    f"{', '.join(plan.arms)}, so leave it out."
+                    f"words is {self.settings['words']}; it does not apply to "
+                    f"{the_arms(plan.arms)}, so leave it out."
                 )
             if "arms" in self.settings and CHOSEN in plan.arms and plan.words == (0,):
                 raise ConfigError(

@@ -35,6 +35,7 @@ from ipl.config import (
 )
 from ipl.config_fields import DATA, MODEL, WORDS
 from ipl.datasets.benchmarks import teacher_template_of, template_of
+from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.support.errors import ConfigError, DataError
 from ipl.words.pool import Pool
@@ -385,8 +386,8 @@ def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
         most = max((words for words in plan.words if isinstance(words, int)), default=1)
         if size < 2 * most:
             raise ConfigError(
-                f"words is {most}; {plan.config.words_file} has {size} words, and the chosen words "
-                f"and as many random ones are {2 * most}."
+                f"words is {most}; {plan.config.words_file} has {several(size, 'word')}, and the "
+                f"chosen words and as many random ones are {2 * most}."
             )
     return plan.words
 

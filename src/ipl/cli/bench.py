@@ -241,7 +241,7 @@ def list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
     if runs and runs[0].targets:
         console().print(f"Each is tested on {', '.join((runs[0].dataset, *runs[0].targets))}.")
     done = sum(row["status"] == DONE for row in rows)
-    console().print(f"{len(runs)} runs, {done} of them done.")
+    console().print(f"{several(len(runs), 'run')}, {done} done.")
 
 
 def _show(result: GridResult, as_json: bool) -> None:
