@@ -146,6 +146,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         ),
         (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
         (["--views", "some"], "views is 'some'"),
+        (["--dry-run", "--estimate"], "--dry-run and --estimate contradict each other; use one of"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
         (
             ["--arms", "plain", "--words", "1"],
@@ -186,6 +187,27 @@ def test_how_runs_are_computed_is_checked_first(
 ) -> None:
     assert message in bench(*asked, *more).error
     assert not (home / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arms", "warned"),
+    [
+        ("plain", "--interval, --lambda and --words-file have no effect on the arm plain."),
+        (
+            "zero-shot,linear-probe",
+            "--epochs, --interval, --lambda, --views and --words-file have no effect on the arms "
+            "linear-probe and zero-shot.",
+        ),
+        ("empty", "--lambda and --words-file have no effect on the arm empty."),
+        ("words-only", "--epochs, --interval and --views have no effect on the arm words-only."),
+        ("plain,words", None),
+    ],
+)
+def test_options_without_effect_are_told(bench: Bench, arms: str, warned: str | None) -> None:
+    words = "0" if {*arms.split(",")} <= {"plain", "zero-shot", "linear-probe"} else "1"
+    done = bench("--arms", arms, "--words", words, "--lambda", "0.3", "--dry-run")
+    assert done.code == 0
+    assert done.err == ("" if warned is None else f"warning: {warned}\n")
 
 
 def test_arms_and_given_words(bench: Bench, home: Path) -> None:

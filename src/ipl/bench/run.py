@@ -18,7 +18,7 @@ from ipl.bench.arms import (
     ZERO_SHOT,
     arm_of,
 )
-from ipl.bench.plan import Plan
+from ipl.bench.plan import Plan, shared_settings
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import find_protocol
 from ipl.config import (
@@ -33,7 +33,7 @@ from ipl.config import (
     hyperparameter_names,
     settings,
 )
-from ipl.config_fields import DATA, MODEL, WORDS
+from ipl.config_fields import DATA, MODEL, TRAINING, WORDS, Setting
 from ipl.datasets.benchmarks import teacher_template_of, template_of
 from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
@@ -246,6 +246,22 @@ def settings_about_words() -> frozenset[str]:
 def settings_about_search() -> frozenset[str]:
     """Returns the settings in a record that decide which words a search chooses."""
     return frozenset([POOL, "select_in", *(s.name for s in settings() if s.option.part == WORDS)])
+
+
+def settings_without_effect(names: Iterable[str], runs: Sequence[Run]) -> list[Setting]:
+    """Returns those of these settings of a plan that none of the runs depends on."""
+    searches = any(run.searches for run in runs)
+    trained = [run for run in runs if run.arm not in UNTRAINED]
+
+    def has_effect(setting: Setting) -> bool:
+        if setting.name in settings_about_search():
+            return searches
+        if setting.option.concerns_words:
+            return any(run.arm != PLAIN for run in trained)
+        return setting.option.part != TRAINING or bool(trained)
+
+    given = {*names}
+    return [s for s in shared_settings() if s.name in given and not has_effect(s)]
 
 
 @cache

@@ -19,6 +19,7 @@ from ipl.cli.bench import (
     check_draws,
     list_runs,
     plan_values,
+    warn_of_no_effect,
 )
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
@@ -106,6 +107,7 @@ def ablate(
         for note in planned.notes:
             reporter.warn(note)
         check_data(planned.runs, data, planned.paths, save_to)
+        warn_of_no_effect(settings, planned.runs, reporter)
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return

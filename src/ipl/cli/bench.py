@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from ipl.bench.arms import DEFAULT_ARMS, WITH_WORDS, ZERO_SHOT
+from ipl.bench.arms import DEFAULT_ARMS, WITH_WORDS, ZERO_SHOT, the_arms
 from ipl.bench.plan import plan_options
 from ipl.bench.protocols.registry import PROTOCOLS
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import RANDOM
-from ipl.display.formatting import several
+from ipl.display.formatting import listed, several
 from ipl.support.errors import ConfigError, IplError
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def bench(
     as_json: bool = common.JSON,
 ) -> None:
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
+    if dry_run and estimate:
+        raise ConfigError("--dry-run and --estimate contradict each other; use one of them.")
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.data import check_data
@@ -85,6 +87,7 @@ def bench(
         for note in planned.notes:
             reporter.warn(note)
         check_data(planned.runs, data, planned.paths, save_to)
+        warn_of_no_effect(settings, planned.runs, reporter)
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
@@ -177,6 +180,18 @@ def check_draws(draws: int | None, recipe: BenchRecipe) -> None:
     if draws is not None and RANDOM not in recipe.plan().arms:
         raise ConfigError(
             f"--draws is {draws}, but the arm {RANDOM} is not run; add it with --arms."
+        )
+
+
+def warn_of_no_effect(settings: dict[str, Any], runs: tuple[Run, ...], reporter: Reporter) -> None:
+    """Warns of options that were given and that none of the runs depends on."""
+    from ipl.bench.run import settings_without_effect
+
+    flags = [str(setting.flag) for setting in settings_without_effect(settings, runs)]
+    if flags:
+        arms = the_arms(list(dict.fromkeys(run.arm for run in runs)))
+        reporter.warn(
+            f"{listed(flags)} {'has' if len(flags) == 1 else 'have'} no effect on {arms}."
         )
 
 
