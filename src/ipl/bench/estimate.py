@@ -204,6 +204,11 @@ class Estimate:
         memory = f"{self.peak_memory / 2**30:.1f} GiB of {'GPU ' if gpu else ''}memory"
         each = "" if self.one_gpu else " per job"
         lines.append(f"At least {memory}{each}, and {self.disk / 1e6:,.0f} MB on disk.")
+        if len(self.works) > 1:
+            lines.append(
+                "What runs share, such as encoded images and the search for words, is counted for "
+                "the first run that needs it."
+            )
         return "\n".join(lines)
 
 
