@@ -251,6 +251,7 @@ def test_a_number_may_be_written_as_people_do() -> None:
             "datasets: all\nper_dataset: {mine: {m: 1}}",
             "'mine', which is not one of its datasets.$",
         ),
+        ("datasets: all\nper_dataset: {all: {m: 1}}", "'all', which is not one of its datasets"),
         ("per_dataset: {dtd: }", "per_dataset of dtd is empty; it must contain"),
         ("shots:", "Mine: shots has no value; give it one, or leave it out"),
         ("seeds: [1, ~]", "Mine: seeds has no value; give it one"),
