@@ -60,7 +60,14 @@ from ipl.words.objective import EMBEDDINGS, PRESETS
             {"protocol": "mine"},
             "protocol is 'mine'; it must be one of base-to-novel, cross-dataset.",
         ),
-        ({"seed": 2**32}, "seed is 4294967296; it must be from 0 to 4294967295."),
+        (
+            {"seed": 2**32},
+            "seed is 4294967296; it must be a whole number from 0 to 4,294,967,295.",
+        ),
+        (
+            {"shots": "9" * 20},
+            f"shots is '{'9' * 20}'; it must be a whole number, 1 or more, of at most 18 digits.",
+        ),
         (
             {"class_template": "x"},
             "class_template is 'x'; it must contain {} once, for",

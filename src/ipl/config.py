@@ -254,7 +254,13 @@ class FitConfig:
         concerns_words=True,
     )
     seed: int = _option(
-        1, "Draws the shots and starts the vectors.", DATA, "--seed", least=0, bench="list"
+        1,
+        "Draws the shots and starts the vectors.",
+        DATA,
+        "--seed",
+        least=0,
+        most=2**32 - 1,
+        bench="list",
     )
     device: str = _option("auto", "auto, cpu, cuda, cuda:1, mps.", MACHINE, "--device", bench="")
     precision: str = _option(

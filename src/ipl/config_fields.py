@@ -251,7 +251,8 @@ def _typed(setting: Setting, value: Any) -> Any:
     if int in kinds:
         if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit():
             if len(value) > MAX_DIGITS:
-                raise _wrong(setting, value)
+                bounded = setting.option.most is not None
+                raise _wrong(setting, value, "" if bounded else f", of at most {MAX_DIGITS} digits")
             return int(value)
         if isinstance(value, int):
             return value
@@ -275,5 +276,5 @@ def _typed(setting: Setting, value: Any) -> Any:
     raise _wrong(setting, value)
 
 
-def _wrong(setting: Setting, value: Any) -> ConfigError:
-    return ConfigError(f"{setting.title} is {brief(value)}; it must be {setting.allowed}.")
+def _wrong(setting: Setting, value: Any, more: str = "") -> ConfigError:
+    return ConfigError(f"{setting.title} is {brief(value)}; it must be {setting.allowed}{more}.")

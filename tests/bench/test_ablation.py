@@ -154,10 +154,23 @@ def test_the_table(tmp_path: Path) -> None:
     assert "| eurosat |" in table.to_markdown()
 
 
+def test_the_caption_has_what_all_rows_share(tmp_path: Path) -> None:
+    start = "Accuracy in %, mean ± standard deviation over seeds, pocket, "
+    small = {"learners": "coop,kgcoop", "epochs": 20, "views": 0, "shots": 1, "words": 2}
+    arms = ablation_table(recorded_ablation(tmp_path, "arms", **small, seeds="1,2,3"))
+    assert arms.caption == f"{start}1 shot, 20 epochs, views 0, words 2"
+    assert not [note for note in arms.notes if "too few" in note]
+    del small["words"]
+    k = ablation_table(recorded_ablation(tmp_path / "k", "k", **small, seeds=1))
+    assert k.caption == f"{start}1 shot, 20 epochs, views 0"
+    assert k.notes[0] == "From 1 seed, too few to conclude anything from a difference."
+
+
 def test_the_papers_numbers_are_notes_where_the_setting_is_another(tmp_path: Path) -> None:
     table = ablation_table(recorded_ablation(tmp_path, "penalty"))
     # No words are in the records: they are the same.
-    trained, images, same, pets, eurosat = table.notes
+    seeds, trained, images, same, pets, eurosat = table.notes
+    assert seeds == "From 2 seeds, too few to conclude anything from a difference."
     assert images.startswith("The number of test images alone leaves")
     assert "PocketCLIP (pocket) was itself trained" in trained
     assert same == "Every level chose the same words: it makes no difference here."

@@ -1,15 +1,20 @@
-"""What `all` stands for: datasets whose images are there, by protocol."""
+"""What `all` stands for, and what is refused because its images are not there."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ipl.bench.data import find_datasets
+from ipl.bench.data import check_data, find_datasets
 from ipl.bench.plan import Plan
+from ipl.bench.run import expand
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.fewshot import sample_shots
 from ipl.support.errors import ConfigError, DataError
+from tests.helpers.records import record_of, write_records
 
 
 def plan(**values: Any) -> Plan:
@@ -25,15 +30,72 @@ def test_all_are_those_that_are_complete(root: Path) -> None:
     assert find_datasets(plan(datasets="dtd,all"), root).plan.datasets[0] == "dtd"
 
 
+def check(root: Path, **values: Any) -> None:
+    found = find_datasets(plan(**values), root)
+    check_data(expand(found.plan), root, found.paths, root / "out")
+
+
 def test_names_are_taken_as_they_are(root: Path) -> None:
     named = plan(datasets="sun397,scenes")
-    discovery = find_datasets(named, root)
-    assert discovery.plan == named  # a run will say what is missing
-    (note,) = discovery.notes
-    assert "has no folder of sun397, so their runs will fail" in note
-    (note,) = find_datasets(plan(datasets="dtd,sun397,food101"), root).notes
-    assert "has no folder of sun397 and food101, so their runs will fail" in note
-    assert not find_datasets(plan(datasets="dtd,eurosat"), root).notes
+    assert find_datasets(named, root).plan == named
+    assert not find_datasets(named, root).notes
+
+
+def test_named_datasets_that_are_not_there_are_refused(root: Path) -> None:
+    with pytest.raises(DataError, match="has no folder of sun397 and food101; `ipl data check`"):
+        check(root, datasets="dtd,sun397,food101")
+    with pytest.raises(DataError, match="has no folder of imagenet; `ipl data check`"):
+        check(root, protocol="cross-dataset", datasets="dtd")
+    with pytest.raises(DataError, match=r"pacs/photos: no folder .*; available domains: night"):
+        check(root, protocol="domain", source="pacs/photos", datasets="all")
+    with pytest.raises(DataError, match="eurosat has the class 'beach', which dtd does not have"):
+        check(root, protocol="domain", source="dtd", datasets="eurosat")
+    check(root, datasets="dtd,eurosat,scenes", seeds="1,2,3")
+
+
+def test_data_of_finished_runs_may_be_gone(root: Path, tmp_path: Path) -> None:
+    runs = expand(plan(datasets="sun397", arms="zero-shot,plain"))
+    records = [record_of(run, {"base": 0.5, "novel": 0.5}) for run in runs]
+    write_records(tmp_path, *records)
+    check_data(runs, root, {}, tmp_path)
+    write_records(tmp_path, {**records[1], "status": "failed", "error": "no reason"})
+    with pytest.raises(DataError, match="has no folder of sun397"):
+        check_data(runs, root, {}, tmp_path)
+
+
+def test_shots_that_are_not_there_are_refused(own_root: Path) -> None:
+    for name in ("dtd/images/canyon", "eurosat/2750/castle"):
+        (own_root / name / "0.png").unlink()
+    both = {"datasets": "dtd,eurosat", "arms": "plain"}
+    check(own_root, **both, seeds=4)  # draws the other image
+    check(own_root, **{**both, "arms": "zero-shot"})  # draws none
+    message = (
+        r"^dtd: 1 of the 2 training images that 1 shot and seed 1 draw are missing, first: "
+        r"\S+/canyon/0.png; eurosat: 1 of the 3 .*\. All images exist with --seeds 4\.$"
+    )
+    with pytest.raises(DataError, match=message):
+        check(own_root, **both, seeds="4,1")
+    with pytest.raises(DataError, match=r"2 shots and seed 4 draw .*exist with --shots 1\.$"):
+        check(own_root, **both, seeds=4, shots=2)
+    with pytest.raises(DataError, match=r"`ipl data check` counts what is missing\.$"):
+        check(own_root, **both)
+
+
+def test_all_looks_at_every_number_of_shots(tmp_path: Path) -> None:
+    """Fewer shots are not a part of more: an image may be drawn with 1 shot and not with 2."""
+    parts: dict[str, list[Any]] = {"train": [], "val": [], "test": []}
+    for label, name in enumerate("abcd"):
+        (tmp_path / "dtd/images" / name).mkdir(parents=True)
+        for index in range(5):
+            (tmp_path / "dtd/images" / name / f"{index}.png").touch()
+            parts["train" if index < 4 else "test"].append([f"{name}/{index}.png", label, name])
+    (tmp_path / "dtd/split_zhou_DescribableTextures.json").write_text(json.dumps(parts))
+    items = read_benchmark("dtd", tmp_path).train
+    lost, *_ = {*sample_shots(items, 1, 1)} - {*sample_shots(items, 2, 1)}
+    Path(str(lost.path)).unlink()
+    assert find_datasets(plan(arms="plain", shots=2), tmp_path).plan.datasets == ("dtd",)
+    with pytest.raises(DataError, match="datasets is all, but"):
+        find_datasets(plan(arms="plain", shots="1,2"), tmp_path)
 
 
 @pytest.mark.parametrize("index", [0, 2])
@@ -45,6 +107,20 @@ def test_a_missing_shot_or_test_image_is_named(own_root: Path, index: int) -> No
     (note,) = (note for note in discovery.notes if "dtd" in note)
     assert "island" in note
     assert "missing" in note
+
+
+def test_all_stands_for_nothing(own_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"exist: there is no folder of imagenet, .* and ucf101\.$"):
+        find_datasets(plan(), tmp_path)
+    for name in ("dtd/images/bridge", "eurosat/2750/lake"):
+        (own_root / name / "2.png").unlink()
+    message = (
+        r"^datasets is all, but \S+ has no dataset whose test images and shots exist: images of "
+        r"dtd and eurosat are missing \(dtd \(test\): 1 of 8 images are missing, first: \S+\); "
+        r"there is no folder of imagenet, [\w, ]* and ucf101\.$"
+    )
+    with pytest.raises(DataError, match=message):
+        find_datasets(plan(), own_root)
 
 
 def test_across_data_sets_the_source_and_the_variants_are_not_targets(root: Path) -> None:
@@ -64,13 +140,5 @@ def test_what_is_no_data_set(root: Path, tmp_path: Path) -> None:
         find_datasets(plan(protocol="domain", source="imagnet"), root)
     with pytest.raises(ConfigError, match="data is '.*'; there is no such folder"):
         find_datasets(plan(), tmp_path / "nowhere")
-    with pytest.raises(DataError, match="None of the datasets is complete"):
-        find_datasets(plan(), tmp_path)
-    with pytest.raises(DataError, match="nor a folder of one"):
+    with pytest.raises(DataError, match="no dataset that it could stand for"):
         find_datasets(plan(protocol="domain", source="pacs/photo"), tmp_path)
-
-
-def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
-    plan = Plan.from_values({"protocol": "cross-dataset", "datasets": "dtd"})
-    note, _ = find_datasets(plan, tmp_path).notes
-    assert "The source imagenet is missing" in note

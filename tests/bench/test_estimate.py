@@ -210,6 +210,9 @@ def test_the_sum(mine: Dataset) -> None:
     assert estimate.wall == pytest.approx(wall / 2)
     assert next(iter(estimate.parts())) == "encoding images"
     assert "Most of it is encoding images: 39 %." in estimate.summary
+    shared = "is counted for the first run that needs it."
+    assert estimate.summary.endswith(shared)
+    assert shared not in Estimate(tuple(counted[:1]), costs).summary
     assert estimate.as_dict()["methods"][1] == {
         "learner": "coop",
         "arm": "plain",

@@ -17,7 +17,7 @@ from ipl.bench.claims import Claims
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.grid import GridResult, duration, run_grid
-from ipl.bench.record_writing import blank, failure
+from ipl.bench.record_writing import blank, failure, write_record
 from ipl.bench.records import read_record, read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
@@ -146,6 +146,27 @@ def test_a_run_that_another_process_is_at_is_left_to_it(
     assert result.elsewhere == [grid[0].id]
     assert grid[0].id not in engine.asked
     assert "1 left to another process" in result.summary
+
+
+def test_what_another_process_did_meanwhile_was_not_done_before(
+    grid: tuple[Run, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = Claims.take
+
+    def other(self: Claims, run_id: str) -> bool:  # another process does two runs of ours
+        if run_id in (grid[0].id, grid[1].id):
+            write_record(tmp_path, _done(next(run for run in grid if run.id == run_id)))
+        return run_id != grid[0].id and take(self, run_id)
+
+    monkeypatch.setattr(Claims, "take", other)
+    result = run_grid(grid, tmp_path, StandIn())
+    assert sorted(result.meanwhile) == sorted(run.id for run in grid[:2])
+    count = len(grid)
+    assert result.summary == (
+        f"{count} of {count} runs are done, 2 of them by another process meanwhile."
+    )
+    assert result.as_dict()["done"] == sorted(run.id for run in grid)
+    assert result.as_dict()["new"] == sorted(run.id for run in grid[2:])
 
 
 def test_a_run_whose_process_died_is_done_at_the_end(

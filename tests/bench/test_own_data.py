@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.data import BenchData, find_datasets
+from ipl.bench.data import BenchData, check_data, find_datasets
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
@@ -49,7 +49,9 @@ def plan(**values: Any) -> Plan:
 
 def planned(out: Path, data: Path | None = None, **values: Any) -> Planned:
     small = {"protocol": "base-to-novel", "shots": 1, **WITHOUT_WORDS}
-    return plan_runs(BenchRecipe().override({**small, **values}), data, out)
+    found = plan_runs(BenchRecipe().override({**small, **values}), data, out)
+    check_data(found.runs, data, found.paths, out)
+    return found
 
 
 def recorded(plan: Planned, out: Path, root: str = "") -> list[dict[str, Any]]:
@@ -149,11 +151,11 @@ def test_too_few_classes_or_images(mine: Path, tmp_path: Path) -> None:
     write_class_folders(tmp_path / "three", "night", NAMES[:3])
     with pytest.raises(ConfigError, match="three has 3 classes; .* need at least 4"):
         planned(tmp_path, datasets=str(tmp_path / "three"))
-    with pytest.raises(DataError, match=r"mine \(base\): all 9 images are drawn"):
+    with pytest.raises(DataError, match=r"mine \(base\): with 3 shots of each class, all 9 images"):
         planned(tmp_path, datasets=str(mine), shots="1,3")
     for index in (1, 2):
         (mine / "castle" / f"{index}.png").unlink()
-    with pytest.raises(DataError, match="with 1 shots, no image of the class 'castle' is left"):
+    with pytest.raises(DataError, match="with 1 shot, no image of the class 'castle' is left"):
         planned(tmp_path, datasets=str(mine))
     with pytest.raises(DataError, match="three has no class 'forest', which mine has"):
         planned(tmp_path, protocol="domain", source=str(mine), datasets=str(tmp_path / "three"))
@@ -161,8 +163,8 @@ def test_too_few_classes_or_images(mine: Path, tmp_path: Path) -> None:
 
 def test_per_dataset_settings_go_by_the_name(mine: Path, tmp_path: Path) -> None:
     settings = {"protocol": "base-to-novel", "datasets": str(mine), **WITHOUT_WORDS}
-    with pytest.raises(DataError, match="all 9 images are drawn"):  # 16 shots of each class
-        plan_runs(BenchRecipe(settings=settings), None, tmp_path)
+    with pytest.raises(DataError, match="all 9 images are drawn"):
+        planned(tmp_path, datasets=str(mine), shots=16)
     fewer = BenchRecipe(settings=settings, per_dataset={"mine": {"shots": 2}})
     assert {run.shots for run in plan_runs(fewer, None, tmp_path).runs} == {2}
 
@@ -210,7 +212,7 @@ def test_base_to_novel_on_a_folder(mine: Path, tmp_path: Path) -> None:
     assert there.runs == wanted.runs
     assert hashes(recorded(there, tmp_path / "moved")) == hashes(records)
     (moved / "lake" / "0.png").unlink()
-    with pytest.raises(DataError, match="are of other images that were called 'mine'"):
+    with pytest.raises(DataError, match="are of other images called 'mine', or images were added"):
         planned(tmp_path / "out", datasets=str(moved))
     assert planned(tmp_path / "another", datasets=str(moved)).runs == wanted.runs
 
@@ -221,7 +223,9 @@ def test_a_target_that_has_changed_is_told(mine: Path, tmp_path: Path) -> None:
     values["learners"] = "zero-shot"
     recorded(planned(tmp_path / "out", **values), tmp_path / "out")
     (tmp_path / "other" / "lake" / "0.png").unlink()
-    with pytest.raises(DataError, match="other images that were called 'other'"):
+    with pytest.raises(
+        DataError, match="other images called 'other', or images were added or removed since"
+    ):
         planned(tmp_path / "out", **values)
 
 

@@ -180,7 +180,7 @@ def test_words_for_arms_that_have_none_are_refused() -> None:
     for arms in ("plain", "zero-shot,linear-probe", "given"):
         recipe = BenchRecipe("Mine", settings={**settings, "arms": arms})
         with pytest.raises(
-            ConfigError, match=f"Mine: words is 2; it does not apply to the arms {arms[:5]}"
+            ConfigError, match=f"Mine: words is 2; it does not apply to the arms? {arms[:5]}"
         ):
             recipe.plan()
     assert BenchRecipe(settings={**settings, "arms": "plain,empty"}).plan().words == (2,)
@@ -237,7 +237,29 @@ def test_a_number_may_be_written_as_people_do() -> None:
         ("vary: {colour: [1]}", "vary: 'colour' is not a setting"),
         ("title: [a]", "title is \\['a'\\]; it must be text"),
         ("- a\n- b", "Mine contains \\['a', 'b'\\]; it must contain `setting: value` lines"),
-        ("", "Mine contains None"),
+        ("", "Mine is empty; it must contain `setting: value` lines"),
+        (
+            "words: 1\nshots: 2\nwords: 2",
+            "not valid YAML in line 3: the key 'words' is given twice",
+        ),
+        ("per_dataset: {dtd: {m: 1, m: 2}}", "in line 1: the key 'm' is given twice"),
+        (
+            "datasets: [dtd]\nper_dataset: {dtdd: {m: 1}}",
+            "per_dataset has 'dtdd', which is not one of its datasets. Did you mean 'dtd'",
+        ),
+        (
+            "datasets: all\nper_dataset: {mine: {m: 1}}",
+            "'mine', which is not one of its datasets.$",
+        ),
+        ("datasets: all\nper_dataset: {all: {m: 1}}", "'all', which is not one of its datasets"),
+        ("per_dataset: {dtd: }", "per_dataset of dtd is empty; it must contain"),
+        ("shots:", "Mine: shots has no value; give it one, or leave it out"),
+        ("seeds: [1, ~]", "Mine: seeds has no value; give it one"),
+        ("vary: {words: [1, ]}\ntitle:", "Mine: title has no value"),
+        ("words: yes", "Mine: words is true; it must be a whole number from 0 to 1,000, or auto"),
+        ("vary: {words: [no]}", "vary: words is false; it must be a whole number"),
+        ("datasets: on", "datasets is true; it must be text or a number"),
+        ("out: results", r"'out' is not a setting; it must be one of [^?]*\.$"),
         ("a: [1", "Mine is not valid YAML in line"),
         ("a: 2001-99-99", "Mine is not valid YAML|'a' is not a setting"),
         ("!!python/object/apply:os.getcwd []", "Mine is not valid YAML"),
@@ -246,6 +268,21 @@ def test_a_number_may_be_written_as_people_do() -> None:
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_recipe(text, "Mine")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "datasets: [photos/birds, my.csv]\nper_dataset: {birds: {m: 1}, my: {m: 2}, dtd: {m: 3}}",
+        "protocol: domain\ndatasets: all\nsource: birds\nper_dataset: {birds: {m: 1}}",
+        "datasets: pacs/photo\nper_dataset: {pacs/photo: {m: 1}, scenes: {m: 2}}",
+        "per_dataset: {birds: {m: 1}}",  # for --datasets photos/birds
+        "epochs: ~\nsource: ~\nno_names: true\nper_dataset: ~\nvary: ~",
+    ],
+)
+def test_what_is_not_wrong(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parse_recipe(text, "Mine")
 
 
 def test_a_wrong_value_names_the_recipe(tmp_path: Path) -> None:

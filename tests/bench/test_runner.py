@@ -77,6 +77,15 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
     assert plain["profile"] is None
 
 
+def test_known_images_are_told_by_the_names_of_both_halves(
+    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = lambda backbone, names: (f"All {len(names)} class names are known.",)  # noqa: E731
+    monkeypatch.setattr("ipl.bench.runner.note_known_images", note)
+    (record,) = done(environment, *runs(learners="zero-shot", words=0))
+    assert record["notes"] == ["All 5 class names are known."]  # three base and two novel ones
+
+
 def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
     environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

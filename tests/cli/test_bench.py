@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,13 +48,26 @@ def _pocket_is_loaded(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None
 def bench(ipl: Callable[..., Any], root: Path, home: Path, words_file: Path) -> Bench:
     """Returns a quick `ipl bench base-to-novel`; an option given again overrides."""
 
-    def call(*more: object, protocol: str = "base-to-novel") -> Any:
+    def call(*more: object, protocol: str = "base-to-novel", quiet: bool = True) -> Any:
         quick = "--shots 2 --seeds 1 --words 0,1 --epochs 2 --interval 1 --views 0 --device cpu"
         where = ["--data", root, "--datasets", "eurosat", "--out", home / "out"]
-        options = [*quick.split(), *where, "--words-file", words_file, "--quiet", *more]
-        return ipl("bench", protocol, *options)
+        options = [*quick.split(), *where, "--words-file", words_file, *more]
+        return ipl("bench", protocol, *options, *(["--quiet"] if quiet else []))
 
     return call
+
+
+def test_without_words_the_baselines_stay(bench: Bench) -> None:
+    def titles(*more: object) -> list[str]:
+        lines = bench(*more, "--dry-run").out.splitlines()
+        return [line.partition("  ")[2].strip().rpartition("  ")[0] for line in lines[:-1]]
+
+    assert titles("--words", "0") == ["eurosat, zero-shot", "eurosat, coop, no words, seed 1"]
+    assert titles("--words", "0", "--arms", "plain") == ["eurosat, coop, no words, seed 1"]
+    assert titles("--words", "0", "--learners", "zero-shot") == ["eurosat, zero-shot"]
+    assert bench("--words", "0", "--dry-run").out.endswith("\n2 runs, 0 done.\n")
+    plain = bench("--words", "0", "--arms", "plain", "--dry-run").out
+    assert plain.endswith("\n1 run, 0 done.\n")
 
 
 def test_runs_are_done_once_and_told(bench: Bench, home: Path) -> None:
@@ -92,6 +106,17 @@ def test_a_failure_is_told_with_exit_code_1_and_done_again_when_asked(
     assert (again.code, again.json["failed"]) == (0, {})
 
 
+def test_a_failure_is_told_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: PromptClassifier, *arguments: Any, **more: Any) -> PromptClassifier:
+        raise RuntimeError("the lights went out")
+
+    monkeypatch.setattr(PromptClassifier, "fit", fails)
+    plain = ("--arms", "plain", "--words", "0")
+    for _ in range(2):  # the second time it has failed before, so that nothing is run
+        result = bench(*plain, quiet=False)
+        assert (result.out + result.err).count("the lights went out") == 1
+
+
 def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = PromptClassifier.fit
 
@@ -115,17 +140,20 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--learners", "koop"], "No learner is called 'koop'"),
         (["--words", "few"], "words is 'few'"),
         (["--words", "3"], "more than epochs (T = 2)"),
+        (
+            ["--seeds", "9" * 20],
+            "--seeds is '99999999999999999999'; it must be a whole number from 0 to 4,294,967,295.",
+        ),
         (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
-        (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
-        (["--engine", "cloud"], "it must be one of local, threads, joined, ray."),
-        (["--address", "auto"], "address is 'auto'; it is for the engine ray"),
         (["--views", "some"], "views is 'some'"),
+        (["--dry-run", "--estimate"], "--dry-run and --estimate contradict each other; use one of"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
         (
             ["--arms", "plain", "--words", "1"],
-            "words is 1; it does not apply to the arms plain, so leave it out.",
+            "words is 1; it does not apply to the arm plain, so leave it out.",
         ),
-        (["--arms", "given"], "it does not apply to the arms given, so leave it out."),
+        (["--arms", "words", "--words", "0"], "words is 0, but the arm words needs 1 or more; the"),
+        (["--arms", "given"], "it does not apply to the arm given, so leave it out."),
         (["--arms", "given", "--words", "0"], "The arm given has no words for eurosat; give them"),
         (
             ["--arms", "empty", "--words", "paper"],
@@ -140,6 +168,46 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
 def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], message: str) -> None:
     assert message in bench(*more).error
     assert not (home / "out").exists()
+
+
+@pytest.mark.parametrize("asked", [(), ("--dry-run",), ("--estimate",)])
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
+        (["--engine", "rayy"], "it must be one of local, threads, joined, ray. Did you mean 'ray'"),
+        (["--address", "foo:1"], "address is 'foo:1'; it is for the engine ray, not for 'local'."),
+        (["--device", "gpu"], "device is 'gpu'; it must be auto, cpu, cuda, cuda:1 or mps."),
+        (["--engine", "joined"], "engine is 'joined', which lets runs share one NVIDIA GPU"),
+        (["--memory", "-1"], "memory is -1.0; it must be a number above 0."),
+    ],
+)
+def test_how_runs_are_computed_is_checked_first(
+    bench: Bench, home: Path, asked: tuple[str, ...], more: list[str], message: str
+) -> None:
+    assert message in bench(*asked, *more).error
+    assert not (home / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arms", "warned"),
+    [
+        ("plain", "--interval, --lambda and --words-file have no effect on the arm plain."),
+        (
+            "zero-shot,linear-probe",
+            "--epochs, --interval, --lambda, --views and --words-file have no effect on the arms "
+            "linear-probe and zero-shot.",
+        ),
+        ("empty", "--lambda and --words-file have no effect on the arm empty."),
+        ("words-only", "--epochs, --interval and --views have no effect on the arm words-only."),
+        ("plain,words", None),
+    ],
+)
+def test_options_without_effect_are_told(bench: Bench, arms: str, warned: str | None) -> None:
+    words = "0" if {*arms.split(",")} <= {"plain", "zero-shot", "linear-probe"} else "1"
+    done = bench("--arms", arms, "--words", words, "--lambda", "0.3", "--dry-run")
+    assert done.code == 0
+    assert done.err == ("" if warned is None else f"warning: {warned}\n")
 
 
 def test_arms_and_given_words(bench: Bench, home: Path) -> None:
@@ -197,6 +265,15 @@ def test_own_data_needs_no_root(ipl: Callable[..., Any], root: Path, home: Path)
     assert "which is a published dataset; rename it" in taken.error
 
 
+def test_missing_shots_are_refused_whatever_is_asked(bench: Bench, root: Path, home: Path) -> None:
+    own = Path(shutil.copytree(root, home / "own"))
+    (own / "eurosat/2750/beach/1.png").unlink()
+    for more in ((), ("--dry-run",), ("--estimate",)):
+        error = bench("--data", own, *more).error
+        assert "eurosat: 1 of the 4 training images that 2 shots and seed 1 draw" in error
+    assert not (home / "out").exists()
+
+
 def test_a_protocol_that_is_none(bench: Bench) -> None:
     assert "protocol is 'novel'; it must be one of base-to-novel" in bench(protocol="novel").error
 
@@ -209,7 +286,7 @@ def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:
 
 def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
     result = bench("--datasets", "all", "--data", tmp_path)
-    assert "None of the datasets is complete" in result.error
+    assert "has no dataset whose test images and shots exist" in result.error
 
 
 def test_an_estimate_records_nothing(

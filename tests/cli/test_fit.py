@@ -240,7 +240,7 @@ def test_the_text_of_several_seeds(fit: Call, images: Call, home: Path) -> None:
     [
         (("--seeds", "1,2", "--seed", "1"), "--seed and --seeds contradict each other"),
         (("--seeds", "3,3"), "--seeds is 3,3; give two or more seeds, or one with --seed."),
-        (("--seeds", "1,x"), "seed is 'x'; it must be a whole number, 0 or more."),
+        (("--seeds", "1,x"), "--seeds is 'x'; it must be a whole number from 0 to 4,294"),
     ],
 )
 def test_seeds_that_are_not_possible(

@@ -124,6 +124,7 @@ def test_without_arguments_the_help_is_shown(ipl: Call) -> None:
         ("lambda is -1.0; it", "--lambda -1", "--lambda is -1.0; it"),
         ("lambda is -1.0; it", "--lambda=-1", "--lambda is -1.0; it"),
         ("lambda is -1.0; it", "", "lambda is -1.0; it"),  # a recipe has it
+        ("seed is 'x'; it must", "--seeds 1,x", "--seeds is 'x'; it must"),
         ("words is 9; use fewer words.", "--words 9", "--words is 9; use fewer words."),
         ("words is 1, words_given has 2", "--words-given a,b", "words is 1, --words-given has 2"),
         ("no_names_at_all is 1", "--no-names", "no_names_at_all is 1"),

@@ -63,11 +63,12 @@ def test_copy(ipl: Call, home: Path) -> None:
 
 
 def test_bench_runs_a_recipe(ipl: Call, root: Path, home: Path) -> None:
-    listed = ipl(
-        "bench", "--recipe", "base-to-novel/coop-ipl", "--data", root, "--dry-run", "--json"
-    )
-    runs = listed.json["runs"]
-    assert len(runs) == 33
+    recipe = ("--recipe", "base-to-novel/coop-ipl", "--data", root, "--dry-run", "--json")
+    absent = ipl("bench", *recipe).error
+    assert "has no folder of imagenet, caltech101, oxford_pets" in absent
+    assert "sun397, dtd and ucf101; `ipl data check` says where" in absent
+    runs = ipl("bench", *recipe, "--datasets", "eurosat").json["runs"]
+    assert len(runs) == 3
     assert {run["backbone"] for run in runs} == {"openai/clip-vit-base-patch16"}
     short = ("--datasets", "eurosat", "--seeds", "1", *QUICK)
     recipe = ("--recipe", "base-to-novel/coop", "--data", root, "--out", home / "out")
@@ -135,14 +136,18 @@ def test_ablate_search(
     saved = json.loads((home / "out" / "ablations" / "search.json").read_text())
     assert [(draw["seed"], draw["pool_size"]) for draw in saved["draws"]] == [(1, 6)]
     assert not (home / "out" / "records").exists()
-    assert "The pool random-3 has 3 words" in ablate("search", *small, "--value", 3).error
+    assert "The pool random-1 has 1 word; a study" in ablate("search", *small, "--value", 1).error
 
 
 def test_refused(ablate: Call) -> None:
     assert "search trains nothing" in ablate("search", "--jobs", 2).error
     assert "There is no ablation 'penalti'. Did you mean 'penalty'?" in ablate("penalti").error
+    assert "jobs is -2; it must be 1 or more." in ablate("k", "--jobs", -2, "--dry-run").error
     assert "words is what k varies" in ablate("k", "--words", 3).error
     assert "--set is 'lr'; it must be NAME=VALUE" in ablate("k", "--set", "lr").error
     assert "'speed' is not a setting of a plan" in ablate("k", "--set", "speed=3").error
-    assert "interval is 'x'" in ablate("interval", "--value", "x").error
+    wrong = ablate("interval", "--value", "x").error
+    assert wrong == "--value is 'x'; interval must be a whole number from 1 to 1,000,000."
+    wrong = ablate("k", "--value", "1," + "9" * 20).error
+    assert f"--value is {'9' * 20}; words must be a whole number from 0 to 1,000, or" in wrong
     assert "has no levels of words" in ablate("k", "--recipe", "domain/coop").error

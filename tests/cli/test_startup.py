@@ -49,6 +49,7 @@ REFUSED = [
     ["select", "/nonexistent"],
     ["bench", "base-to-novle", "--datasets", "{data}"],
     ["bench", "few-shot", "--datasets", "{data}", "--arms", "nothing"],
+    ["bench", "few-shot", "--datasets", "{data}", "--engine", "rayy"],
     ["table", "/nonexistent"],
     ["recipe", "show", "nothing"],
     ["words", "--backbone", "poket"],

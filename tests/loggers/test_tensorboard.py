@@ -9,7 +9,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from ipl.loggers.logger import check_loggers
 from ipl.loggers.run_log import log_run
+from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
 from ipl.training.history import EpochRecord, TrainingStarted
 
@@ -60,6 +62,19 @@ def test_an_error_is_logged(tmp_path: Path) -> None:
     with pytest.raises(KeyError), log_run(f"tensorboard:{tmp_path}", "run", {}):
         raise KeyError
     assert text(read(tmp_path / "run"), "status") == [(0, "failed")]
+
+
+@pytest.mark.parametrize("target", ["file", "file/logs", "/proc/x/y"])
+def test_a_folder_that_cannot_be_is_refused_at_first(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    message = f"^--log-to is 'tensorboard:{target}'; nothing can be written there: .*[a-z]\\.$"
+    with pytest.raises(ConfigError, match=message):
+        check_loggers([f"tensorboard:{target}"])
+    check_loggers(["tensorboard:new/logs", f"tensorboard:{tmp_path}"])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]  # nothing is left behind
 
 
 def test_a_folder_that_cannot_be_is_a_warning(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ipl.bench.arms import WITH_WORDS
 from ipl.bench.planned_runs import Level, Planned
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.protocol import Values
@@ -17,9 +18,10 @@ from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE, Cell, number_text
-from ipl.bench.tables.methods import learner_name, setting_text
+from ipl.bench.tables.methods import common_settings, learner_name, setting_text
 from ipl.bench.tables.result_table import build_tables, protocol_title
 from ipl.config import CHOSEN
+from ipl.display.formatting import several
 from ipl.display.plot_files import ErrorBarLine, Panel, plot_panels
 from ipl.display.table import DIFFERS, Table
 from ipl.support.errors import DataError
@@ -48,6 +50,7 @@ AXES = {
 COLUMNS = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence", "pool": "pool"}
 COLUMNS |= {"init": "start", "shots": "shots", "arms": "arm"}
 PANEL_TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
+ENOUGH_SEEDS = 3
 CHANGES_WORDS = ("penalty", "template", "pool")
 ENDINGS = ("_std", "_low", "_high")  # of columns beside a mean
 PAPER_METHOD = ("coop", True)  # what the paper's tables of ablations are about: CoOp with words
@@ -163,10 +166,28 @@ def summarize_ablation(name: str, planned: Planned, records: Sequence[RunRecord]
         result.measures,
         tuple(datasets),
         tuple(rows),
-        _shared([result.common for result, _ in results]),
+        _common(planned, by_id),
         _same_words(planned, by_id),
-        tuple(dict.fromkeys(note for result, _ in results for note in result.notes)),
+        (
+            *_few_seeds(rows),
+            *dict.fromkeys(note for result, _ in results for note in result.notes),
+        ),
     )
+
+
+def _common(planned: Planned, records: Mapping[str, RunRecord]) -> dict[str, Any]:
+    """Returns the settings that all runs share, those that train nothing aside."""
+    common = common_settings(records.get(run.id) or _not_run(run) for run in planned.runs)
+    words = {run.words for run in planned.runs if run.arm in WITH_WORDS}
+    return {**common, "words": words.pop()} if len(words) == 1 else common
+
+
+def _few_seeds(rows: Sequence[AblationRow]) -> tuple[str, ...]:
+    """Returns a sentence if there are too few seeds to tell a difference from chance."""
+    most = max(len(row.cell.seeds) for row in rows)
+    if most >= ENOUGH_SEEDS:
+        return ()
+    return (f"From {several(most, 'seed')}, too few to conclude anything from a difference.",)
 
 
 def _same_words(planned: Planned, records: Mapping[str, RunRecord]) -> bool:
@@ -223,11 +244,6 @@ def _paper_levels(name: str, dataset: str) -> dict[Any, Values]:
         sentences = paper.templates().items()
         return {text: {"hm": values[dataset]} for text, values in sentences if dataset in values}
     return {}
-
-
-def _shared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    first = settings[0]
-    return {k: v for k, v in first.items() if all(k in s and s[k] == v for s in settings)}
 
 
 def ablation_table(ablation: Ablation) -> Table:
@@ -311,9 +327,14 @@ def _numbers(values: Values) -> str:
 
 def _caption(ablation: Ablation) -> str:
     parts = ["Accuracy in %, mean ± standard deviation over seeds"]
-    for key, text in (("backbone", "{}"), ("shots", "{} shots"), ("words", "words {}")):
-        if key in ablation.common:
-            parts.append(text.format(setting_text(ablation.common[key])))
+    for key in ("backbone", "shots", "epochs", "views", "words"):
+        if key not in ablation.common or key == ABLATIONS[ablation.name]:
+            continue
+        value = ablation.common[key]
+        if key in ("shots", "epochs"):
+            parts.append(several(value, key.removesuffix("s")))
+        else:
+            parts.append(f"{'' if key == 'backbone' else f'{key} '}{setting_text(value)}")
     return ", ".join(parts)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
+from ipl.display.formatting import listed
 
 # Arms without a learner, which stands in their place in records.
 ZERO_SHOT = "zero-shot"  # a hand-made prompt
@@ -24,6 +27,11 @@ ARMS = {
 DEFAULT_ARMS = (ZERO_SHOT, PLAIN, EMPTY, RANDOM, CHOSEN)
 WITH_WORDS = (WORDS_ONLY, EMPTY, RANDOM, CHOSEN)  # as many words or slots as a plan says
 SEARCHED = (WORDS_ONLY, RANDOM, CHOSEN)  # depend on a search for words
+
+
+def the_arms(arms: Sequence[str]) -> str:
+    """Returns "the arm plain" or "the arms zero-shot and plain"."""
+    return f"the {'arm' if len(arms) == 1 else 'arms'} {listed(arms)}"
 
 
 def arm_of(learner: str, config_arm: str) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
+from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.registry import find_protocol
-from ipl.bench.records import read_records
+from ipl.bench.records import read_record, read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.tables.cells import AVERAGE
 from ipl.datasets.benchmark_readers import is_domain_name, read_benchmark
@@ -21,12 +23,13 @@ from ipl.datasets.check import check_files, missing_files
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import listed
+from ipl.display.formatting import listed, several
 from ipl.support.cache import cache_folder
 from ipl.support.errors import ConfigError, DataError, did_you_mean
 from ipl.support.files import is_folder, path_exists, similar_path
 
 ALL, SCENES = "all", "scenes"
+USUAL_SHOTS = (1, 2, 4, 8, 16)  # that are tried where images of others are missing
 NAME_LENGTH = 60  # of a dataset of the user's own: names of files begin with it
 
 
@@ -43,7 +46,7 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
     """Returns the plan with names of datasets in place of paths and of `all`.
 
     A folder or file that is named is a dataset of the user's own and is called like it; `all`
-    stands for every published dataset that is complete below `root`.
+    stands for every published dataset below `root` whose test images and shots exist.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
     ConfigError
         If `root` is not a folder, an entry is neither a dataset nor a path, or its name is taken.
     DataError
-        If none of the datasets is complete.
+        If `all` stands for none.
     """
     if root is not None and not is_folder(root):
         raise ConfigError(f"data is {str(root)!r}; there is no such folder.")
@@ -76,23 +79,10 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
                     "--data. Your own folders of images need none: --datasets PATH."
                 )
         return Discovery(plan, (), paths)
-    names = [name for name in plan.datasets if name != ALL]
-    notes = []
-    if plan.source in BENCHMARKS and not is_folder(root / BENCHMARKS[plan.source].folder):
-        folder = BENCHMARKS[plan.source].folder
-        notes.append(f"The source {plan.source} is missing: {root} has no folder {folder!r}.")
-    missing = [
-        name
-        for name in names
-        if name in BENCHMARKS and not is_folder(root / BENCHMARKS[name].folder)
-    ]
-    if missing:
-        notes.append(
-            f"{root} has no folder of {listed(missing)}, so their runs will fail. `ipl data check` "
-            "says where the data is available, and --datasets takes others."
-        )
     if ALL not in plan.datasets:
-        return Discovery(plan, tuple(notes), paths)
+        return Discovery(plan, (), paths)
+    names = [name for name in plan.datasets if name != ALL]
+    reasons: dict[str, str] = {}  # why a dataset is left out
     for name in plan.rules.candidates(plan.source, root):
         if name in names:
             continue
@@ -100,11 +90,29 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
             _check_complete(plan, read_benchmark(name, root))
             names.append(name)
         except DataError as error:
-            notes.append(f"{error} It is left out.")
+            reasons[name] = str(error)
     if not names:
-        first = f": {notes[0]}" if notes else ", nor a folder of one."
-        raise DataError(f"None of the datasets is complete in {root}{first}")
-    return Discovery(replace(plan, datasets=tuple(names)), tuple(notes), paths)
+        raise _nothing_for_all(root, reasons)
+    notes = tuple(f"{reason} It is left out." for reason in reasons.values())
+    return Discovery(replace(plan, datasets=tuple(names)), notes, paths)
+
+
+def _nothing_for_all(root: Path, reasons: Mapping[str, str]) -> DataError:
+    """Returns the error of a plan whose `all` stands for nothing."""
+    if not reasons:
+        return DataError(f"datasets is {ALL}, but {root} has no dataset that it could stand for.")
+    absent = [n for n in reasons if n in BENCHMARKS and not is_folder(root / BENCHMARKS[n].folder)]
+    others = [name for name in reasons if name not in absent]
+    parts = []
+    if others:
+        first = reasons[others[0]].rstrip(".")
+        parts.append(f"images of {listed(others)} are missing ({first})")
+    if absent:
+        parts.append(f"there is no folder of {listed(absent)}")
+    return DataError(
+        f"datasets is {ALL}, but {root} has no dataset whose test images and shots exist: "
+        f"{'; '.join(parts)}."
+    )
 
 
 def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
@@ -115,7 +123,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     is_domain = root is not None and is_domain_name(entry)
     if not entry or not path_exists(path):
         if is_domain:
-            return entry  # a run will say what is missing
+            return entry  # `check_data` says what is missing
         hint = similar_path(Path(entry))
         if not hint and "/" not in entry:
             hint = did_you_mean(entry, [*BENCHMARKS, SCENES])
@@ -125,7 +133,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
         )
     if root is not None and is_domain and is_folder(root / entry):
         return entry
-    name = _name_of(path)
+    name = name_of(path)
     if name in BENCHMARKS:
         raise ConfigError(
             f"{path} would be called {name!r}, which is a published dataset; rename it, or give "
@@ -140,19 +148,21 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     return name
 
 
-def _name_of(path: Path) -> str:
+def name_of(path: Path) -> str:
     """Returns what the data at a path is called, which files can begin with."""
     name = path.name if is_folder(path) else path.stem
     return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:NAME_LENGTH] or "data"
 
 
-def check_own_data(runs: Iterable[Run], paths: Mapping[str, str], out: Path) -> None:
-    """Reads the user's own datasets and raises what is wrong with them; no image is opened.
+def check_data(runs: Iterable[Run], root: Path | None, paths: Mapping[str, str], out: Path) -> None:
+    """Reads the lists of all datasets and raises what is wrong with them; no image is opened.
 
     Parameters
     ----------
     runs : iterable of Run
         The runs that are planned.
+    root : Path or None
+        The folder that contains the published datasets.
     paths : mapping
         The paths of the user's own datasets, by name.
     out : Path
@@ -161,20 +171,85 @@ def check_own_data(runs: Iterable[Run], paths: Mapping[str, str], out: Path) -> 
     Raises
     ------
     ConfigError, DataError
-        If a run cannot be done with its data, or `out` has records of other data of that name.
+        If a run without a result in `out` cannot be done with its data, or `out` has records of
+        other data of that name.
     """
-    own = {name: BenchData.read(name, "", path) for name, path in paths.items()}
-    for name, data in own.items():
-        check_files(f"{name} (training)", data.dataset.train)
-    tasks = {(r.dataset, r.targets, r.shots): r for r in runs if r.dataset in own}
-    for run in tasks.values():
-        targets = {name: own[name].dataset for name in run.targets if name in own}
-        trained = own[run.dataset].dataset
-        task = find_protocol(run.protocol).task(trained, targets, run.shots, run.seed)
-        for test in task.tests.values():
-            _check_classes(test, run.shots)
-    if own:
-        _check_unchanged(own, out)
+    tasks: dict[tuple[str, str, tuple[str, ...], int, int], bool] = {}  # whether shots are used
+    for run in runs:
+        if _is_done(run, out):
+            continue
+        key = (run.protocol, run.dataset, run.targets, run.shots, run.seed)
+        tasks[key] = tasks.get(key, False) or run.arm != ZERO_SHOT
+    names = dict.fromkeys(name for _, dataset, targets, *_ in tasks for name in (dataset, *targets))
+    names.pop(SCENES, None)  # drawn by code, so nothing can be missing
+    data = _read_all([*dict.fromkeys([*names, *paths])], root, paths)
+    incomplete: dict[str, str] = {}
+    for (protocol, name, targets, shots, seed), trains in tasks.items():
+        if name not in data:
+            continue
+        tested = {target: data[target].dataset for target in targets if target in data}
+        task = find_protocol(protocol).task(data[name].dataset, tested, shots, seed)
+        for test_name, test in task.tests.items():
+            if (test_name if test_name in targets else name) in paths:
+                _check_classes(test, shots)
+        missing = missing_files(task.training.train) if trains else []
+        if missing:
+            sentence = (
+                f"{name}: {len(missing):,} of the {len(task.training.train):,} training images "
+                f"that {several(shots, 'shot')} and seed {seed} draw are missing, first: "
+                f"{missing[0]}"
+            )
+            incomplete.setdefault(name, sentence)
+    if incomplete:
+        datasets = [data[name].dataset for name in incomplete]
+        drawn = {(shots, seed) for _, name, _, shots, seed in tasks if name in incomplete}
+        raise DataError(f"{'; '.join(incomplete.values())}. {_what_is_there(datasets, drawn)}")
+    if paths:
+        _check_unchanged({name: data[name] for name in paths}, out)
+
+
+def _is_done(run: Run, out: Path) -> bool:
+    """Returns whether a run has a result."""
+    with suppress(DataError):  # a damaged record is written anew
+        record = read_record(record_path(out, run.id))
+        return record is not None and record.done
+    return False
+
+
+def _read_all(
+    names: Sequence[str], root: Path | None, paths: Mapping[str, str]
+) -> dict[str, BenchData]:
+    """Returns datasets by name; raises DataError if one is not there, or own images are not."""
+    absent = [
+        name
+        for name in names
+        if name in BENCHMARKS and not is_folder((root or Path()) / BENCHMARKS[name].folder)
+    ]
+    if absent:
+        raise DataError(
+            f"{root} has no folder of {listed(absent)}; `ipl data check` says where the data is "
+            "available, and --datasets and --source take others."
+        )
+    data = {name: BenchData.read(name, str(root or ""), paths.get(name)) for name in names}
+    for name in paths:
+        check_files(f"{name} (training)", data[name].dataset.train)
+    return data
+
+
+def _what_is_there(datasets: Sequence[Dataset], drawn: Set[tuple[int, int]]) -> str:
+    """Returns a sentence on the seeds or shots whose images exist, for those (shots, seed)."""
+
+    def complete(shots: Iterable[int], seeds: Iterable[int]) -> bool:
+        draws = [sample_shots(d.train, n, seed) for d in datasets for n in shots for seed in seeds]
+        return not any(missing_files(items) for items in draws)
+
+    planned_shots, planned_seeds = ({values[index] for values in drawn} for index in (0, 1))
+    seeds = [n for n in sorted({*planned_seeds, *Plan.seeds}) if complete(planned_shots, [n])]
+    shots = [n for n in USUAL_SHOTS if not seeds and complete([n], planned_seeds)]
+    if not seeds and not shots:
+        return "`ipl data check` counts what is missing."
+    option, values = ("--seeds", seeds) if seeds else ("--shots", shots)
+    return f"All images exist with {option} {','.join(map(str, values))}."
 
 
 def _check_classes(test: Dataset, shots: int) -> None:
@@ -183,8 +258,8 @@ def _check_classes(test: Dataset, shots: int) -> None:
     for label, class_name in enumerate(test.class_names):
         if label not in tested:
             raise DataError(
-                f"{test.name}: with {shots} shots, no image of the class {class_name!r} is left to "
-                "test on; use fewer shots, or add images."
+                f"{test.name}: with {several(shots, 'shot')}, no image of the class {class_name!r} "
+                "is left to test on; give fewer (--shots), or add images."
             )
 
 
@@ -199,19 +274,19 @@ def _check_unchanged(own: Mapping[str, BenchData], out: Path) -> None:
         for name, data in own.items():
             if hashes.get(name) not in (None, data.sha256):
                 raise DataError(
-                    f"The records in {out} are of other images that were called {name!r}, or it "
-                    "has changed since; use another folder for the records (--out)."
+                    f"The records in {out} are of other images called {name!r}, or images were "
+                    "added or removed since; use another folder for the records (--out)."
                 )
 
 
 def _check_complete(plan: Plan, dataset: Dataset) -> None:
     """Raises DataError unless every image exists that the plan would read."""
     check_files(f"{dataset.name} (test)", dataset.test)
-    if not plan.rules.has_source:  # it is trained on, too
-        for seed in plan.seeds:
+    if not plan.rules.has_source and {*plan.arms} != {ZERO_SHOT}:  # it is trained on, too
+        for shots, seed in product(plan.shots, plan.seeds):
             check_files(
-                f"{dataset.name} (training, seed {seed})",
-                sample_shots(dataset.train, max(plan.shots), seed),
+                f"{dataset.name} (training, {several(shots, 'shot')}, seed {seed})",
+                sample_shots(dataset.train, shots, seed),
             )
 
 

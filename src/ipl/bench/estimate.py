@@ -17,7 +17,8 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import StoredImage
 from ipl.backbone.loading import load_backbone
 from ipl.bench.calibration import SAMPLE, CostMeter, PlanData
-from ipl.bench.engines import JOINED, ON_ONE_GPU, check_engine
+from ipl.bench.engine_options import JOINED, ON_ONE_GPU
+from ipl.bench.engines import check_gpu
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.run import Run
 from ipl.bench.runner import memory_for_crops
@@ -203,6 +204,11 @@ class Estimate:
         memory = f"{self.peak_memory / 2**30:.1f} GiB of {'GPU ' if gpu else ''}memory"
         each = "" if self.one_gpu else " per job"
         lines.append(f"At least {memory}{each}, and {self.disk / 1e6:,.0f} MB on disk.")
+        if len(self.works) > 1:
+            lines.append(
+                "What runs share, such as encoded images and the search for words, is counted for "
+                "the first run that needs it."
+            )
         return "\n".join(lines)
 
 
@@ -296,7 +302,7 @@ def estimate_runs(
         raise ConfigError("The runs have several backbones; estimate those of one at a time.")
     if any(run.searches and run.config.select_in != SENTENCE for run in runs):
         raise ConfigError(f"select_in must be {SENTENCE!r} for an estimate.")
-    check_engine(engine, device)
+    check_gpu(engine, device)
     started = time.perf_counter(), time.process_time()
     run = runs[0]
     backbone = backbone or load_backbone(run.backbone, device, run.precision)

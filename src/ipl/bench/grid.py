@@ -28,17 +28,26 @@ class GridResult:
     out: Path
     runs: tuple[Run, ...]
     before: list[str] = field(default_factory=list)  # done earlier
+    meanwhile: list[str] = field(default_factory=list)  # done by another process since the start
     done: list[str] = field(default_factory=list)  # done now
     failed: dict[str, str] = field(default_factory=dict)  # now or earlier, and why
+    shown: list[str] = field(default_factory=list)  # failed now, and a line has said why
     elsewhere: list[str] = field(default_factory=list)  # another process is doing them
+
+    @property
+    def all_done(self) -> list[str]:
+        """Returns the runs that have a result, whoever did them and when."""
+        return [*self.before, *self.meanwhile, *self.done]
 
     @property
     def summary(self) -> str:
         """Returns a sentence on all of it."""
         runs = several(len(self.runs), "run is", "runs are")
-        parts = [f"{len(self.before) + len(self.done)} of {runs} done"]
+        parts = [f"{len(self.all_done)} of {runs} done"]
         if self.before:
             parts.append(f"{len(self.before)} of them before")
+        if self.meanwhile:
+            parts.append(f"{len(self.meanwhile)} of them by another process meanwhile")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         if self.elsewhere:
@@ -50,7 +59,7 @@ class GridResult:
         return {
             "out": str(self.out),
             "runs": len(self.runs),
-            "done": sorted([*self.before, *self.done]),
+            "done": sorted(self.all_done),
             "new": sorted(self.done),
             "failed": self.failed,
             "elsewhere": sorted(self.elsewhere),
@@ -135,9 +144,11 @@ class _RunQueue:
         self._busy: dict[str, Run] = {}
         self._elsewhere: dict[str, Run] = {}
         self._damaged: set[str] = set()
+        self._started = False
         self._waiting = [
             run for run in {run.id: run for run in runs}.values() if self._is_open(run)
         ]
+        self._started = True
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -194,6 +205,7 @@ class _RunQueue:
                 self.result.failed.pop(name, None)
             else:
                 self.result.failed[name] = error
+                self.result.shown += [] if self.reporter.quiet else [name]
             self.claims.release(name)
 
     def check_others(self) -> None:
@@ -216,7 +228,7 @@ class _RunQueue:
             self.result.failed[run.id] = record.error
             return self.retry_failed
         self.result.failed.pop(run.id, None)
-        self.result.before.append(run.id)
+        (self.result.meanwhile if self._started else self.result.before).append(run.id)
         return False
 
 

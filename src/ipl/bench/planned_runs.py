@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.data import check_own_data, find_datasets
+from ipl.bench.data import find_datasets
 from ipl.bench.plan import Plan
 from ipl.bench.recipe import POOL, BenchRecipe
 from ipl.bench.run import Run, expand
@@ -48,6 +48,8 @@ class Planned:
 def plan_runs(recipe: BenchRecipe, data: Path | None, out: Path) -> Planned:
     """Returns the runs of a recipe with the data below a folder, and the user's own.
 
+    Whether a run can be done with its data is for `check_data` to say.
+
     Parameters
     ----------
     recipe : BenchRecipe
@@ -60,7 +62,7 @@ def plan_runs(recipe: BenchRecipe, data: Path | None, out: Path) -> Planned:
     Raises
     ------
     ConfigError, DataError
-        If a setting or the data cannot be used.
+        If a setting cannot be used, or a dataset is unknown.
     """
     discovery = find_datasets(recipe.plan(), data)
     plan = discovery.plan
@@ -75,9 +77,7 @@ def plan_runs(recipe: BenchRecipe, data: Path | None, out: Path) -> Planned:
             settings |= {**recipe.per_dataset.get(str(name), {}), **level.settings}
             runs += expand(Plan.from_values(settings))
         levels.append((level, tuple(runs)))
-    planned = Planned(tuple(levels), discovery.notes, discovery.paths)
-    check_own_data(planned.runs, planned.paths, out)
-    return planned
+    return Planned(tuple(levels), discovery.notes, discovery.paths)
 
 
 def levels_of(vary: tuple[str, Sequence[Any]] | None, out: Path) -> tuple[Level, ...]:

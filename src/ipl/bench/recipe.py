@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.plan import Plan, setting_names
-from ipl.config import GIVEN
+from ipl.bench.arms import the_arms
+from ipl.bench.plan import Plan, list_settings, setting_names, shared_settings
+from ipl.config import CHOSEN, GIVEN, PLAIN
+from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.support.errors import ConfigError, IplError, brief, closest
 from ipl.support.files import path_exists
 
@@ -17,6 +20,7 @@ SUFFIX = ".yaml"
 MAX_YAML = 1_000_000  # characters
 MAX_DEPTH = 20  # of lists and mappings inside of each other
 KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of its plan
+MAY_BE_EMPTY = ("per_dataset", "vary", "source", "given")  # the same as left out
 # What is the same for all datasets of a plan.
 FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
 POOL = "pool"  # what varies is the pool of words, by name
@@ -84,8 +88,13 @@ class BenchRecipe:
             plan = Plan.from_values(self.settings)
             if self.settings.get("words") not in (None, 0, "0", [0]) and not plan.has_words:
                 raise ConfigError(
-                    f"words is {self.settings['words']}; it does not apply to the arms "
-                    f"{', '.join(plan.arms)}, so leave it out."
+                    f"words is {self.settings['words']}; it does not apply to "
+                    f"{the_arms(plan.arms)}, so leave it out."
+                )
+            if "arms" in self.settings and CHOSEN in plan.arms and plan.words == (0,):
+                raise ConfigError(
+                    f"words is 0, but the arm {CHOSEN} needs 1 or more; the learner without words "
+                    f"is the arm {PLAIN}."
                 )
         except IplError as error:
             raise ConfigError(f"{self.name}: {error}" if self.name else str(error)) from None
@@ -141,6 +150,7 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
     allowed = [setting for setting in setting_names() if setting not in FOR_ALL_DATASETS]
     for dataset, settings in per_dataset.items():
         _check_keys(f"{name}: per_dataset of {dataset}", settings, allowed)
+    _check_names(name, per_dataset, values.get("datasets"), values.get("source"))
     settings = {key: value for key, value in values.items() if key not in KEYS}
     return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), allowed))
 
@@ -181,10 +191,24 @@ def _costly_yaml(text: str) -> str:
     return ""
 
 
+@cache
 def _loader() -> Any:
+    """Returns YAML's safe loader, which here refuses a key that is given twice."""
     import yaml
 
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is seven times as fast
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, seven times as fast
+
+    class Loader(base):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    problem = f"the key {brief(key.value)} is given twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
@@ -199,17 +223,49 @@ def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any
     return setting, tuple(values)
 
 
+def _check_names(name: str, per_dataset: Mapping[Any, Any], datasets: Any, source: Any) -> None:
+    """Raises ConfigError if a name can be none of the datasets that a recipe lists, or published.
+
+    Without a list anything is possible: `--datasets` may name data of the user's own.
+    """
+    from ipl.bench.data import ALL, SCENES, name_of
+
+    entries = datasets.split(",") if isinstance(datasets, str) else datasets
+    if not isinstance(entries, list):
+        return
+    paths = [Path(str(entry).strip()) for entry in [*entries, source or ""]]
+    known = [*BENCHMARKS, SCENES, *(name_of(path) for path in paths if path.name not in ("", ALL))]
+    for dataset in map(str, per_dataset):
+        if dataset not in known and "/" not in dataset:
+            raise ConfigError(
+                f"{name}: per_dataset has {brief(dataset)}, which is not one of its datasets."
+                f"{closest(dataset, known)}"
+            )
+
+
 def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:
     if not isinstance(values, dict):
-        raise ConfigError(
-            f"{name} contains {brief(values)}; it must contain `setting: value` lines."
-        )
+        is_what = "is empty" if values is None else f"contains {brief(values)}"
+        raise ConfigError(f"{name} {is_what}; it must contain `setting: value` lines.")
     for key in values:
         if key not in allowed:
             listed, hint = ", ".join(allowed), closest(str(key), allowed)
             raise ConfigError(
                 f"{name}: {key!r} is not a setting; it must be one of {listed}.{hint}"
             )
+        entries = values[key] if isinstance(values[key], list) else [values[key]]
+        for value in entries:
+            _check_kind(f"{name}: {key}", key, value)
+
+
+def _check_kind(name: str, key: str, value: Any) -> None:
+    """Raises ConfigError for what only YAML has: a line without a value, and true for a number."""
+    setting = {**{s.title: s for s in shared_settings()}, **list_settings()}.get(key)
+    if value is None and key not in MAY_BE_EMPTY and not (setting and setting.optional):
+        raise ConfigError(f"{name} has no value; give it one, or leave it out.")
+    if isinstance(value, bool) and not (setting and bool in setting.kinds):
+        allowed = setting.allowed if setting else "text or a number"
+        raise ConfigError(f"{name} is {str(value).lower()}; it must be {allowed}.")
 
 
 def _folder() -> Path:

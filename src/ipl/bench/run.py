@@ -18,7 +18,7 @@ from ipl.bench.arms import (
     ZERO_SHOT,
     arm_of,
 )
-from ipl.bench.plan import Plan
+from ipl.bench.plan import Plan, shared_settings
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import find_protocol
 from ipl.config import (
@@ -33,8 +33,9 @@ from ipl.config import (
     hyperparameter_names,
     settings,
 )
-from ipl.config_fields import DATA, MODEL, WORDS
+from ipl.config_fields import DATA, MODEL, TRAINING, WORDS, Setting
 from ipl.datasets.benchmarks import teacher_template_of, template_of
+from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.support.errors import ConfigError, DataError
 from ipl.words.pool import Pool
@@ -247,6 +248,22 @@ def settings_about_search() -> frozenset[str]:
     return frozenset([POOL, "select_in", *(s.name for s in settings() if s.option.part == WORDS)])
 
 
+def settings_without_effect(names: Iterable[str], runs: Sequence[Run]) -> list[Setting]:
+    """Returns those of these settings of a plan that none of the runs depends on."""
+    searches = any(run.searches for run in runs)
+    trained = [run for run in runs if run.arm not in UNTRAINED]
+
+    def has_effect(setting: Setting) -> bool:
+        if setting.name in settings_about_search():
+            return searches
+        if setting.option.concerns_words:
+            return any(run.arm != PLAIN for run in trained)
+        return setting.option.part != TRAINING or bool(trained)
+
+    given = {*names}
+    return [s for s in shared_settings() if s.name in given and not has_effect(s)]
+
+
 @cache
 def added_settings() -> Mapping[str, Any]:
     """Returns the settings that version 0.1.0 did not have, with their defaults."""
@@ -385,8 +402,8 @@ def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
         most = max((words for words in plan.words if isinstance(words, int)), default=1)
         if size < 2 * most:
             raise ConfigError(
-                f"words is {most}; {plan.config.words_file} has {size} words, and the chosen words "
-                f"and as many random ones are {2 * most}."
+                f"words is {most}; {plan.config.words_file} has {several(size, 'word')}, and the "
+                f"chosen words and as many random ones are {2 * most}."
             )
     return plan.words
 

@@ -190,8 +190,8 @@ class Runner:
         result["seconds"]["test"] += encoding
         notes = [note for data in datasets for note in data.notes]
         notes += [note for test in tests.values() for note in test.notes]
-        for part in (task.training, *task.tests.values()):
-            notes += note_known_images(run.backbone, part.class_names)
+        for data in datasets:
+            notes += note_known_images(run.backbone, data.dataset.class_names)
         result["data"] = {
             "classes": {name: len(test.dataset.class_names) for name, test in tests.items()},
             "test_images": {name: test.readable for name, test in tests.items()},

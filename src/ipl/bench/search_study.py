@@ -181,7 +181,8 @@ def check_pool(name: str, pool: Pool, k: int) -> None:
     """Raises ConfigError if a pool is too small for sets of three words after k - 1 others."""
     if len(pool) < k + 3:
         raise ConfigError(
-            f"The pool {name} has {len(pool)} words; a study of {k} words needs {k + 3} or more."
+            f"The pool {name} has {several(len(pool), 'word')}; a study of {k} words needs {k + 3} "
+            "or more."
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from ipl.bench.plan import plan_options
+from ipl.bench.plan import list_settings, plan_options, shared_settings
 from ipl.cli import shared_options as common
 from ipl.cli.bench import (
     PROTOCOL_HELP,
@@ -19,10 +19,11 @@ from ipl.cli.bench import (
     check_draws,
     list_runs,
     plan_values,
+    warn_of_no_effect,
 )
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
-from ipl.support.errors import ConfigError, did_you_mean
+from ipl.support.errors import ConfigError, brief, did_you_mean
 
 if TYPE_CHECKING:
     from ipl.bench.recipe import BenchRecipe
@@ -79,6 +80,8 @@ def ablate(
             plot_ablation,
             summarize_ablation,
         )
+        from ipl.bench.data import check_data
+        from ipl.bench.engine_options import check_engine_options
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import POOL, read_recipe
         from ipl.bench.records import read_records
@@ -93,6 +96,7 @@ def ablate(
                 "search trains nothing and has no runs; leave out --jobs, --engine, "
                 "--retry-failed, --dry-run and --log-to."
             )
+        check_engine_options(engine, jobs, address, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = read_recipe(recipe or f"ablations/{name}")
@@ -102,6 +106,8 @@ def ablate(
         planned = plan_runs(wanted.with_given(given) if given else wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)
+        check_data(planned.runs, data, planned.paths, save_to)
+        warn_of_no_effect(settings, planned.runs, reporter)
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
@@ -155,6 +161,8 @@ def _levels(
     if values:
         parts = values if name == "template" else ",".join(values).split(",")
         levels = tuple(_value(part.strip()) for part in parts)
+        for level in levels:
+            _check_level(varied, level)
         if name == SEARCH:  # a number of words is a pool of as many
             levels = tuple(f"{RANDOM}{n}" if isinstance(n, int) else n for n in levels)
     elif recipe.vary is not None and recipe.vary[0] == varied:
@@ -162,6 +170,13 @@ def _levels(
     if not levels:
         raise ConfigError(f"{recipe.name} has no levels of {varied}; give them with --value.")
     return levels
+
+
+def _check_level(varied: str, level: Any) -> None:
+    """Raises ConfigError, in the words of --value, if a setting cannot have this value."""
+    setting = {**{s.title: s for s in shared_settings()}, **list_settings()}.get(varied)
+    if setting is not None and not setting.accepts(level):
+        raise ConfigError(f"--value is {brief(level)}; {varied} must be {setting.allowed}.")
 
 
 def _settings(more: list[str]) -> dict[str, Any]:

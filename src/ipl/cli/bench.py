@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
+from ipl.bench.arms import DEFAULT_ARMS, WITH_WORDS, ZERO_SHOT, the_arms
 from ipl.bench.plan import plan_options
 from ipl.bench.protocols.registry import PROTOCOLS
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import RANDOM
-from ipl.display.formatting import several
+from ipl.display.formatting import listed, several
 from ipl.support.errors import ConfigError, IplError
 
 if TYPE_CHECKING:
@@ -64,21 +65,29 @@ def bench(
     as_json: bool = common.JSON,
 ) -> None:
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
+    if dry_run and estimate:
+        raise ConfigError("--dry-run and --estimate contradict each other; use one of them.")
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
+        from ipl.bench.data import check_data
+        from ipl.bench.engine_options import check_engine_options
         from ipl.bench.planned_runs import plan_runs
         from ipl.bench.recipe import BenchRecipe, read_recipe
         from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
+        check_engine_options(engine, jobs, address, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
+        wanted = keep_baselines(wanted, settings)
         check_draws(draws, wanted)
         wanted = wanted.with_given(given) if given else wanted
         planned = plan_runs(wanted, data, save_to)
         for note in planned.notes:
             reporter.warn(note)
+        check_data(planned.runs, data, planned.paths, save_to)
+        warn_of_no_effect(settings, planned.runs, reporter)
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
@@ -115,8 +124,6 @@ def _estimate(
     from ipl.bench.work_counts import Cost
     from ipl.display.table import tables_to_terminal
 
-    if jobs < 1:
-        raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
     records = {run: read_record(record_path(save_to, run.id)) for run in runs}
     pending = [run for run, record in records.items() if record is None or not record.done]
     if not pending:
@@ -159,11 +166,32 @@ def plan_values(
     return {name: value for name, value in given.items() if value is not None} | settings
 
 
+def keep_baselines(recipe: BenchRecipe, settings: dict[str, Any]) -> BenchRecipe:
+    """Returns the recipe with all arms that need no words if --words 0 leaves nothing else."""
+    if "words" not in settings or "arms" in recipe.settings or recipe.plan().words != (0,):
+        return recipe
+    if ZERO_SHOT in recipe.plan().arms:  # named among the learners, as in 0.1.0
+        return recipe
+    return recipe.override({"arms": [arm for arm in DEFAULT_ARMS if arm not in WITH_WORDS]})
+
+
 def check_draws(draws: int | None, recipe: BenchRecipe) -> None:
     """Raises ConfigError if --draws is given and no words are drawn."""
     if draws is not None and RANDOM not in recipe.plan().arms:
         raise ConfigError(
             f"--draws is {draws}, but the arm {RANDOM} is not run; add it with --arms."
+        )
+
+
+def warn_of_no_effect(settings: dict[str, Any], runs: tuple[Run, ...], reporter: Reporter) -> None:
+    """Warns of options that were given and that none of the runs depends on."""
+    from ipl.bench.run import settings_without_effect
+
+    flags = [str(setting.flag) for setting in settings_without_effect(settings, runs)]
+    if flags:
+        arms = the_arms(list(dict.fromkeys(run.arm for run in runs)))
+        reporter.warn(
+            f"{listed(flags)} {'has' if len(flags) == 1 else 'have'} no effect on {arms}."
         )
 
 
@@ -180,7 +208,8 @@ def carry_out(
     """Does the runs; if it is stopped, it says what was done and how to resume."""
     from dataclasses import replace
 
-    from ipl.bench.engines import JOINED, make_engine
+    from ipl.bench.engine_options import JOINED
+    from ipl.bench.engines import make_engine
     from ipl.bench.grid import GridResult, run_grid
     from ipl.bench.run import prompts_images
     from ipl.bench.work_counts import alike_together
@@ -227,7 +256,7 @@ def list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
     if runs and runs[0].targets:
         console().print(f"Each is tested on {', '.join((runs[0].dataset, *runs[0].targets))}.")
     done = sum(row["status"] == DONE for row in rows)
-    console().print(f"{len(runs)} runs, {done} of them done.")
+    console().print(f"{several(len(runs), 'run')}, {done} done.")
 
 
 def _show(result: GridResult, as_json: bool) -> None:
@@ -236,11 +265,12 @@ def _show(result: GridResult, as_json: bool) -> None:
         return
     console().print(result.summary)
     for name, error in result.failed.items():
-        console().print(f"failed: {name}: {error}", markup=False, soft_wrap=True)
+        if name not in result.shown:
+            console().print(f"failed: {name}: {error}", markup=False, soft_wrap=True)
     if result.failed:
         console().print("Once the cause is removed, --retry-failed does them again.")
     console().print(f"Records:  {result.out / 'records'}", markup=False, soft_wrap=True)
-    if result.before or result.done:
+    if result.all_done:
         console().print(
             f"Next:     {command_line('table', result.out)}", markup=False, soft_wrap=True
         )

@@ -121,7 +121,9 @@ def name_options(message: str, arguments: Iterable[str]) -> str:
         if name == flag or not name.isidentifier():
             continue
         # One word alone is a setting only at the beginning: "words is 3; use fewer words".
-        pattern = rf"\b{name}\b" if "_" in name else rf"^{name}(?= (is|and) )"
+        # --seeds 1,2 are several values of seed.
+        singular = rf"{name.removesuffix('s')}s?" if name.endswith("s") else name
+        pattern = rf"\b{name}\b" if "_" in name else rf"^{singular}(?= (is|and) )"
         message = re.sub(pattern, flag, message)
     return message
 

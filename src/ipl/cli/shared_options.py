@@ -55,7 +55,7 @@ ROOT = typer.Option(
 DATASETS = typer.Option(
     None,
     help="Published names, folders or CSV/JSONL files of your own, with commas; all stands for "
-    "every published one that is complete.",
+    "every published one whose test images and shots exist.",
 )
 ARMS = typer.Option(
     None,

@@ -38,6 +38,9 @@ class RunLogger(ABC):
     def __init__(self, target: str) -> None:
         self.target = target
 
+    def check(self) -> None:  # noqa: B027 (most loggers have nothing to check)
+        """Raises ConfigError if nothing can be logged; a command asks before it begins."""
+
     @abstractmethod
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
         """Begins a run.
@@ -144,9 +147,9 @@ def make_logger(text: str) -> RunLogger:
 
 
 def check_loggers(texts: Sequence[str]) -> None:
-    """Raises ConfigError if one of the loggers cannot be made."""
+    """Raises ConfigError if one of the loggers cannot be made, or can log nothing."""
     for text in texts:
-        make_logger(text)
+        make_logger(text).check()
 
 
 def require_package(name: str) -> None:

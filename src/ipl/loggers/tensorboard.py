@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ipl.display.table import Table
 from ipl.loggers.logger import RunLogger, require_package
+from ipl.support.errors import ConfigError
 from ipl.support.files import write_bytes
 
 SECONDS_BETWEEN_WRITES = 5
@@ -29,6 +31,20 @@ class TensorBoardLogger(RunLogger):
         require_package("tensorboard")
         super().__init__(target)
         self.folder = Path(target)
+
+    def check(self) -> None:
+        """Raises ConfigError if the folder cannot be created or written."""
+        try:
+            folder = Path(self.target).resolve()
+            while not folder.exists():
+                folder = folder.parent
+            with TemporaryDirectory(dir=folder):
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"--log-to is 'tensorboard:{self.target}'; nothing can be written there: "
+                f"{error.strerror}."
+            ) from None
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
         """Begins a run in a new folder, and logs its settings as a table."""

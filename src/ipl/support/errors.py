@@ -87,7 +87,7 @@ def brief(value: Any) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'x'?" with the closest known names, or "" if none is close."""
-    close = get_close_matches(name, list(known), n=3, cutoff=0.5)
+    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
     return " Did you mean " + " or ".join(repr(c) for c in close) + "?" if close else ""
 
 

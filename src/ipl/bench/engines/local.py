@@ -18,7 +18,6 @@ from ipl.bench.engines.worker_process import DiedError, WorkerProcess, visible_g
 from ipl.bench.record_writing import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
-from ipl.support.errors import ConfigError
 
 
 class LocalEngine:
@@ -28,8 +27,6 @@ class LocalEngine:
     """
 
     def __init__(self, environment: RunEnvironment, jobs: int = 1) -> None:
-        if jobs < 1:
-            raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
         self.environment, self.jobs = environment, jobs
 
     def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:

@@ -28,8 +28,6 @@ class RayEngine:
     def __init__(
         self, environment: RunEnvironment, jobs: int = 1, address: str | None = None
     ) -> None:
-        if jobs < 1:
-            raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
         self.environment, self.jobs, self.address = environment, jobs, address
         self.ray = import_ray()
 

@@ -17,7 +17,6 @@ from ipl.bench.engines.engine import (
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
-from ipl.support.errors import ConfigError
 from ipl.support.turns import StoppedError, Turns
 from ipl.training.joined_steps import JoinedSteps
 
@@ -32,8 +31,6 @@ class ThreadEngine:
     """
 
     def __init__(self, environment: RunEnvironment, jobs: int = 1, joins: bool = False) -> None:
-        if jobs < 1:
-            raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
         self.environment, self.jobs, self.joins = environment, jobs, joins
 
     def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:

@@ -46,7 +46,8 @@ class BaseToNovel(Protocol):
         base, novel = split_base_novel(dataset)
         training = replace(base_shots(dataset, shots, seed), test=())
         if not dataset.test:
-            base, novel = hold_out_rest(base, training.train), hold_out_rest(novel, ())
+            base = hold_out_rest(base, training.train, shots)
+            novel = hold_out_rest(novel, (), shots)
         return check_task(Task(training, {BASE: base, NOVEL: novel}))
 
     def results(

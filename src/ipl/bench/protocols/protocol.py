@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ipl.bench.tables import paper
 from ipl.datasets.benchmarks import BENCHMARKS
+from ipl.display.formatting import several
 from ipl.support.errors import DataError
 
 if TYPE_CHECKING:
@@ -183,18 +184,19 @@ def train_on_all_classes(dataset: Dataset, shots: int, seed: int) -> tuple[Datas
 
     drawn = sample_shots(dataset.train, shots, seed)
     if not dataset.test:
-        dataset = hold_out_rest(dataset, drawn)
+        dataset = hold_out_rest(dataset, drawn, shots)
     return replace(dataset, train=drawn, test=()), dataset
 
 
-def hold_out_rest(dataset: Dataset, drawn: Sequence[Item]) -> Dataset:
+def hold_out_rest(dataset: Dataset, drawn: Sequence[Item], shots: int) -> Dataset:
     """Returns the dataset with the training images that were not drawn as its test part."""
     taken = set(drawn)
     rest = tuple(item for item in dataset.train if item not in taken)
     if dataset.train and not rest:
         raise DataError(
-            f"{dataset.name}: all {len(dataset.train):,} images are drawn to train on and none is "
-            "left to test on; use fewer shots, or add images."
+            f"{dataset.name}: with {several(shots, 'shot')} of each class, all "
+            f"{len(dataset.train):,} images are drawn to train on and none is left to test on; "
+            "give fewer (--shots), or add images."
         )
     return replace(dataset, test=rest)
 
