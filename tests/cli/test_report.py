@@ -102,7 +102,7 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     rows = [line.split() for line in result.out.splitlines()]
     assert rows[1] == ["run", "accuracy", "95", "%", "interval", "zero-shot", "images"]
     assert [(row[0], row[-1]) for row in rows[2:4]] == [("run", "3"), ("other", "3")]
-    assert "All were scored now on the same images.\n\nWritten: ipl-comparison" in result.out
+    assert "All were scored now on the same 3 images; images that one of them" in result.out
     text = "".join(check_page((home / "ipl-comparison.html").read_text()).text)
     assert "2 prompts side by side" in text
     assert "All settings that are saved with a run are the same." in text
@@ -111,6 +111,21 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     assert "at least two" in ipl("compare", "run", "--overwrite", *CPU).error
     assert "already exists" in ipl("compare", "run", "other", *CPU).error
     assert "No saved run" in ipl("compare", "run", "gone", "--overwrite", *CPU).error
+
+
+def test_runs_on_other_data(ipl: Ipl, run: Path, home: Path, images: Any) -> None:
+    """A test part alone is enough, of which all images are scored that are new to the run."""
+    shutil.copytree(run, home / "other")
+    (home / "more").mkdir()
+    (home / "data").rename(home / "more/test")
+    values = ipl("compare", "run", "other", "--data", "more", "--json", *CPU).json
+    assert [each["images"] for each in values["runs"]] == [3, 3]
+    note = "This is not the data that the prompt was trained on; 6 of its 9 images were training"
+    assert values["notes"][1].startswith(f"run: {note} images and are left out.")
+    assert ipl("evaluate", "run", "more", "--json", *CPU).json["images"] == 3
+    result = ipl("report", "run", "--data", "more", *CPU)
+    assert result.code == 0, result.err
+    assert "Left out: the linear probe, likely label errors, near-duplicates." in result.out
 
 
 def test_runs_on_the_hub(ipl: Ipl, run: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,13 +43,8 @@ def compare(
     for run in runs:
         read_config(find_run(run))
 
-    from ipl.explain.comparison import (
-        accuracy_notes,
-        accuracy_table,
-        compare_runs,
-        comparison_document,
-        comparison_values,
-    )
+    from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table
+    from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
     from ipl.explain.ratings.results import read_ratings
     from ipl.support.progress import Reporter
 
@@ -66,6 +61,6 @@ def compare(
         print_json(values)
         return
     terminal = console()
-    terminal.print(accuracy_table(comparison).to_terminal())
-    terminal.print("\n".join(accuracy_notes(comparison)), markup=False)
+    terminal.print(accuracy_table(comparison.runs).to_terminal())
+    terminal.print("\n".join(accuracy_notes(comparison.runs)), markup=False)
     terminal.print(f"\nWritten: {target}", markup=False, soft_wrap=True)

@@ -32,7 +32,8 @@ def report(
     data: Path | None = typer.Option(
         None,
         "--data",
-        help="The data it was trained on; without it, all that needs images is left out.",
+        help="The data it was trained on, or other labelled images; without it, all that needs "
+        "images is left out.",
     ),
     save_to: Path | None = typer.Option(
         None, "--out", help="The file to write (default: RUN-report.html, .md or .json)."

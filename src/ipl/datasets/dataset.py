@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,6 +98,8 @@ class Dataset:
         What a reader skipped or noticed.
     alike : bool, default=False
         Whether two class names may read the same to CLIP, as in ImageNet's published list.
+    source : str, default=""
+        The file or folder as it was given, for messages.
 
     Raises
     ------
@@ -113,12 +115,13 @@ class Dataset:
     test: tuple[Item, ...] = ()
     findings: tuple[Finding, ...] = ()
     alike: bool = False
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names, self.alike)
         if len(self.class_names) < 2 and not any(found.stops_fit for found in self.findings):
             raise DataError(
-                f"{self.name} has only one class ({self.class_names[0]!r}); "
+                f"{self.display_name} has only one class ({self.class_names[0]!r}); "
                 "a classifier needs at least two."
             )
         for item in (*self.train, *self.test):
@@ -127,6 +130,11 @@ class Dataset:
                     f"{item.path} has label {item.label}; allowed are 0 to "
                     f"{len(self.class_names) - 1}, one for each class name."
                 )
+
+    @property
+    def display_name(self) -> str:
+        """Returns what messages call it: as it was given, else its name."""
+        return self.source or self.name
 
     @property
     def notes(self) -> tuple[str, ...]:

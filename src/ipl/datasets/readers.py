@@ -8,7 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def read_dataset(
         try:
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
-                    return read_split_set(benchmark, path)
+                    return replace(read_split_set(benchmark, path), source=str(path))
             return read_folder(path, strict, held_out, lenient, to_test)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
@@ -222,6 +222,7 @@ def read_folder(
         train=tuple(items.get(TRAIN, ())),
         test=tuple(items.get(held_out, ())),
         findings=(*held_out_findings(sizes, held_out, path), *leftovers.findings(), *problems),
+        source=_readable(str(path)),
     )
 
 
@@ -373,6 +374,7 @@ def read_table(
             *held_out_findings(sizes, held_out, path),
             *(one_class_findings(written) if lenient or to_test else ()),
         ),
+        source=_readable(str(path)),
     )
 
 

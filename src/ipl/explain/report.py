@@ -153,8 +153,8 @@ def analyse_run(
     folder : Path
         The folder of the run, or owner/name on the Hugging Face hub.
     data : Path, optional
-        The dataset that the run was trained on. Without it, only what is saved with the run is
-        shown.
+        The dataset that the run was trained on. On other labelled images of its classes, what needs
+        the training images is left out; without any, only what is saved with the run is shown.
     settings : ReportSettings, optional
         What the report is asked for.
     backbone : str or Backbone, optional
@@ -176,7 +176,8 @@ def analyse_run(
     Raises
     ------
     DataError
-        If the data does not exist, lacks a class of the run, or has no held-out image.
+        If the data does not exist, has no class of the run, or no image that was not used in
+        training.
     ConfigError
         If the baseline is to be trained without data, or is not a run without words of the same
         classes.
@@ -196,6 +197,11 @@ def analyse_run(
         run_images = read_run_images(run, data, settings.images, settings.strict, reporter)
         run = replace(run, run_images=run_images)
         if settings.baseline == TRAIN and run.learner.layout.slots:
+            if run_images.shots is None:
+                raise ConfigError(
+                    f"plain is 'train'; that needs the images that {folder} was trained on, and "
+                    f"{data} is other data: give --plain RUN."
+                )
             baseline = train_baseline(run, run_images.shots, reporter)
     image_parts = _image_parts(run, settings, baseline, reporter)
     baseline_vectors = (
@@ -236,8 +242,9 @@ def _image_parts(
     parts["outcomes"] = evaluate_outcomes(
         run, run_images, predictions, baseline, settings.strict, reporter
     )
-    if selection is not None and pool is not None:
-        scorers = [run.sentence_scorer(selection, i) for i in (run_images.shots, run_images.test)]
+    shots = run_images.shots  # None in other data than that of the training
+    if shots is not None and selection is not None and pool is not None:
+        scorers = [run.sentence_scorer(selection, images) for images in (shots, run_images.test)]
         parts["class_words"] = class_words(scorers[0], pool.words, scorers[1], reporter)
     parts["doubtful_images"] = find_doubtful_images(run, run_images, predictions)
     if not run.words:
@@ -256,9 +263,9 @@ def _image_parts(
         () if effects is None else effects.replacements,
         reporter,
     )
-    if settings.resamples and selection.select_in == "sentence":
+    if shots is not None and settings.resamples and selection.select_in == "sentence":
         parts["stability"] = resample_words(
-            run, run_images, selection, settings.resamples, reporter
+            run, run_images.dataset, shots, selection, settings.resamples, reporter
         )
     return parts
 
@@ -274,6 +281,14 @@ def _missing_parts(
                 "calibration, accuracy",
                 "They need images, and a saved run names its data but does not say where it is: "
                 "give --data.",
+            )
+        )
+    elif run.run_images.shots is None:
+        about_words = ", words for one class, stability" if run.selection and run.pool else ""
+        missing.append(
+            MissingPart(
+                f"the linear probe, likely label errors, near-duplicates{about_words}",
+                "They need the images that the prompt was trained on, and this is other data.",
             )
         )
     if not run.words:
@@ -293,9 +308,11 @@ def _missing_parts(
                 "--words-file.",
             )
         )
-    elif run.run_images is not None and not settings.resamples:
+    elif run.run_images is None or run.run_images.shots is None:
+        pass  # it is among the parts that need images
+    elif not settings.resamples:
         missing.append(MissingPart("stability", "No resamples were asked for."))
-    elif run.run_images is not None and run.selection.select_in != "sentence":
+    elif run.selection.select_in != "sentence":
         missing.append(
             MissingPart(
                 "stability",

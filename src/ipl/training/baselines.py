@@ -282,7 +282,7 @@ def compare_predictions(
 def compare_with_baselines(
     learner: Learner,
     predictions: Tensor,
-    shots: LabelledFeatures,
+    shots: LabelledFeatures | None,
     held_out: LabelledFeatures,
     config: FitConfig,
     others: Sequence[tuple[str, str, Tensor]] = (),
@@ -297,8 +297,9 @@ def compare_with_baselines(
         The trained prompt.
     predictions : Tensor of shape (images, classes)
         Its logits or log-probabilities on the held-out images.
-    shots : LabelledFeatures
-        The images to train the linear probe on, as a rule those of the prompt.
+    shots : LabelledFeatures or None
+        The training images of the prompt, which the linear probe is trained on; without them it is
+        left out.
     held_out : LabelledFeatures
         The images to compare on; at least one.
     config : FitConfig
@@ -313,23 +314,16 @@ def compare_with_baselines(
     """
     backbone, names = learner.backbone, learner.prompts.class_names
     zero_shot = zero_shot_logits(backbone, names, held_out.features, config.class_template)
-    probe = fit_linear_probe(shots.features, shots.labels, len(names), config.seed)
-    shown = several(len(shots.items), "training image")
-    return compare_predictions(
-        [
-            (ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot),
-            (
-                LINEAR_PROBE,
-                f"logistic regression on the frozen features of {shown}",
-                probe.logits(held_out.features),
-            ),
-            *others,
-            (PROMPT, learner.layout.readable(learner.words), predictions),
-        ],
-        held_out.labels,
-        names,
-        (*note_known_images(backbone.name, names), *_note_duplicates(shots, held_out)),
-    )
+    methods = [(ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot)]
+    notes = note_known_images(backbone.name, names)
+    if shots is not None:
+        probe = fit_linear_probe(shots.features, shots.labels, len(names), config.seed)
+        shown = several(len(shots.items), "training image")
+        how = f"logistic regression on the frozen features of {shown}"
+        methods.append((LINEAR_PROBE, how, probe.logits(held_out.features)))
+        notes = (*notes, *_note_duplicates(shots, held_out))
+    prompt = (PROMPT, learner.layout.readable(learner.words), predictions)
+    return compare_predictions([*methods, *others, prompt], held_out.labels, names, notes)
 
 
 def near_duplicates(shots: Tensor, held_out: Tensor) -> list[tuple[int, int]]:
