@@ -168,8 +168,6 @@ def test_other_classes_cannot_be_compared(
     assert [run.images for run in comparison.runs] == [16, 8, 8]
     assert not comparison.same_classes
     assert not comparison.same_images
-    settings = dict(comparison.differ) | dict(comparison.same)
-    assert "interval" not in settings  # it means nothing without words
     two = tmp_path / "two"
     assert f"{two} (2) and {two} (3) are the same prompt." in comparison.notes
     text = as_markdown(comparison_document(comparison))

@@ -31,6 +31,7 @@ def test_a_comparison_page(make_run: MakeRun) -> None:
     assert "The runs differ in: words" in text
     assert "## Accuracy" in as_markdown(document)
     assert "drawn as one" not in text
+    assert "share a word" not in text  # only one of them has words
     twice = comparison_document(compare_runs([make_run("coop", 2)] * 2, device="cpu"))
     text = "".join(check_page(as_html(twice)).text)
     assert "are the same prompt." in text
@@ -46,10 +47,6 @@ def test_a_comparison_page(make_run: MakeRun) -> None:
 def test_compared_runs(pocket: Backbone, make_run: MakeRun, six_scenes: Path) -> None:
     runs = [make_run("coop", 2), make_run("coop", 0), make_run("coop", 2, lambda_=0.0)]
     comparison = compare_runs(runs, six_scenes, device="cpu", cache=False)
-    differ = dict(comparison.differ)
-    assert differ["words"] == ("2", "0", "2")
-    assert differ["lambda"] == ("0.1", "", "0.0")
-    assert dict(comparison.same)["learner"] == "coop"
     for run in comparison.runs:
         assert run.test is not None
         assert run.accuracy() == pytest.approx(run.result.results["held_out_accuracy"])

@@ -33,6 +33,7 @@ from ipl.explain.compared_accuracies import (
     same_images,
     score_run,
 )
+from ipl.explain.compared_settings import ComparedSettings, compare_settings, settings_section
 from ipl.explain.loaded_run import RunImages, load_run
 from ipl.explain.ratings.results import (
     ALPHA_MEANING,
@@ -56,8 +57,7 @@ class Comparison:
     """Runs side by side."""
 
     runs: tuple[ComparedRun, ...]
-    same: tuple[tuple[str, str], ...]  # settings with one value in all runs that have them
-    differ: tuple[tuple[str, tuple[str, ...]], ...]  # the other settings, a value per run
+    settings: ComparedSettings
     shared: tuple[tuple[str, tuple[int, ...]], ...]  # words of several runs: position, 0: absent
     notes: tuple[str, ...]
 
@@ -68,9 +68,9 @@ class Comparison:
         ]
         columns = ("run", "prompt", "held-out accuracy", "classes")
         parts: list[str | Table] = [Table(columns, rows)]
-        if self.differ:
+        if self.settings.differ:
             names = ("setting", *(run.name for run in self.runs))
-            parts.append(Table(names, [(key, *values) for key, values in self.differ]))
+            parts.append(Table(names, [(key, *values) for key, values in self.settings.differ]))
         if not self.same_classes:
             parts.append(OTHER_CLASSES)
         return notebook_html(f"{len(self.runs)} prompts side by side", [*parts, *self.notes])
@@ -145,13 +145,9 @@ def compare_runs(
             about = (*run.notes, *(run_images.notes if run_images else ()))
             notes += [f"{name}: {note}" for note in about]
             advance()
-    settings = [_settings_of(run) for run in runs]
-    keys = list(dict.fromkeys(key for values in settings for key in values))
-    rows = [(key, tuple(values.get(key, "") for values in settings)) for key in keys]
     return Comparison(
         runs=tuple(runs),
-        same=tuple((key, max(values)) for key, values in rows if len(set(values) - {""}) == 1),
-        differ=tuple((key, values) for key, values in rows if len(set(values) - {""}) > 1),
+        settings=compare_settings(saved_runs),
         shared=_shared_words(runs),
         notes=(*_same_prompt_notes(runs), *notes),
     )
@@ -203,24 +199,6 @@ def _position(run: ComparedRun, word: str) -> int:
     return run.result.words.index(word) + 1 if word in run.result.words else 0
 
 
-def _settings_of(run: ComparedRun) -> dict[str, str]:
-    """Returns the settings that decide a run, as texts."""
-    result = run.result
-    training = {key: v for key, v in result.training_settings.items() if v is not None}
-    if not result.words:
-        training.pop("interval", None)
-    rows = {"learner": result.config.learner, "words": str(len(result.words))}
-    rows |= {"backbone": str(result.backbone["name"])}
-    rows |= {"weights": str(result.backbone["weights_sha256"])[:12]}
-    rows |= {"classes": str(len(run.classes)), "class names": ", ".join(run.classes)}
-    rows |= {k: f"{v:g}" if isinstance(v, float) else str(v) for k, v in training.items()}
-    rows |= {"placeholder": result.config.placeholder, "slots": result.config.arm}
-    if result.selection:
-        keys = ("lambda_", "preset", "word_embedding", "template", "search", "pool_size")
-        rows |= {k.strip("_").replace("_", " "): str(getattr(result.selection, k)) for k in keys}
-    return rows
-
-
 # -- how it is shown ----------------------------------------------------------------------------
 
 
@@ -232,12 +210,12 @@ def comparison_document(comparison: Comparison, study: RatingResults | None = No
     sections = [
         _words_section(comparison),
         accuracy_section(comparison.runs),
-        _settings_section(comparison),
+        settings_section(comparison.settings, [run.name for run in comparison.runs]),
         _vectors_section(comparison),
     ]
     if study is not None:
         sections.insert(1, _ratings_section(comparison, study))
-    differing = ", ".join(key for key, _ in comparison.differ)
+    differing = ", ".join(key for key, _ in comparison.settings.differ)
     return Document(
         title=f"{len(comparison.runs)} prompts side by side",
         subtitle=", ".join(run.name for run in comparison.runs),
@@ -263,7 +241,7 @@ def _words_section(comparison: Comparison) -> Section:
         ]
         columns = ("word", *(run.name for run in comparison.runs))
         blocks.append(Table(columns, rows, caption="Words that two or more runs share"))
-    else:
+    elif sum(bool(run.result.words) for run in comparison.runs) > 1:
         blocks.append(Paragraph("No two of these runs share a word."))
     return Section("words", "The words", tuple(blocks))
 
@@ -336,18 +314,6 @@ def _ratings_section(comparison: Comparison, study: RatingResults) -> Section:
     return Section("people", "What people say", (figure, Paragraph(ALPHA_MEANING)))
 
 
-def _settings_section(comparison: Comparison) -> Section:
-    columns = ("setting", *(run.name for run in comparison.runs))
-    rows = [[key, *values] for key, values in comparison.differ]
-    blocks: list[Block] = [
-        Table(columns, rows, caption="Settings that differ")
-        if rows
-        else Paragraph("All settings that are saved with a run are the same."),
-        Table(("setting", "value"), comparison.same, caption="Settings that are the same"),
-    ]
-    return Section("settings", "What sets them apart", tuple(blocks))
-
-
 def _vectors_section(comparison: Comparison) -> Section:
     moves = [(run.name, run.moved) for run in comparison.runs if run.moved is not None]
     if not moves:
@@ -369,8 +335,9 @@ def comparison_values(comparison: Comparison, study: RatingResults | None = None
             {**_run_values(run), "people": ratings.get(fingerprint(run.result))}
             for run in comparison.runs
         ],
-        "same": dict(comparison.same),
-        "differ": {key: list(values) for key, values in comparison.differ},
+        "same": dict(comparison.settings.same),
+        "same_with_slots": dict(comparison.settings.same_with_slots),
+        "differ": {key: list(values) for key, values in comparison.settings.differ},
         "shared_words": {word: list(positions) for word, positions in comparison.shared},
         "same_classes": comparison.same_classes,
         "same_images": comparison.same_images,
