@@ -173,9 +173,16 @@ def _novel_images(
     """Returns the classes and images that the run was not trained on, or why there are none."""
     dataset = run_images.novel
     if dataset is None:
+        others = [name for name in run_images.classes if name not in run.classes]
+        if others:
+            return None, (
+                f"The run was trained on all classes of this data but {others[0]!r}. With two or "
+                "more such classes to choose from, the report would show how the prompt does on "
+                "them."
+            )
         return None, (
-            "The run was trained on all classes of this data (or all but one). Data with more "
-            "classes than the run would show how the prompt does on them."
+            "The run was trained on all classes of this data. Data with more classes than the run "
+            "would show how the prompt does on them."
         )
     items = dataset.test or dataset.train
     images = encode_items(items, "novel", run.store, strict, reporter)

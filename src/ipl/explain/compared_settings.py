@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ipl.config import settings as all_settings
 from ipl.display.document import Block, Paragraph, Section
 from ipl.display.table import Table
 from ipl.training.result import FitResult
@@ -54,12 +53,9 @@ def _settings_of(result: FitResult) -> dict[str, str]:
         "classes": len(result.trained_classes),
         "class names": ", ".join(result.trained_classes),
         **result.training_settings,
-        "placeholder": result.config.placeholder,
+        "placeholder": result.config.placeholder if result.layout.slots else None,
         "slots": result.config.arm,
     }
-    if not result.layout.slots:
-        about_words = {each.name for each in all_settings() if each.option.concerns_words}
-        rows = {key: value for key, value in rows.items() if key not in about_words}
     texts = {
         key: f"{value:g}" if isinstance(value, float) else str(value)
         for key, value in rows.items()

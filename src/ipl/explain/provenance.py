@@ -62,7 +62,7 @@ def _settings(run: LoadedRun) -> list[tuple[str, str]]:
         ("classes", str(len(run.classes))),
     ]
     rows += [(k, _text(v)) for k, v in training.items() if k != "data" and v is not None]
-    rows += [("placeholder", result.config.placeholder)]
+    rows += [("placeholder", result.config.placeholder)] if result.layout.slots else []
     if (selection := run.selection) is not None:
         rows += [
             ("lambda", f"{selection.lambda_:g}"),
