@@ -76,6 +76,7 @@ def test_bad_input_is_code_2(evaluate: Call, home: Path) -> None:
     assert "which this prompt does not classify" in evaluate("--classes", "sea,sand").error
     (home / "old.csv").write_text("")
     assert "choose another file with --csv" in evaluate("--csv", "old.csv").error
+    assert "No such file or folder: nothing" in evaluate("--csv", "old.csv", data="nothing").error
     assert evaluate("--csv", "old.csv", "--overwrite").code == 0
     assert (home / "old.csv").read_text().startswith("class,")
 

@@ -89,9 +89,29 @@ def test_a_report_is_logged(ipl: Ipl, run: Path, home: Path) -> None:
 def test_bad_input_gets_one_sentence(
     ipl: Ipl, run: Path, home: Path, arguments: tuple[str, ...], told: str
 ) -> None:
+    (home / "run-report.html").touch()  # which is told only if nothing else is wrong
     before = sorted(home.iterdir())
     assert told in ipl("report", *arguments, *CPU).error
     assert sorted(home.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run",), "1 run given; a comparison needs at least two."),
+        (("run", "gone"), "No saved run at gone"),
+        (("run", "run", "--data", "nowhere"), "No such file or folder: nowhere."),
+        (("run", "run", "--data", "dat"), "No such file or folder: dat. Did you mean 'data'?"),
+        (("run", "run", "--images", "0"), "images is 0"),
+        (("run", "run", "--ratings", "nowhere"), "nowhere"),
+        (("run", "run"), "ipl-comparison.html already exists"),
+    ],
+)
+def test_an_existing_page_hides_no_wrong_argument(
+    ipl: Ipl, run: Path, home: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    (home / "ipl-comparison.html").touch()
+    assert told in ipl("compare", *arguments, *CPU).error
 
 
 def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
@@ -108,9 +128,6 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     assert "All settings that are saved with a run are the same." in text
     values = ipl("compare", "run", "other", "--json", *CPU).json
     assert [one["name"] for one in values["runs"]] == ["run", "other"]
-    assert "at least two" in ipl("compare", "run", "--overwrite", *CPU).error
-    assert "already exists" in ipl("compare", "run", "other", *CPU).error
-    assert "No saved run" in ipl("compare", "run", "gone", "--overwrite", *CPU).error
 
 
 def test_runs_on_other_data(ipl: Ipl, run: Path, home: Path, images: Any) -> None:

@@ -35,8 +35,6 @@ def compare(
     """Compare saved prompts on one page: words, accuracies, settings that differ."""
     kind = choose_format(kind, save_to)
     target = save_to or Path(f"ipl-comparison.{kind}")
-    if not as_json:  # then nothing is written
-        check_output_file(target, overwrite)
 
     from ipl.saving.run_folder import find_run, read_config
 
@@ -44,12 +42,20 @@ def compare(
         read_config(find_run(run))
 
     from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table
-    from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
+    from ipl.explain.comparison import (
+        compare_runs,
+        comparison_document,
+        comparison_values,
+        read_runs,
+    )
     from ipl.explain.ratings.results import read_ratings
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
+    read_runs(runs, data, images)
     study = None if ratings is None else read_ratings(ratings)
+    if not as_json:  # then nothing is written
+        check_output_file(target, overwrite)
     with on_interrupt(lambda: "nothing was written."):
         comparison = compare_runs(runs, data, images, device, not no_cache, reporter)
         for note in comparison.notes:

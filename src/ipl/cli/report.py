@@ -66,8 +66,6 @@ def report(
     """Report what a saved prompt has learnt: its words, what they do, whether to believe it."""
     kind = choose_format(kind, save_to)
     target = save_to or default_target(run, kind)
-    if not as_json:  # then nothing is written
-        check_output_file(target, overwrite)
 
     from ipl.loggers.logger import check_loggers
     from ipl.saving.run_folder import find_run, read_config
@@ -75,13 +73,16 @@ def report(
     check_loggers(log_to)
     read_config(find_run(run))
 
-    from ipl.explain.report import ReportSettings, analyse_run, report_document
+    from ipl.explain.report import ReportSettings, analyse_run, check_arguments, report_document
     from ipl.explain.report_values import report_values
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
+    check_arguments(run, data, settings, words_file)
     rating, missing_rating = find_ratings(run, ratings)
+    if not as_json:  # then nothing is written
+        check_output_file(target, overwrite)
     with on_interrupt(lambda: "nothing was written."):
         analysis = analyse_run(
             run, data, settings, backbone, device, words_file, not no_cache, reporter

@@ -34,7 +34,7 @@ from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.other_libraries import read_object
 from ipl.datasets.split_file import read_split_set
 from ipl.support.errors import DataError
-from ipl.support.files import is_folder, path_exists, read_text, similar_path
+from ipl.support.files import check_exists, is_folder, path_exists, read_text
 
 LAYOUT = (
     "expected one sub-folder of images per class, or a .csv, .tsv or .jsonl file with path,label"
@@ -108,8 +108,7 @@ def read_dataset(
             return read_folder(path, strict, held_out, lenient, to_test)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
-    if not path_exists(path):
-        raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
+    check_exists(path)
     if path.suffix.lower() in TABLES:
         return read_table(path, held_out, lenient, to_test)
     if path.suffix.lower() == ".parquet":

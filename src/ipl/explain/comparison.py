@@ -47,6 +47,7 @@ from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
 from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError
+from ipl.support.files import check_exists
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.result import FitResult
 from ipl.words.selection import Selection
@@ -124,11 +125,7 @@ def compare_runs(
     DataError
         If the data has no class of a run, or no image that it was not trained on.
     """
-    if images < 1:
-        raise ConfigError(f"images is {images}; it must be 1 or more.")
-    if len(folders) < 2:
-        raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
-    saved_runs = [read_run(find_run(folder)) for folder in folders]  # before anything is computed
+    saved_runs = read_runs(folders, data, images)
     backbones: dict[str, Backbone] = {}
     loaded_runs = []
     for folder, result in zip(folders, saved_runs, strict=True):
@@ -151,6 +148,19 @@ def compare_runs(
         shared=_shared_words(runs),
         notes=(*_same_prompt_notes(runs), *notes),
     )
+
+
+def read_runs(
+    folders: Sequence[Path], data: Path | None = None, images: int = 2000
+) -> list[FitResult]:
+    """Returns the saved runs; raises an error for wrong arguments of `compare_runs`."""
+    if len(folders) < 2:
+        raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
+    if images < 1:
+        raise ConfigError(f"images is {images}; it must be 1 or more.")
+    if data is not None:
+        check_exists(data)
+    return [read_run(find_run(folder)) for folder in folders]
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:

@@ -11,7 +11,13 @@ from ipl.backbone.backbone import Backbone
 from ipl.display.document import Block, Document, Paragraph, QuestionAnswer, Section
 from ipl.display.formatting import listed, ordinal, percent, several
 from ipl.explain.accuracy import Outcomes, evaluate_outcomes, novel_sentence, outcomes_section
-from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
+from ipl.explain.baseline import (
+    TRAIN,
+    Baseline,
+    read_baseline,
+    read_baseline_result,
+    train_baseline,
+)
 from ipl.explain.chosen_words import WordFacts, word_facts, words_section
 from ipl.explain.class_words import ClassWord, class_words, class_words_section
 from ipl.explain.doubtful_images import (
@@ -42,11 +48,12 @@ from ipl.metrics import Score, score
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
 from ipl.saving.run_folder import find_run
-from ipl.support.errors import ConfigError, DataError
-from ipl.support.files import path_exists
+from ipl.support.errors import ConfigError
+from ipl.support.files import check_exists
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import LINEAR_PROBE, PLAIN_LEARNER, WITHOUT_WORDS, ZERO_SHOT
 from ipl.training.baselines import ABOUT_INTERVALS, NO_IMAGES, BaselineComparison, comparison_table
+from ipl.words.pool import read_word_list
 from ipl.words.selection import certainty_sentences
 
 IMAGES = 2000  # held-out images that a report looks at
@@ -183,16 +190,11 @@ def analyse_run(
         classes.
     """
     settings = settings or ReportSettings()
-    # Wrong arguments are reported before anything is loaded, the run first.
-    read_run(find_run(folder))
-    if data is not None and not path_exists(data):
-        raise DataError(f"No such file or folder: {data}.")
-    if settings.baseline == TRAIN and data is None:
-        raise ConfigError("plain is 'train'; that needs the run's images: give --data.")
+    check_arguments(folder, data, settings, words_file)
     run = load_run(folder, backbone, device, words_file, cache, reporter)
     baseline = None
     if settings.baseline not in (None, TRAIN):
-        baseline = read_baseline(run, Path(settings.baseline))  # before anything takes long
+        baseline = read_baseline(run, Path(settings.baseline))
     if data is not None:
         run_images = read_run_images(run, data, settings.images, settings.strict, reporter)
         run = replace(run, run_images=run_images)
@@ -223,6 +225,25 @@ def analyse_run(
         missing=_missing_parts(run, settings, baseline),
         **image_parts,
     )
+
+
+def check_arguments(
+    folder: Path,
+    data: Path | None = None,
+    settings: ReportSettings | None = None,
+    words_file: Path | None = None,
+) -> None:
+    """Raises an error for wrong arguments of `analyse_run`, before anything is loaded."""
+    baseline = None if settings is None else settings.baseline
+    result = read_run(find_run(folder))
+    if data is not None:
+        check_exists(data)
+    if baseline == TRAIN and data is None:
+        raise ConfigError("plain is 'train'; that needs the run's images: give --data.")
+    if baseline not in (None, TRAIN):
+        read_baseline_result(Path(baseline), result, folder)
+    if words_file is not None:
+        read_word_list(words_file)
 
 
 def _image_parts(

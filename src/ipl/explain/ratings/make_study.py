@@ -29,7 +29,7 @@ from ipl.explain.ratings.study import (
 from ipl.explain.vectors import nearest
 from ipl.saving.format import read_run
 from ipl.support.errors import ConfigError, DataError
-from ipl.support.files import path_exists
+from ipl.support.files import check_exists
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.result import FitResult
 from ipl.words.frequency import RandomWords
@@ -111,8 +111,7 @@ def make_study(
             "for all, or one for each in the same order."
         )
     for path in data:
-        if not path_exists(path):
-            raise DataError(f"No such file or folder: {path}.")
+        check_exists(path)
     sources = list(data) * len(folders) if len(data) == 1 else list(data)
     builder = _StudyBuilder(settings or StudySettings(), reporter)
     runs = [
