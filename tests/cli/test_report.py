@@ -122,6 +122,7 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     rows = [line.split() for line in result.out.splitlines()]
     assert rows[1] == ["run", "accuracy", "95", "%", "interval", "zero-shot", "images"]
     assert [(row[0], row[-1]) for row in rows[2:4]] == [("run", "3"), ("other", "3")]
+    assert "\nother: not distinguishable from run (+0 points, " in result.out
     assert "All were scored now on the same 3 images; images that one of them" in result.out
     text = "".join(check_page((home / "ipl-comparison.html").read_text()).text)
     assert "2 prompts side by side" in text

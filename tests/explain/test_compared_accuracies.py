@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,17 @@ from ipl.datasets.dataset import Dataset
 from ipl.display.formatting import percent
 from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
-from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table
+from ipl.explain.compared_accuracies import (
+    accuracy_notes,
+    accuracy_table,
+    differences,
+    verdict,
+)
 from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
 from ipl.inference.evaluation import evaluate
+from ipl.metrics import paired_difference
 from ipl.support.errors import ConfigError
+from ipl.training.baselines import difference_sentence
 from ipl_scenes import draw
 
 MakeRun = Callable[..., Path]
@@ -60,9 +67,9 @@ def test_runs_are_scored_on_the_images_that_are_new_to_all_of_them(
     assert [run.images for run in comparison.runs] == [12, 12]
     assert comparison.runs[0].image_paths is not None
     assert all("new-" in path for path in comparison.runs[0].image_paths)
-    assert accuracy_notes(comparison.runs)[0] == (
+    assert accuracy_notes(comparison.runs)[0].startswith(
         "All were scored now on the same 12 images; images that one of them was trained on are "
-        "left out for all."
+        "left out for all. 95 % intervals"
     )
     other = "This is not the data that the prompt was trained on"
     assert comparison.notes == (  # all training images of the first are there
@@ -70,10 +77,21 @@ def test_runs_are_scored_on_the_images_that_are_new_to_all_of_them(
     )
     for path in more.glob("*/t*-*"):
         path.unlink()
-    for run, folder in zip(comparison.runs, runs, strict=True):
-        evaluation = evaluate(PromptClassifier.from_pretrained(folder, pocket), more)
+    evaluations = [evaluate(PromptClassifier.from_pretrained(run, pocket), more) for run in runs]
+    for run, evaluation in zip(comparison.runs, evaluations, strict=True):
         assert evaluation.comparison.total == 12
         assert run.accuracy() == evaluation.accuracy
+    first, second = ({each.image: each.correct for each in e.predictions} for e in evaluations)
+    gained = sum(second[image] and not first[image] for image in first)
+    lost = sum(first[image] and not second[image] for image in first)
+    difference = paired_difference(gained, lost, 12)
+    assert differences(comparison.runs) == [difference]
+    sentence = f"other: {difference_sentence('coop-0w', difference)}"
+    assert verdict(comparison.runs) == (sentence,)
+    assert sentence in as_markdown(comparison_document(comparison))
+    values = comparison_values(comparison)
+    assert values["verdict"] == [sentence]
+    assert [run["minus_first"] for run in values["runs"]] == [None, asdict(difference)]
     few = compare_runs(runs, more, 5, device="cpu", cache=False)
     assert few.same_images
     assert few.runs[0].images == 5
@@ -88,6 +106,10 @@ def test_runs_without_a_common_new_image_are_scored_on_their_own(
     comparison = compare_runs(runs, more, device="cpu", cache=False)
     assert [run.images for run in comparison.runs] == [8, 16]
     assert "these are not the same for all" in accuracy_notes(comparison.runs)[0]
+    assert verdict(comparison.runs) == ()
+    saved = compare_runs(runs, device="cpu", cache=False)
+    assert verdict(saved.runs) == ()
+    assert comparison_values(saved)["runs"][1]["minus_first"] is None
 
 
 @pytest.mark.parametrize("kind", ["test folder", "table", "one class"])
@@ -178,3 +200,6 @@ def test_other_classes_cannot_be_compared(
     assert alike.same_classes
     assert alike.same_images
     assert "cannot be compared" not in as_markdown(comparison_document(alike))
+    assert verdict(comparison.runs) == ()
+    one = [replace(run, image_paths=("a.png",), right=(True,)) for run in comparison.runs]
+    assert verdict(one) == ()  # the same image, and yet not the same task

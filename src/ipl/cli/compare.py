@@ -41,7 +41,7 @@ def compare(
     for run in runs:
         read_config(find_run(run))
 
-    from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table
+    from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table, verdict
     from ipl.explain.comparison import (
         compare_runs,
         comparison_document,
@@ -68,5 +68,6 @@ def compare(
         return
     terminal = console()
     terminal.print(accuracy_table(comparison.runs).to_terminal())
-    terminal.print("\n".join(accuracy_notes(comparison.runs)), markup=False)
+    sentences = (*verdict(comparison.runs), *accuracy_notes(comparison.runs))
+    terminal.print("\n".join(sentences), markup=False)
     terminal.print(f"\nWritten: {target}", markup=False, soft_wrap=True)

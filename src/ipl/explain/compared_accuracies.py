@@ -14,9 +14,10 @@ from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages, RunShots, encode_held_out, redraw_shots
 from ipl.explain.vectors import describe_vectors
-from ipl.metrics import Score, score, wilson_interval
+from ipl.metrics import PairedDifference, Score, paired_difference, score, wilson_interval
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import LINEAR_PROBE, ZERO_SHOT
+from ipl.training.baselines import ABOUT_INTERVALS, difference_sentence
 from ipl.training.result import FitResult
 from ipl.words.selection import Selection
 
@@ -39,6 +40,7 @@ class ComparedRun:
     zero_shot: Score | None
     classes: tuple[str, ...]  # those it was trained on
     image_paths: tuple[str, ...] | None  # the images it was scored on, if data is given
+    right: tuple[bool, ...] = ()  # for each of these images, whether it is classified correctly
 
     @property
     def images(self) -> int | None:
@@ -116,14 +118,19 @@ def score_run(name: str, run: LoadedRun, run_images: RunImages | None) -> Compar
     vectors = describe_vectors(run.learner, run.result.config, run.candidates).vectors
     distances = [vector.moved for vector in vectors if vector.moved is not None]
     test = zero_shot = image_paths = None
+    right: tuple[bool, ...] = ()
     if run_images is not None:
         labels, features = run_images.test.labels, run_images.test.features
-        image_paths = tuple(sorted(str(item.path) for item in run_images.test.items))
-        test = score(run.learner.log_probabilities(run_images.features), labels)
-        predictions = zero_shot_log_probabilities(
+        predictions = run.learner.log_probabilities(run_images.features)
+        test = score(predictions, labels)
+        paths = [str(item.path) for item in run_images.test.items]
+        order = sorted(range(len(paths)), key=paths.__getitem__)
+        image_paths = tuple(paths[index] for index in order)
+        right = tuple((predictions.argmax(1) == labels)[order].tolist())
+        untrained = zero_shot_log_probabilities(
             run.learner.backbone, run.classes, features, run.result.config.class_template
         )
-        zero_shot = score(predictions, labels)
+        zero_shot = score(untrained, labels)
     return ComparedRun(
         name=name,
         folder=str(run.folder),
@@ -134,6 +141,31 @@ def score_run(name: str, run: LoadedRun, run_images: RunImages | None) -> Compar
         zero_shot=zero_shot,
         classes=run.classes,
         image_paths=image_paths,
+        right=right,
+    )
+
+
+def differences(runs: Sequence[ComparedRun]) -> list[PairedDifference]:
+    """Returns the accuracy of each run after the first minus that of the first.
+
+    There are none unless all runs have the same classes and were scored now on the same images.
+    """
+    first, *others = runs
+    if not (same_classes(runs) and same_images(runs)):
+        return []
+    pairs = [list(zip(run.right, first.right, strict=True)) for run in others]
+    return [
+        paired_difference(each.count((True, False)), each.count((False, True)), len(each))
+        for each in pairs
+    ]
+
+
+def verdict(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
+    """Returns a sentence for each run after the first: whether it is better than the first."""
+    first, *others = runs
+    return tuple(
+        f"{run.name}: {difference_sentence(first.name, difference)}"
+        for run, difference in zip(others, differences(runs), strict=False)
     )
 
 
@@ -191,7 +223,8 @@ def accuracy_section(runs: Sequence[ComparedRun]) -> Section:
     table = Table(columns, rows, caption="Accuracy of each run")
     svg = bars(accuracy_bars, f"Held-out accuracy: {values}.")
     how, *warnings = accuracy_notes(runs)
-    blocks: list[Block] = [Paragraph(how), *(Paragraph(text, "warning") for text in warnings)]
+    blocks: list[Block] = [*map(Paragraph, verdict(runs)), Paragraph(how)]
+    blocks += [Paragraph(text, "warning") for text in warnings]
     blocks.append(accuracy_table(runs))
     blocks.append(Figure("Held-out accuracy", svg, table) if accuracy_bars else table)
     return Section("accuracy", "Accuracy", tuple(blocks))
@@ -206,7 +239,7 @@ def _how_scored(runs: Sequence[ComparedRun], scored: bool) -> str:
     if same_images(runs):
         return (
             f"All were scored now on the same {several(runs[0].held_out_images, 'image')}; images "
-            "that one of them was trained on are left out for all."
+            f"that one of them was trained on are left out for all. {ABOUT_INTERVALS}"
         )
     return (
         "All were scored now, each on those of the images given that are of its own classes and "

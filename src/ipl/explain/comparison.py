@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ from ipl.explain.compared_accuracies import (
     OTHER_CLASSES,
     ComparedRun,
     accuracy_section,
+    differences,
     read_images,
     same_classes,
     same_images,
     score_run,
+    verdict,
 )
 from ipl.explain.compared_settings import ComparedSettings, compare_settings, settings_section
 from ipl.explain.loaded_run import RunImages, load_run
@@ -340,11 +343,17 @@ def _vectors_section(comparison: Comparison) -> Section:
 def comparison_values(comparison: Comparison, study: RatingResults | None = None) -> dict[str, Any]:
     """Returns the comparison as plain values for JSON; raters stay without names."""
     ratings = {rating.fingerprint: asdict(rating) for rating in study.runs} if study else {}
+    minus_first = [None, *map(asdict, differences(comparison.runs))]
     return {
         "runs": [
-            {**_run_values(run), "people": ratings.get(fingerprint(run.result))}
-            for run in comparison.runs
+            {
+                **_run_values(run),
+                "minus_first": difference,
+                "people": ratings.get(fingerprint(run.result)),
+            }
+            for run, difference in zip_longest(comparison.runs, minus_first)
         ],
+        "verdict": list(verdict(comparison.runs)),
         "same": dict(comparison.settings.same),
         "same_with_slots": dict(comparison.settings.same_with_slots),
         "differ": {key: list(values) for key, values in comparison.settings.differ},

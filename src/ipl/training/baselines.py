@@ -433,20 +433,27 @@ def offer_to_compare(seconds: float, how: str = "--compare does it") -> str:
 
 
 def _sentence(name: str, difference: PairedDifference) -> str:
-    """Returns who is better, and by how much; nobody unless the interval excludes 0."""
-    other = NAMES[name][1]
+    sentence = difference_sentence(NAMES[name][1], difference)
+    return f"{sentence[0].upper()}{sentence[1:]}"
+
+
+def difference_sentence(other: str, difference: PairedDifference) -> str:
+    """Returns who is better, and by how much; nobody unless the interval excludes 0.
+
+    `other` is what was subtracted. The sentence does not begin with a capital letter.
+    """
     value, low, high = 100 * difference.value, 100 * difference.low, 100 * difference.high
     # Whole points, unless that would hide on which side of 0 the interval ends.
     digits = 0 if high - low >= 2 and min(abs(low), abs(high)) >= 0.5 else 1
     if not difference.is_clear:
         interval = f"{signed(low, digits)} to {signed(high, digits)}"
-        return f"Not distinguishable from {other} ({_points(signed(value, digits))}, {interval})."
+        return f"not distinguishable from {other} ({_points(signed(value, digits))}, {interval})."
     if value < 0:
         value, low, high = -value, -high, -low
     by = f"by {_points(f'{value:.{digits}f}')} ({low:.{digits}f} to {high:.{digits}f})."
     if difference.value > 0:
-        return f"Better than {other} {by}"
-    return f"{other[0].upper()}{other[1:]} is better {by}"
+        return f"better than {other} {by}"
+    return f"{other} is better {by}"
 
 
 def _points(number: str) -> str:
