@@ -25,6 +25,11 @@ def test_a_page_beside_the_run(ipl: Ipl, run: Path, home: Path, words_file: Path
     result = ipl("report", "run", "--data", "data", *more, *CPU)
     assert result.code == 0, result.err
     assert "Written:  run-report.html" in result.out
+    answers = " ".join(result.out.split("\n\n")[0].split())
+    assert answers.startswith("Is it better? On 3 held-out images it is right for ")
+    assert " zero-shot " in answers
+    assert "Do the words matter? The same prompt without words was not trained" in answers
+    assert "How sure is that? 95 % intervals over these images" in answers
     page = check_page((home / "run-report.html").read_text())
     word = json.loads((run / "config.json").read_text())["words"][0]
     assert f"What “{word}” does" in "".join(page.text)

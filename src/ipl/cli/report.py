@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.text import Text
 
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
@@ -100,6 +101,9 @@ def report(
         print_json(values)
         return
     terminal = console()
+    for each in document.answers:
+        terminal.print(Text.assemble((each.question, "bold"), " ", each.answer))
+    terminal.print()
     for missing in analysis.missing:
         terminal.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
     terminal.print(f"Written:  {target}", markup=False, soft_wrap=True)
