@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ipl.datasets.images import ImageSource
-from ipl.display.formatting import several
+from ipl.display.formatting import first_few, several
 from ipl.support.errors import DataError
 
 TRAIN, VAL, TEST = "train", "val", "test"
@@ -208,6 +208,11 @@ def hint_at_other_part(parts: Collection[str], asked: str) -> str:
     """Returns how to test on the val or test images that there are instead of those asked for."""
     other = {TEST: VAL, VAL: TEST}.get(asked)
     return f"; --held-out {other} uses its {other} images" if other in parts else ""
+
+
+def quote_classes(names: Sequence[str]) -> str:
+    """Returns "the class 'a'", or "the classes 'a', 'b', 'c' and 4 more"."""
+    return f"the class{'es' if len(names) > 1 else ''} {first_few([repr(name) for name in names])}"
 
 
 def clean_class_name(raw: str) -> str:

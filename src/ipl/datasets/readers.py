@@ -81,7 +81,8 @@ def read_dataset(
         classes that `train` does not have. Findings say so; otherwise these are errors.
     to_test : bool, default=False
         Whether the images are only tested on: then a single class is enough, and training images
-        are not needed. A finding says that a fit cannot use a single class.
+        are not needed, neither of all classes nor of one. A finding says that a fit cannot use a
+        single class.
 
     Returns
     -------
@@ -182,7 +183,7 @@ def read_folder(
     """Returns the dataset of a folder with one sub-folder per class.
 
     With a `train` folder that has sub-folders, and `test` or `val` beside it, the classes are the
-    sub-folders of those. Data to test on needs no `train`.
+    sub-folders of those. Data to test on needs no `train`, or no images of a class in it.
     """
     leftovers = _Leftovers()
     parts = _part_folders(path, leftovers, held_out if to_test else TRAIN)
@@ -192,12 +193,10 @@ def read_folder(
     if not folders:
         raise DataError(f"{root} has no sub-folders: {LAYOUT}.")
     class_folders = [folder.name for folder in folders]
+    if to_test and held_out in parts:  # a class may have no training image
+        class_folders = sorted({*class_folders, *(f.name for f in _folders(parts[held_out]))})
     check_class_names(class_folders)  # as written, so that a message shows what to rename
     items = {first: list(_items(root, class_folders, leftovers))}
-    labels = {item.label for item in items[first]}
-    for label, name in enumerate(class_folders):
-        if label not in labels and not lenient:
-            raise DataError(f"The class folder {root / name} contains no image.")
     problems = one_class_findings(class_folders) if lenient or to_test else ()
     if held_out in parts.keys() - items.keys():
         folder = parts[held_out]
@@ -208,6 +207,12 @@ def read_folder(
         if not items[held_out] and not lenient:
             raise DataError(f"{folder} contains no image in a class folder; add some or remove it.")
         problems += _held_out_problems(folder, unknown, not items[held_out])
+    needed = (TRAIN, held_out) if to_test else (TRAIN,)  # a class must have an image in one of them
+    labels = {item.label for part in needed for item in items.get(part, ())}
+    for label, name in enumerate(class_folders):
+        if label not in labels and not lenient:
+            empty = next(f / name for f in (root, *parts.values()) if (f / name).is_dir())
+            raise DataError(f"The class folder {empty} contains no image.")
     for part in parts.keys() - items.keys():  # only counted
         items[part] = list(_items(parts[part], class_folders, _Leftovers()))
     if strict and leftovers.not_images:

@@ -158,11 +158,15 @@ def _duplicate_blocks(images: DoubtfulImages) -> list[Block]:
         ]
         for pair in images.duplicates
     ]
-    count = several(images.duplicate_count, "held-out image")
+    count = several(
+        images.duplicate_count,
+        "held-out image nearly repeats a training image, which makes it",
+        "held-out images nearly repeat a training image, which makes them",
+    )
     caption = "Held-out images that nearly repeat a training image"
     columns = ("held-out image", "training image", "cosine", "labels")
     return [
-        Paragraph(f"{count} nearly repeat a training image, which makes them too easy. {rule}"),
+        Paragraph(f"{count} too easy. {rule}"),
         Table(columns, rows, caption=caption),
     ]
 

@@ -21,7 +21,7 @@ from ipl.backbone.labelled_features import (
 )
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import UNUSED, Dataset, Item
+from ipl.datasets.dataset import UNUSED, Dataset, Item, quote_classes
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import first_few, percent, several
@@ -283,12 +283,11 @@ def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[
     """Returns the classifier's index of each class of the data."""
     if dataset.class_names == names:  # a published list may have a name twice
         return list(range(len(names)))
-    for name in dataset.class_names:
-        if name not in names:
-            raise DataError(
-                f"{dataset.display_name} has the class {name!r}, which this prompt does not "
-                f"classify: it chooses from {first_few(names)}; --classes gives others."
-            )
+    if unknown := [name for name in dataset.class_names if name not in names]:
+        raise DataError(
+            f"{dataset.display_name} has {quote_classes(unknown)}, which this prompt does not "
+            f"classify: it chooses from {first_few(names)}; --classes gives others."
+        )
     return [names.index(name) for name in dataset.class_names]
 
 
