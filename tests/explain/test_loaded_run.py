@@ -61,6 +61,7 @@ def test_a_report_on_other_data_uses_all_its_images(
         "the linear probe, likely label errors, near-duplicates, words for one class, stability"
     ]
     assert "images that the prompt was trained on" in why
+    assert "--plain train" not in missing["the learner without words beside this one"]
     text = "".join(check_page(as_html(report_document(analysis))).text)
     assert "place of 21 by loss on the held-out images, which had no part in the choice." in text
     assert f"This report looked at 24 held-out images of {others}." in text
@@ -69,7 +70,7 @@ def test_a_report_on_other_data_uses_all_its_images(
     values = json.loads(json.dumps(report_values(analysis), allow_nan=False))
     assert values["data"]["training_images"] is None
     assert values["chance"]["places_by_loss"]["sentence_training"] is None
-    with pytest.raises(ConfigError, match="plain is 'train'; that needs the images that .* other"):
+    with pytest.raises(ConfigError, match="plain is 'train'; that needs the images that .* all of"):
         analyse_run(run, others, ReportSettings(0, baseline="train"), pocket, words_file=pool_file)
 
 

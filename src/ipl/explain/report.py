@@ -202,7 +202,7 @@ def analyse_run(
             if run_images.shots is None:
                 raise ConfigError(
                     f"plain is 'train'; that needs the images that {folder} was trained on, and "
-                    f"{data} is other data: give --plain RUN."
+                    f"{data} does not have all of them: give --plain RUN."
                 )
             baseline = train_baseline(run, run_images.shots, reporter)
     image_parts = _image_parts(run, settings, baseline, reporter)
@@ -309,7 +309,8 @@ def _missing_parts(
         missing.append(
             MissingPart(
                 f"the linear probe, likely label errors, near-duplicates{about_words}",
-                "They need the images that the prompt was trained on, and this is other data.",
+                "They need the images that the prompt was trained on, and the data does not have "
+                "all of them.",
             )
         )
     if not run.words:
@@ -342,10 +343,11 @@ def _missing_parts(
             )
         )
     if run.learner.layout.slots and baseline is None:
+        train = "--plain train, or " if run.run_images is None or run.run_images.shots else ""
         missing.append(
             MissingPart(
                 "the learner without words beside this one",
-                "It was not asked for: --plain train, or --plain RUN with a run without words.",
+                f"It was not asked for: {train}--plain RUN with a run without words.",
             )
         )
     return tuple(missing)

@@ -145,7 +145,7 @@ def test_other_data_is_enough_if_nothing_is_trained(
     run, others = make_run(words=2), scenes_folder / "test"
     _, images = make_study([run], [others], how)
     assert len(images) == 12
-    with pytest.raises(DataError, match="test is other data; give that data, or --plain"):
+    with pytest.raises(DataError, match="test does not have all of them; give that data, or"):
         make_study([run], [others], replace(how, baseline=None))
 
 

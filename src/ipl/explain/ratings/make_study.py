@@ -200,7 +200,8 @@ class _StudyBuilder:
         if shots is None:
             raise DataError(
                 f"The learner without words needs the images that {run.folder} was trained on, and "
-                f"{data} is other data; give that data, or --plain with a run without words."
+                f"{data} does not have all of them; give that data, or --plain with a run without "
+                "words."
             )
         paths = [str(item.path) for item in shots.items]
         key = repr((run.result.config.without_words(), run.result.backbone, run.classes, paths))
