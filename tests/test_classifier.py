@@ -207,7 +207,7 @@ def test_a_card_keeps_accuracy_with_the_classes_it_was_measured_on(
 
 
 def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Dataset) -> None:
-    with pytest.raises(DataError, match="'volcano' and 14 other classes, which this"):
+    with pytest.raises(DataError, match="'volcano', .* which this classifier does not have"):
         fitted.score(scenes)
 
 

@@ -22,7 +22,13 @@ from ipl.backbone.labelled_features import encode_items, note_unreadable
 from ipl.backbone.loading import load_backbone, load_wider
 from ipl.config import FitConfig, names, settings
 from ipl.config_fields import takes_settings
-from ipl.datasets.dataset import Dataset, check_class_names, clean_class_name, read_alike
+from ipl.datasets.dataset import (
+    Dataset,
+    check_class_names,
+    clean_class_name,
+    quote_classes,
+    read_alike,
+)
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.in_memory import (
     check_pairs,
@@ -417,7 +423,7 @@ class PromptClassifier:
             return self._score_stream(stream, strict)
         dataset = read_data(data, strict=strict, held_out=self.config.held_out, to_test=True)
         learner, classes = self.learner_, list(self.learner_.prompts.class_names)
-        self._check_known(dataset.class_names, dataset.name)
+        self._check_known(dataset.class_names, dataset.display_name)
         store = features or FeatureStore(learner.backbone)
         items = dataset.test or dataset.train
         images = encode_items(items, "test", store, strict, self.reporter)
@@ -425,7 +431,7 @@ class PromptClassifier:
         for note in self.notes_:
             self.reporter.warn(note)
         if not images.items:
-            raise DataError(f"{dataset.name} has no readable image to score.")
+            raise DataError(f"{dataset.display_name} has no readable image to score.")
         if list(dataset.class_names) == classes:  # a published list may have a name twice
             return accuracy(learner, images, store=store)
         index = torch.tensor([classes.index(name) for name in dataset.class_names])
@@ -465,10 +471,9 @@ class PromptClassifier:
         classes = self.learner_.prompts.class_names
         unknown = list(dict.fromkeys(name for name in names if name not in classes))
         if unknown:
-            more = several(len(unknown) - 1, "other class", "other classes")
             raise DataError(
-                f"{source} has the class {unknown[0]!r}{f' and {more}' if unknown[1:] else ''}, "
-                "which this classifier does not have; use with_classes([...]) first."
+                f"{source} has {quote_classes(unknown)}, which this classifier does not have; use "
+                "with_classes([...]) first."
             )
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:

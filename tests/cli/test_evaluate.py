@@ -76,6 +76,7 @@ def test_bad_input_is_code_2(evaluate: Call, home: Path) -> None:
     assert "which this prompt does not classify" in evaluate("--classes", "sea,sand").error
     (home / "old.csv").write_text("")
     assert "choose another file with --csv" in evaluate("--csv", "old.csv").error
+    assert "No such file or folder: nothing" in evaluate("--csv", "old.csv", data="nothing").error
     assert evaluate("--csv", "old.csv", "--overwrite").code == 0
     assert (home / "old.csv").read_text().startswith("class,")
 
@@ -107,6 +108,33 @@ def test_new_images_of_a_single_class(evaluate: Call, home: Path) -> None:
     assert "All images are of the class 'beach'" in evaluate().out
     (home / "data/beach").rename(home / "data/sea")
     assert "has the class 'sea', which this prompt does not classify" in evaluate().error
+
+
+def test_unknown_classes_are_named_with_the_data_as_it_was_given(
+    evaluate: Call, home: Path
+) -> None:
+    for number, name in enumerate(("cow", "dog", "elk", "fox", "gnu"), start=1):
+        (home / "ev/others" / name).mkdir(parents=True)
+        Image.new("RGB", (64, 64)).save(home / "ev/others" / name / "0.png")
+        message = evaluate(data="ev/others").error
+        if number == 1:
+            assert message.startswith("ev/others has the class 'cow', which this prompt does not")
+    assert message.startswith(
+        "ev/others has the classes 'cow', 'dog', 'elk' and 2 more, which this"
+    )
+
+
+def test_a_test_class_without_training_images(evaluate: Call, home: Path) -> None:
+    (home / "new/train").mkdir(parents=True)
+    (home / "data").rename(home / "new/test")
+    for name in ("beach", "castle"):
+        (home / "new/train" / name).mkdir()
+        Image.new("RGB", (64, 64)).save(home / "new/train" / name / "0.png")
+    told = evaluate("--json", data="new").json
+    assert (told["images"], told["images_from"]) == (
+        3,
+        "its test part, without the 6 images that it was trained on",
+    )
 
 
 def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(

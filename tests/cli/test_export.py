@@ -55,12 +55,16 @@ def test_a_missing_package_is_named_before_anything_is_loaded(
 
 
 def test_images_are_called_images() -> None:
-    checked: dict[str, Any] = {"images": 360, "of": "pets"}
+    checked: dict[str, Any] = {"images": 360, "of": "ev/images", "trained_on": 0}
     for precision in ("fp32", "int8"):
         checked[precision] = {"file": "x", "bytes": 1, "agreement": 1, "largest_difference": 0}
     lines = _summary("onnx", {"checked": checked})
-    assert lines[0] == "Compared with our own predictions on 360 images of pets:"
+    assert lines[0] == "Compared with our own predictions on 360 images in 'ev/images':"
     assert len(lines) == 3
+    drawn = {**checked, "images": 40, "of": "drawn scenes"}
+    del drawn["trained_on"]
+    lines = _summary("onnx", {"checked": drawn})
+    assert lines[0] == "Compared with our own predictions on 40 drawn scenes:"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,11 @@ def test_a_page_beside_the_run(ipl: Ipl, run: Path, home: Path, words_file: Path
     result = ipl("report", "run", "--data", "data", *more, *CPU)
     assert result.code == 0, result.err
     assert "Written:  run-report.html" in result.out
+    answers = " ".join(result.out.split("\n\n")[0].split())
+    assert answers.startswith("Is it better? On 3 held-out images it is right for ")
+    assert " zero-shot " in answers
+    assert "Do the words matter? The same prompt without words was not trained" in answers
+    assert "How sure is that? 95 % intervals over these images" in answers
     page = check_page((home / "run-report.html").read_text())
     word = json.loads((run / "config.json").read_text())["words"][0]
     assert f"What “{word}” does" in "".join(page.text)
@@ -89,9 +94,29 @@ def test_a_report_is_logged(ipl: Ipl, run: Path, home: Path) -> None:
 def test_bad_input_gets_one_sentence(
     ipl: Ipl, run: Path, home: Path, arguments: tuple[str, ...], told: str
 ) -> None:
+    (home / "run-report.html").touch()  # which is told only if nothing else is wrong
     before = sorted(home.iterdir())
     assert told in ipl("report", *arguments, *CPU).error
     assert sorted(home.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run",), "1 run given; a comparison needs at least two."),
+        (("run", "gone"), "No saved run at gone"),
+        (("run", "run", "--data", "nowhere"), "No such file or folder: nowhere."),
+        (("run", "run", "--data", "dat"), "No such file or folder: dat. Did you mean 'data'?"),
+        (("run", "run", "--images", "0"), "images is 0"),
+        (("run", "run", "--ratings", "nowhere"), "nowhere"),
+        (("run", "run"), "ipl-comparison.html already exists"),
+    ],
+)
+def test_an_existing_page_hides_no_wrong_argument(
+    ipl: Ipl, run: Path, home: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    (home / "ipl-comparison.html").touch()
+    assert told in ipl("compare", *arguments, *CPU).error
 
 
 def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
@@ -102,15 +127,28 @@ def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
     rows = [line.split() for line in result.out.splitlines()]
     assert rows[1] == ["run", "accuracy", "95", "%", "interval", "zero-shot", "images"]
     assert [(row[0], row[-1]) for row in rows[2:4]] == [("run", "3"), ("other", "3")]
-    assert "All were scored now on the same images.\n\nWritten: ipl-comparison" in result.out
+    assert "\nother: not distinguishable from run (+0 points, " in result.out
+    assert "All were scored now on the same 3 images; images that one of them" in result.out
     text = "".join(check_page((home / "ipl-comparison.html").read_text()).text)
     assert "2 prompts side by side" in text
     assert "All settings that are saved with a run are the same." in text
     values = ipl("compare", "run", "other", "--json", *CPU).json
     assert [one["name"] for one in values["runs"]] == ["run", "other"]
-    assert "at least two" in ipl("compare", "run", "--overwrite", *CPU).error
-    assert "already exists" in ipl("compare", "run", "other", *CPU).error
-    assert "No saved run" in ipl("compare", "run", "gone", "--overwrite", *CPU).error
+
+
+def test_runs_on_other_data(ipl: Ipl, run: Path, home: Path, images: Any) -> None:
+    """A test part alone is enough, of which all images are scored that are new to the run."""
+    shutil.copytree(run, home / "other")
+    (home / "more").mkdir()
+    (home / "data").rename(home / "more/test")
+    values = ipl("compare", "run", "other", "--data", "more", "--json", *CPU).json
+    assert [each["images"] for each in values["runs"]] == [3, 3]
+    note = "This is not the data that the prompt was trained on; 6 of its 9 images were training"
+    assert values["notes"][1].startswith(f"run: {note} images and are left out.")
+    assert ipl("evaluate", "run", "more", "--json", *CPU).json["images"] == 3
+    result = ipl("report", "run", "--data", "more", *CPU)
+    assert result.code == 0, result.err
+    assert "Left out: the linear probe, likely label errors, near-duplicates." in result.out
 
 
 def test_runs_on_the_hub(ipl: Ipl, run: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

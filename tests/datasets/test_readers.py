@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,31 @@ def test_a_test_class_without_training_is_refused(tmp_path: Path) -> None:
     root = _touch(tmp_path, "train/a/1.png", "train/b/1.png", "test/c/1.png")
     with pytest.raises(DataError, match="test/c is not a class folder"):
         read_folder(root)
+
+
+def test_a_class_to_test_on_needs_no_training_images(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "train/a/1.png", "train/c/1.png", "test/b/1.png", "test/c/1.png")
+    dataset = read_dataset(root, to_test=True)
+    assert dataset.class_names == ("a", "b", "c")
+    assert [item.label for item in dataset.train] == [0, 2]
+    assert [item.label for item in dataset.test] == [1, 2]
+    assert dataset.findings == ()
+    (root / "test/b/1.png").unlink()
+    with pytest.raises(DataError, match="class folder .*test/b contains no image"):
+        read_dataset(root, to_test=True)
+
+
+def test_messages_name_data_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _touch(tmp_path, "ev/new/a/1.png", "ev/new/b/1.png")
+    monkeypatch.chdir(tmp_path)
+    dataset = read_dataset(Path("ev/new"))
+    assert (dataset.name, dataset.display_name) == ("new", "ev/new")
+    assert dataset.only([0, 1], "half").display_name == "ev/new"
+    shutil.rmtree("ev/new/b")
+    with pytest.raises(DataError, match="^ev/new has only one class"):
+        read_dataset("ev/new")
 
 
 def test_other_files_are_named_and_counted(tmp_path: Path) -> None:

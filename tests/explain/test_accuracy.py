@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,9 @@ from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.explain.accuracy import BASELINE, _with_saved
-from ipl.explain.report import Analysis
+from ipl.explain.report import Analysis, ReportSettings, analyse_run
 from ipl.metrics import harmonic_mean
+from ipl.saving.format import read_run
 from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
 from ipl.training.baselines import MethodCounts
 
@@ -43,6 +45,26 @@ def test_base_and_novel_as_the_classifier_scores_them(
     assert prompt.hm == harmonic_mean(prompt.test.accuracy, prompt.novel.accuracy)
     assert prompt.counts is not None
     assert sum(map(sum, prompt.counts)) == 16
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_why_there_are_no_novel_classes(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, tmp_path: Path, more: int
+) -> None:
+    run = make_run("coop", 0)
+    own = read_run(run).classes
+    others = [path.name for path in sorted((six_scenes / "test").iterdir())]
+    others = [name for name in others if name not in own][:more]
+    for name in (*own, *others):
+        shutil.copytree(six_scenes / "test" / name, tmp_path / "test" / name)
+    outcomes = analyse_run(run, tmp_path, ReportSettings(0), pocket, cache=False).outcomes
+    assert outcomes is not None
+    if more == 2:
+        assert outcomes.why_no_novel is None
+        return
+    but = f" but {others[0]!r}. With two or more" if others else ". Data with more classes"
+    assert outcomes.why_no_novel is not None
+    assert outcomes.why_no_novel.startswith(f"The run was trained on all classes of this data{but}")
 
 
 def test_the_comparison_is_that_of_the_fit(analysis: Analysis) -> None:

@@ -91,3 +91,17 @@ def test_pairs_with_different_labels_are_marked() -> None:
     (table,) = [block for block in section.blocks if isinstance(block, Table)]
     assert [row[2:] for row in table.rows] == [("0.9987", "different labels"), ("0.9950", "")]
     assert not [block for block in section.blocks if isinstance(block, Gallery)]
+
+
+@pytest.mark.parametrize(
+    ("count", "sentence"),
+    [
+        (1, "1 held-out image nearly repeats a training image, which makes it too easy."),
+        (2, "2 held-out images nearly repeat a training image, which makes them too easy."),
+    ],
+)
+def test_repeated_images_are_counted(count: int, sentence: str) -> None:
+    pair = DuplicatePair(Item(Path("1.png"), 0), Item(Path("2.png"), 0), 0.995, True)
+    found = replace(NOTHING, duplicates=(pair,) * count, duplicate_count=count)
+    blocks = doubtful_images_section(found).blocks
+    assert any(block.text.startswith(sentence) for block in blocks if isinstance(block, Paragraph))

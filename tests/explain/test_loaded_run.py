@@ -14,37 +14,89 @@ from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots, split_base_novel
+from ipl.display.page import as_html
 from ipl.explain.comparison import compare_runs
 from ipl.explain.loaded_run import load_run, redraw_shots
 from ipl.explain.report import ReportSettings, analyse_run, report_document
 from ipl.explain.report_values import report_values
-from ipl.support.errors import DataError, SavedRunError
+from ipl.inference.evaluation import evaluate
+from ipl.support.errors import ConfigError, DataError, SavedRunError
 from ipl_scenes import draw
+from tests.helpers.page_check import check_page
 
 MakeRun = Callable[..., Path]
 
 
-def test_other_images_are_noticed(
-    pocket: Backbone, make_run: MakeRun, tmp_path: Path, pool_file: Path
+@pytest.fixture
+def others(make_run: MakeRun, pocket: Backbone, tmp_path: Path) -> Path:
+    """Returns a folder of the classes of a run with six images each that it was not trained on."""
+    for name in load_run(make_run("coop", 2), pocket).result.classes:
+        (tmp_path / "others" / name).mkdir(parents=True)
+        for index in range(60, 66):
+            draw(name, index).save(tmp_path / "others" / name / f"{index}.png")
+    return tmp_path / "others"
+
+
+def test_a_report_on_other_data_uses_all_its_images(
+    pocket: Backbone, make_run: MakeRun, others: Path, pool_file: Path
 ) -> None:
     run = make_run("coop", 2)
-    for name in load_run(run, pocket).result.classes:
-        (tmp_path / "data" / name).mkdir(parents=True)
-        for index in range(60, 66):
-            draw(name, index).save(tmp_path / "data" / name / f"{index}.png")
     analysis = analyse_run(
-        run, tmp_path / "data", ReportSettings(0), pocket, words_file=pool_file, cache=False
+        run, others, ReportSettings(2), pocket, words_file=pool_file, cache=False
     )
     assert analysis.run_images is not None
-    note = analysis.run_images.notes[-1]
-    assert note.startswith("These are not the images this prompt was trained on (the loss without")
-    assert note.endswith("); no held-out image is one of those.")
+    assert len(analysis.run_images.test.items) == 24
+    assert analysis.run_images.notes == ("This is not the data that the prompt was trained on.",)
+    classifier = PromptClassifier.from_pretrained(run, pocket)
+    evaluation = evaluate(classifier, others)
+    assert analysis.test is not None
+    assert (evaluation.accuracy, evaluation.comparison.total) == (analysis.test.accuracy, 24)
     assert analysis.outcomes is not None
-    assert analysis.outcomes.why_no_novel is not None
-    images = len(analysis.run_images.shots.items)
-    note = f"The linear probe was trained on {images} images of this data"
-    assert note in report_document(analysis).warnings[-1]
-    assert note in report_values(analysis)["outcomes"]["comparison"]["notes"][-1]
+    assert analysis.outcomes.comparison.verdict == evaluation.comparison.verdict
+    assert analysis.effects is not None
+    assert analysis.random_words is not None
+    assert analysis.class_words is analysis.stability is None
+    missing = {missing.part: missing.why for missing in analysis.missing}
+    why = missing[
+        "the linear probe, likely label errors, near-duplicates, words for one class, stability"
+    ]
+    assert "images that the prompt was trained on" in why
+    assert "--plain train" not in missing["the learner without words beside this one"]
+    text = "".join(check_page(as_html(report_document(analysis))).text)
+    assert "place of 21 by loss on the held-out images, which had no part in the choice." in text
+    assert f"This report looked at 24 held-out images of {others}." in text
+    assert "training image is taken for" not in text
+    assert "nearly repeat" not in text
+    values = json.loads(json.dumps(report_values(analysis), allow_nan=False))
+    assert values["data"]["training_images"] is None
+    assert values["chance"]["places_by_loss"]["sentence_training"] is None
+    with pytest.raises(ConfigError, match="plain is 'train'; that needs the images that .* all of"):
+        analyse_run(run, others, ReportSettings(0, baseline="train"), pocket, words_file=pool_file)
+
+
+def test_a_report_on_test_images_alone_or_on_one_class(
+    pocket: Backbone, make_run: MakeRun, others: Path
+) -> None:
+    run = make_run("coop", 2)
+    (others / "test").mkdir()
+    for folder in [path for path in others.iterdir() if path.name != "test"]:
+        folder.rename(others / "test" / folder.name)
+    analysis = analyse_run(run, others, ReportSettings(0), pocket, cache=False)
+    assert analysis.run_images is not None
+    assert len(analysis.run_images.test.items) == 24
+    first, *rest = sorted((others / "test").iterdir())
+    analysis = analyse_run(run, others / "test", ReportSettings(0), pocket, cache=False)
+    assert len(analysis.run_images.test.items) == 24
+    for folder in rest:
+        shutil.rmtree(folder)
+    analysis = analyse_run(run, others / "test", ReportSettings(0), pocket, cache=False)
+    assert analysis.run_images is not None
+    assert [analysis.run.classes[i.label] for i in analysis.run_images.test.items] == [
+        first.name
+    ] * 6
+    assert f"{others / 'test'} has no new image of " in analysis.notes[1]
+    assert "all 4 classes of the run compete" in analysis.notes[1]
+    check_page(as_html(report_document(analysis)))
 
 
 def test_a_limit_on_images_is_kept_and_told(
@@ -74,10 +126,10 @@ def test_shots_are_found_in_data_that_has_grown(
 ) -> None:
     run = load_run(make_run("coop", 0), pocket, cache=False)
     found = redraw_shots(run, mixed)
-    assert found.same_shots
+    assert found.shots is not None
     assert all(item.path.name.startswith("1-") for item in found.shots.items)
-    assert all(item.path.name.startswith("0-") for item in found.rest)
-    assert (len(found.shots.items), len(found.rest)) == (16, 16)
+    assert all(item.path.name.startswith("0-") for item in found.held_out)
+    assert (len(found.shots.items), len(found.held_out)) == (16, 16)
     assert found.notes == ()
 
 
@@ -91,9 +143,9 @@ def test_copies_of_shots_in_the_test_part_of_grown_data_are_left_out(
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
     found = redraw_shots(load_run(make_run("coop", 0), pocket, cache=False), grown)
-    assert found.same_shots
-    assert len(found.dataset.test) == 16
-    assert all(item.path.name.startswith("copy-of-0-") for item in found.dataset.test)
+    assert found.shots is not None
+    assert len(found.held_out) == 16
+    assert all(item.path.name.startswith("copy-of-0-") for item in found.held_out)
 
 
 def test_images_of_the_training_are_not_held_out_of_other_data(
@@ -103,14 +155,23 @@ def test_images_of_the_training_are_not_held_out_of_other_data(
     trained = sorted(mixed.glob("*/1-*"))
     trained[0].unlink()
     found = redraw_shots(run, mixed)
-    assert not found.same_shots
-    drawn = {item.path for item in found.shots.items}
-    assert drawn.isdisjoint(item.path for item in found.rest)
-    assert all(item.path.name.startswith("0-") for item in found.rest)
-    count = sum(path not in drawn for path in trained[1:])
-    assert found.notes[-1].endswith(f"; {count} held-out images are among those and left out.")
+    assert found.shots is None
+    assert len(found.held_out) == 16
+    assert all(item.path.name.startswith("0-") for item in found.held_out)
+    left_out = "15 of its 31 images were training images and are left out."
+    assert found.notes == (f"This is not the data that the prompt was trained on; {left_out}",)
+    changed = replace(run, result=replace(run.result, data=mixed.name))
+    note, more = redraw_shots(changed, mixed).notes
+    assert note == f"This data has changed since the prompt was trained; {left_out}"
+    assert more.startswith(f"15 of the 16 training images are in {mixed} as they were;")
+    for path in trained[2:]:
+        path.unlink()
+    note = redraw_shots(run, mixed).notes[0]
+    assert note.endswith("; 1 of its 17 images was a training image and is left out.")
     older = replace(run, result=replace(run.result, image_hashes=()))
-    assert "held-out images may have been used" in redraw_shots(older, mixed).notes[-1]
+    (note,) = redraw_shots(older, mixed).notes
+    assert note.endswith("; whether some of its images were training images is not known.")
+    assert len(redraw_shots(older, mixed).held_out) == 17
 
 
 def test_data_without_its_classes_is_refused(
@@ -119,7 +180,7 @@ def test_data_without_its_classes_is_refused(
     for name in ("cat", "dog"):
         (tmp_path / name).mkdir()
         draw("lake", 0).save(tmp_path / name / "0.png")
-    with pytest.raises(DataError, match="has no class '"):
+    with pytest.raises(DataError, match="has none of the classes that"):
         analyse_run(make_run("coop", 0), tmp_path, backbone=pocket)
 
 
@@ -164,11 +225,12 @@ def test_a_damaged_selection_is_told(pocket: Backbone, make_run: MakeRun, tmp_pa
         load_run(run, pocket)
 
 
-def test_nothing_held_out_is_told(pocket: Backbone, make_run: MakeRun, tmp_path: Path) -> None:
+def test_nothing_held_out_is_told(
+    pocket: Backbone, make_run: MakeRun, six_scenes: Path, tmp_path: Path
+) -> None:
     for name in load_run(make_run("coop", 0), pocket).result.classes:
-        (tmp_path / name).mkdir()
-        draw(name, 0).save(tmp_path / name / "0.png")
-    with pytest.raises(DataError, match="no image left to measure on: a report on other data"):
+        shutil.copytree(six_scenes / "train" / name, tmp_path / name)
+    with pytest.raises(DataError, match="no readable image that was not used in training"):
         analyse_run(make_run("coop", 0), tmp_path, backbone=pocket, cache=False)
 
 

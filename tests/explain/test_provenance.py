@@ -56,6 +56,23 @@ def test_defaults_are_left_out(result: FitResult) -> None:
     assert unsaid == ()
 
 
+@pytest.mark.parametrize(
+    ("learner", "words", "shown"),
+    [
+        ("coop", 2, {"interval", "placeholder"}),
+        ("coop", 0, set()),
+        ("promptsrc", 0, {"average_mean", "average_std"}),
+    ],
+)
+def test_settings_that_mean_nothing_to_a_run_are_not_shown(
+    pocket: Backbone, make_run: Callable[..., Path], learner: str, words: int, shown: set[str]
+) -> None:
+    made = analyse_run(make_run(learner, words), backbone=pocket).provenance
+    names = {"interval", "placeholder", "average_mean", "average_std"}
+    assert names & dict(made.settings).keys() == shown
+    assert dict(made.settings)["epochs"] == "2"
+
+
 def test_chance_is_explained_beside_the_losses(result: FitResult) -> None:
     centre = replace(result, config=replace(result.config, views=0))
     assert replace(centre, images=64).about_losses == replace(centre, images=5).about_losses == ""

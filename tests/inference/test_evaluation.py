@@ -20,7 +20,6 @@ from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.images import ImageSource
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import percent
-from ipl.inference.chosen_images import UNKNOWN
 from ipl.inference.evaluation import (
     Evaluation,
     class_rows,
@@ -33,6 +32,7 @@ from ipl.inference.evaluation import (
 )
 from ipl.support.errors import DataError
 from ipl.training.baseline_names import ZERO_SHOT
+from ipl.training.chosen_images import UNKNOWN
 
 MakeRun = Callable[..., Path]
 

@@ -35,26 +35,27 @@ def compare(
     """Compare saved prompts on one page: words, accuracies, settings that differ."""
     kind = choose_format(kind, save_to)
     target = save_to or Path(f"ipl-comparison.{kind}")
-    if not as_json:  # then nothing is written
-        check_output_file(target, overwrite)
 
     from ipl.saving.run_folder import find_run, read_config
 
     for run in runs:
         read_config(find_run(run))
 
+    from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table, verdict
     from ipl.explain.comparison import (
-        accuracy_notes,
-        accuracy_table,
         compare_runs,
         comparison_document,
         comparison_values,
+        read_runs,
     )
     from ipl.explain.ratings.results import read_ratings
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
+    read_runs(runs, data, images)
     study = None if ratings is None else read_ratings(ratings)
+    if not as_json:  # then nothing is written
+        check_output_file(target, overwrite)
     with on_interrupt(lambda: "nothing was written."):
         comparison = compare_runs(runs, data, images, device, not no_cache, reporter)
         for note in comparison.notes:
@@ -66,6 +67,7 @@ def compare(
         print_json(values)
         return
     terminal = console()
-    terminal.print(accuracy_table(comparison).to_terminal())
-    terminal.print("\n".join(accuracy_notes(comparison)), markup=False)
+    terminal.print(accuracy_table(comparison.runs).to_terminal())
+    sentences = (*verdict(comparison.runs), *accuracy_notes(comparison.runs))
+    terminal.print("\n".join(sentences), markup=False)
     terminal.print(f"\nWritten: {target}", markup=False, soft_wrap=True)

@@ -54,9 +54,6 @@ def evaluate(
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
-    for option, path in (("--csv", csv), ("--predictions", predictions)):
-        if path is not None:
-            check_output_file(path, overwrite, option)
     folder = find_run(run)
     read_config(folder)
 
@@ -76,6 +73,9 @@ def evaluate(
         config = replace(config, held_out=held_out)
     names = common.read_class_names(classes) if classes is not None else None
     dataset = read_dataset(data, strict, config.held_out, to_test=True)
+    for option, path in (("--csv", csv), ("--predictions", predictions)):
+        if path is not None:
+            check_output_file(path, overwrite, option)
     with on_interrupt(lambda: "nothing was written."):
         classifier = PromptClassifier.from_pretrained(
             folder, backbone, device, reporter=reporter, any_backbone=any_backbone

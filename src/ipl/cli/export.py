@@ -94,8 +94,10 @@ def export(
 
 
 def _images(checked: dict[str, Any]) -> str:
-    """Returns how many images were compared, and whose."""
-    return f"{several(checked['images'], 'image')} of {checked['of']}"
+    """Returns how many images were compared, and where they are."""
+    if "trained_on" not in checked:  # only labelled images have it
+        return f"{checked['images']} {checked['of']}"
+    return f"{several(checked['images'], 'image')} in {checked['of']!r}"
 
 
 def _summary(to: str, content: dict[str, Any]) -> list[str]:

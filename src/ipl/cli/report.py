@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.text import Text
 
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
@@ -32,7 +33,8 @@ def report(
     data: Path | None = typer.Option(
         None,
         "--data",
-        help="The data it was trained on; without it, all that needs images is left out.",
+        help="The data it was trained on, or other labelled images; without it, all that needs "
+        "images is left out.",
     ),
     save_to: Path | None = typer.Option(
         None, "--out", help="The file to write (default: RUN-report.html, .md or .json)."
@@ -65,8 +67,6 @@ def report(
     """Report what a saved prompt has learnt: its words, what they do, whether to believe it."""
     kind = choose_format(kind, save_to)
     target = save_to or default_target(run, kind)
-    if not as_json:  # then nothing is written
-        check_output_file(target, overwrite)
 
     from ipl.loggers.logger import check_loggers
     from ipl.saving.run_folder import find_run, read_config
@@ -74,13 +74,16 @@ def report(
     check_loggers(log_to)
     read_config(find_run(run))
 
-    from ipl.explain.report import ReportSettings, analyse_run, report_document
+    from ipl.explain.report import ReportSettings, analyse_run, check_arguments, report_document
     from ipl.explain.report_values import report_values
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
+    check_arguments(run, data, settings, words_file)
     rating, missing_rating = find_ratings(run, ratings)
+    if not as_json:  # then nothing is written
+        check_output_file(target, overwrite)
     with on_interrupt(lambda: "nothing was written."):
         analysis = analyse_run(
             run, data, settings, backbone, device, words_file, not no_cache, reporter
@@ -98,6 +101,9 @@ def report(
         print_json(values)
         return
     terminal = console()
+    for each in document.answers:
+        terminal.print(Text.assemble((each.question, "bold"), " ", each.answer))
+    terminal.print()
     for missing in analysis.missing:
         terminal.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
     terminal.print(f"Written:  {target}", markup=False, soft_wrap=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ipl.datasets.images import ImageSource
-from ipl.display.formatting import several
+from ipl.display.formatting import first_few, several
 from ipl.support.errors import DataError
 
 TRAIN, VAL, TEST = "train", "val", "test"
@@ -98,6 +98,8 @@ class Dataset:
         What a reader skipped or noticed.
     alike : bool, default=False
         Whether two class names may read the same to CLIP, as in ImageNet's published list.
+    source : str, default=""
+        The file or folder as it was given, for messages.
 
     Raises
     ------
@@ -113,12 +115,13 @@ class Dataset:
     test: tuple[Item, ...] = ()
     findings: tuple[Finding, ...] = ()
     alike: bool = False
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names, self.alike)
         if len(self.class_names) < 2 and not any(found.stops_fit for found in self.findings):
             raise DataError(
-                f"{self.name} has only one class ({self.class_names[0]!r}); "
+                f"{self.display_name} has only one class ({self.class_names[0]!r}); "
                 "a classifier needs at least two."
             )
         for item in (*self.train, *self.test):
@@ -127,6 +130,11 @@ class Dataset:
                     f"{item.path} has label {item.label}; allowed are 0 to "
                     f"{len(self.class_names) - 1}, one for each class name."
                 )
+
+    @property
+    def display_name(self) -> str:
+        """Returns what messages call it: as it was given, else its name."""
+        return self.source or self.name
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -200,6 +208,11 @@ def hint_at_other_part(parts: Collection[str], asked: str) -> str:
     """Returns how to test on the val or test images that there are instead of those asked for."""
     other = {TEST: VAL, VAL: TEST}.get(asked)
     return f"; --held-out {other} uses its {other} images" if other in parts else ""
+
+
+def quote_classes(names: Sequence[str]) -> str:
+    """Returns "the class 'a'", or "the classes 'a', 'b', 'c' and 4 more"."""
+    return f"the class{'es' if len(names) > 1 else ''} {first_few([repr(name) for name in names])}"
 
 
 def clean_class_name(raw: str) -> str:

@@ -77,6 +77,11 @@ class LabelledStream:
         names = data.features[find_column(data, name, LABEL)].names
         return cls(name, tuple(clean_class_name(str(each)) for each in names), data)
 
+    @property
+    def display_name(self) -> str:
+        """Returns what messages call it."""
+        return self.name
+
     def __iter__(self) -> Iterator[Item]:
         label = find_column(self.data, self.name, LABEL)
         for source, row in _rows(self.data, self.name):

@@ -8,7 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.other_libraries import read_object
 from ipl.datasets.split_file import read_split_set
 from ipl.support.errors import DataError
-from ipl.support.files import is_folder, path_exists, read_text, similar_path
+from ipl.support.files import check_exists, is_folder, path_exists, read_text
 
 LAYOUT = (
     "expected one sub-folder of images per class, or a .csv, .tsv or .jsonl file with path,label"
@@ -81,7 +81,8 @@ def read_dataset(
         classes that `train` does not have. Findings say so; otherwise these are errors.
     to_test : bool, default=False
         Whether the images are only tested on: then a single class is enough, and training images
-        are not needed. A finding says that a fit cannot use a single class.
+        are not needed, neither of all classes nor of one. A finding says that a fit cannot use a
+        single class.
 
     Returns
     -------
@@ -106,12 +107,11 @@ def read_dataset(
         try:
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
-                    return read_split_set(benchmark, path)
+                    return replace(read_split_set(benchmark, path), source=str(path))
             return read_folder(path, strict, held_out, lenient, to_test)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
-    if not path_exists(path):
-        raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
+    check_exists(path)
     if path.suffix.lower() in TABLES:
         return read_table(path, held_out, lenient, to_test)
     if path.suffix.lower() == ".parquet":
@@ -185,7 +185,7 @@ def read_folder(
     """Returns the dataset of a folder with one sub-folder per class.
 
     With a `train` folder that has sub-folders, and `test` or `val` beside it, the classes are the
-    sub-folders of those. Data to test on needs no `train`.
+    sub-folders of those. Data to test on needs no `train`, or no images of a class in it.
     """
     leftovers = _Leftovers()
     parts = _part_folders(path, leftovers, held_out if to_test else TRAIN)
@@ -195,12 +195,10 @@ def read_folder(
     if not folders:
         raise DataError(f"{root} has no sub-folders: {LAYOUT}.")
     class_folders = [folder.name for folder in folders]
+    if to_test and held_out in parts:  # a class may have no training image
+        class_folders = sorted({*class_folders, *(f.name for f in _folders(parts[held_out]))})
     check_class_names(class_folders)  # as written, so that a message shows what to rename
     items = {first: list(_items(root, class_folders, leftovers))}
-    labels = {item.label for item in items[first]}
-    for label, name in enumerate(class_folders):
-        if label not in labels and not lenient:
-            raise DataError(f"The class folder {root / name} contains no image.")
     problems = one_class_findings(class_folders) if lenient or to_test else ()
     if held_out in parts.keys() - items.keys():
         folder = parts[held_out]
@@ -211,6 +209,12 @@ def read_folder(
         if not items[held_out] and not lenient:
             raise DataError(f"{folder} contains no image in a class folder; add some or remove it.")
         problems += _held_out_problems(folder, unknown, not items[held_out])
+    needed = (TRAIN, held_out) if to_test else (TRAIN,)  # a class must have an image in one of them
+    labels = {item.label for part in needed for item in items.get(part, ())}
+    for label, name in enumerate(class_folders):
+        if label not in labels and not lenient:
+            empty = next(f / name for f in (root, *parts.values()) if (f / name).is_dir())
+            raise DataError(f"The class folder {empty} contains no image.")
     for part in parts.keys() - items.keys():  # only counted
         items[part] = list(_items(parts[part], class_folders, _Leftovers()))
     if strict and leftovers.not_images:
@@ -224,6 +228,7 @@ def read_folder(
         train=tuple(items.get(TRAIN, ())),
         test=tuple(items.get(held_out, ())),
         findings=(*held_out_findings(sizes, held_out, path), *leftovers.findings(), *problems),
+        source=_readable(str(path)),
     )
 
 
@@ -375,6 +380,7 @@ def read_table(
             *held_out_findings(sizes, held_out, path),
             *(one_class_findings(written) if lenient or to_test else ()),
         ),
+        source=_readable(str(path)),
     )
 
 

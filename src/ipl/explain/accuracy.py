@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -118,13 +118,8 @@ def evaluate_outcomes(
     comparison = compare_with_baselines(
         run.learner, log_probabilities, run_images.shots, test, run.result.config, others
     )
-    if not run_images.same_shots:
-        shots = several(len(run_images.shots.items), "image")
-        note = (
-            f"The linear probe was trained on {shots} of this data, like everything that a report "
-            "trains, and this prompt was not: the comparison may favour the probe."
-        )
-        comparison = replace(comparison, notes=(*comparison.notes, note))
+    if run_images.shots is not None:
+        comparison = _with_saved(comparison, run.result.comparison)
     return Outcomes(
         methods=tuple(methods),
         classes=run.classes,
@@ -132,7 +127,7 @@ def evaluate_outcomes(
         novel_classes=novel.classes if novel else (),
         novel_images=len(novel.images.items) if novel else 0,
         why_no_novel=why_no_novel,
-        comparison=_with_saved(comparison, run.result.comparison),
+        comparison=comparison,
     )
 
 
@@ -178,9 +173,16 @@ def _novel_images(
     """Returns the classes and images that the run was not trained on, or why there are none."""
     dataset = run_images.novel
     if dataset is None:
+        others = [name for name in run_images.classes if name not in run.classes]
+        if others:
+            return None, (
+                f"The run was trained on all classes of this data but {others[0]!r}. With two or "
+                "more such classes to choose from, the report would show how the prompt does on "
+                "them."
+            )
         return None, (
-            "The run was trained on all classes of this data (or all but one). Data with more "
-            "classes than the run would show how the prompt does on them."
+            "The run was trained on all classes of this data. Data with more classes than the run "
+            "would show how the prompt does on them."
         )
     items = dataset.test or dataset.train
     images = encode_items(items, "novel", run.store, strict, reporter)

@@ -17,6 +17,7 @@ from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import remove_checkpoints
 from ipl.training.fit import new_learner, train_best
+from ipl.training.result import FitResult
 from ipl.training.views import make_views
 
 TRAIN = "train"  # instead of a folder: train the baseline now
@@ -31,7 +32,7 @@ class Baseline:
     how: str
 
 
-def read_baseline(run: LoadedRun, folder: Path) -> Baseline:
+def read_baseline_result(folder: Path, run: FitResult, run_folder: Path) -> FitResult:
     """Returns the saved run without words at `folder`.
 
     Raises ConfigError if it has words, or other classes than the run it is compared with.
@@ -41,8 +42,14 @@ def read_baseline(run: LoadedRun, folder: Path) -> Baseline:
         raise ConfigError(
             f"The run {folder} has words ({', '.join(result.words)}); the baseline must have none."
         )
-    if result.trained_classes != run.classes:
-        raise ConfigError(f"The run {folder} has other classes than {run.folder}.")
+    if result.trained_classes != run.trained_classes:
+        raise ConfigError(f"The run {folder} has other classes than {run_folder}.")
+    return result
+
+
+def read_baseline(run: LoadedRun, folder: Path) -> Baseline:
+    """Returns the saved run without words at `folder`, on the backbone of the other run."""
+    result = read_baseline_result(folder, run.result, run.folder)
     precision = run.learner.backbone.precision
     backbone = find_backbone(folder, result, run.learner.backbone, "auto", precision)
     learner = restore_for_training_classes(result, backbone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import torch
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.zero_shot import zero_shot_log_probabilities
 from ipl.display.document import (
     Block,
     Document,
@@ -21,11 +21,23 @@ from ipl.display.document import (
     Prompts,
     Section,
 )
-from ipl.display.formatting import listed, number, percent, several, signed
+from ipl.display.formatting import listed, number, percent, signed
 from ipl.display.notebook import notebook_html
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
-from ipl.explain.loaded_run import LoadedRun, load_run, read_run_images
+from ipl.explain.compared_accuracies import (
+    OTHER_CLASSES,
+    ComparedRun,
+    accuracy_section,
+    differences,
+    read_images,
+    same_classes,
+    same_images,
+    score_run,
+    verdict,
+)
+from ipl.explain.compared_settings import ComparedSettings, compare_settings, settings_section
+from ipl.explain.loaded_run import RunImages, load_run
 from ipl.explain.ratings.results import (
     ALPHA_MEANING,
     BEST_RATING,
@@ -34,65 +46,14 @@ from ipl.explain.ratings.results import (
     mean_text,
 )
 from ipl.explain.ratings.study import CHOSEN, METHODS, fingerprint
-from ipl.explain.vectors import describe_vectors
-from ipl.metrics import Score, score, wilson_interval
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
 from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError
+from ipl.support.files import check_exists
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baseline_names import LINEAR_PROBE, ZERO_SHOT
 from ipl.training.result import FitResult
 from ipl.words.selection import Selection
-
-OTHER_CLASSES = (
-    "These runs were trained on different classes, and accuracies over different classes cannot be "
-    "compared: fewer classes, or classes that look less alike, are easier to tell apart."
-)
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """One run: what is saved with it and, if data is given, its score on that data."""
-
-    name: str
-    folder: str
-    result: FitResult
-    selection: Selection | None
-    moved: float | None  # mean distance of the soft vectors from their start
-    test: Score | None
-    zero_shot: Score | None
-    classes: tuple[str, ...]  # those it was trained on
-    image_paths: tuple[str, ...] | None  # the images it was scored on, if data is given
-
-    @property
-    def images(self) -> int | None:
-        """Returns how many images it was scored on, None without data."""
-        return None if self.image_paths is None else len(self.image_paths)
-
-    @property
-    def held_out_images(self) -> int:
-        """Returns how many images the accuracy is from: computed now, else as saved."""
-        return self.result.held_out_images if self.images is None else self.images
-
-    def accuracy(self) -> float | None:
-        """Returns the held-out accuracy: computed now, else as saved."""
-        return self.test.accuracy if self.test else self.result.held_out_accuracy
-
-    def interval(self) -> tuple[float, float] | None:
-        """Returns the 95 % interval of this accuracy, None if nothing was held out."""
-        accuracy, images = self.accuracy(), self.held_out_images
-        if accuracy is None or not images:
-            return None
-        return wilson_interval(round(accuracy * images), images)
-
-    def baseline(self, name: str) -> float | None:
-        """Returns what it must beat: the accuracy of a baseline on the same images, if known."""
-        if self.zero_shot is not None:
-            return self.zero_shot.accuracy if name == ZERO_SHOT else None
-        saved = self.result.comparison
-        method = saved.of(name) if saved else None
-        return saved.accuracy(method) if saved and method else None
 
 
 @dataclass(frozen=True)
@@ -100,8 +61,7 @@ class Comparison:
     """Runs side by side."""
 
     runs: tuple[ComparedRun, ...]
-    same: tuple[tuple[str, str], ...]  # settings with one value in all runs that have them
-    differ: tuple[tuple[str, tuple[str, ...]], ...]  # the other settings, a value per run
+    settings: ComparedSettings
     shared: tuple[tuple[str, tuple[int, ...]], ...]  # words of several runs: position, 0: absent
     notes: tuple[str, ...]
 
@@ -112,9 +72,9 @@ class Comparison:
         ]
         columns = ("run", "prompt", "held-out accuracy", "classes")
         parts: list[str | Table] = [Table(columns, rows)]
-        if self.differ:
+        if self.settings.differ:
             names = ("setting", *(run.name for run in self.runs))
-            parts.append(Table(names, [(key, *values) for key, values in self.differ]))
+            parts.append(Table(names, [(key, *values) for key, values in self.settings.differ]))
         if not self.same_classes:
             parts.append(OTHER_CLASSES)
         return notebook_html(f"{len(self.runs)} prompts side by side", [*parts, *self.notes])
@@ -122,12 +82,12 @@ class Comparison:
     @property
     def same_classes(self) -> bool:
         """Returns whether all runs were trained on the same classes."""
-        return len({frozenset(run.classes) for run in self.runs}) == 1
+        return same_classes(self.runs)
 
     @property
     def same_images(self) -> bool:
         """Returns whether all runs were scored now, on the same images."""
-        return self.runs[0].images is not None and len({run.image_paths for run in self.runs}) == 1
+        return same_images(self.runs)
 
 
 def compare_runs(
@@ -145,9 +105,10 @@ def compare_runs(
     folders : sequence of Path
         At least two folders of saved runs, or owner/name on the Hugging Face hub.
     data : Path, optional
-        A dataset to score all runs on. Default: accuracies as saved with the runs.
+        Labelled images to score all runs on, those that they were trained on left out. Default:
+        accuracies as saved with the runs.
     images : int
-        The largest number of held-out images to score a run on.
+        The largest number of images to score a run on.
     device : str
         The device to load backbones on.
     cache : bool
@@ -163,63 +124,46 @@ def compare_runs(
     Raises
     ------
     ConfigError
-        If fewer than two runs are given.
+        If fewer than two runs are given, or `images` is less than 1.
+    DataError
+        If the data has no class of a run, or no image that it was not trained on.
     """
-    if len(folders) < 2:
-        raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
-    saved_runs = [read_run(find_run(folder)) for folder in folders]  # before anything is computed
-    runs, notes = list[ComparedRun](), list[str]()
+    saved_runs = read_runs(folders, data, images)
     backbones: dict[str, Backbone] = {}
+    loaded_runs = []
+    for folder, result in zip(folders, saved_runs, strict=True):
+        key = str(sorted(result.backbone.items()))  # runs of one backbone share it
+        loaded_runs.append(load_run(folder, backbones.get(key), device, None, cache, reporter))
+        backbones[key] = loaded_runs[-1].learner.backbone
+    found: list[RunImages] | list[None] = [None] * len(folders)
+    if data is not None:
+        found = read_images(loaded_runs, data, images, reporter)
+    runs, notes = list[ComparedRun](), list[str]()
     with reporter.task("Looking at runs", len(folders)) as advance:
-        for name, folder, result in zip(run_names(folders), folders, saved_runs, strict=True):
-            key = str(sorted(result.backbone.items()))  # runs of one backbone share it
-            loaded = load_run(folder, backbones.get(key), device, None, cache, reporter)
-            backbones[key] = loaded.learner.backbone
-            run, run_notes = _score_run(name, loaded, data, images, reporter)
-            runs.append(run)
-            notes += [f"{name}: {note}" for note in run_notes]
+        for name, run, run_images in zip(run_names(folders), loaded_runs, found, strict=True):
+            runs.append(score_run(name, run, run_images))
+            about = (*run.notes, *(run_images.notes if run_images else ()))
+            notes += [f"{name}: {note}" for note in about]
             advance()
-    settings = [_settings_of(run) for run in runs]
-    keys = list(dict.fromkeys(key for values in settings for key in values))
-    rows = [(key, tuple(values.get(key, "") for values in settings)) for key in keys]
     return Comparison(
         runs=tuple(runs),
-        same=tuple((key, max(values)) for key, values in rows if len(set(values) - {""}) == 1),
-        differ=tuple((key, values) for key, values in rows if len(set(values) - {""}) > 1),
+        settings=compare_settings(saved_runs),
         shared=_shared_words(runs),
         notes=(*_same_prompt_notes(runs), *notes),
     )
 
 
-def _score_run(
-    name: str, run: LoadedRun, data: Path | None, images: int, reporter: Reporter
-) -> tuple[ComparedRun, tuple[str, ...]]:
-    vectors = describe_vectors(run.learner, run.result.config, run.candidates).vectors
-    distances = [vector.moved for vector in vectors if vector.moved is not None]
-    test = zero_shot = image_paths = None
-    notes = run.notes
+def read_runs(
+    folders: Sequence[Path], data: Path | None = None, images: int = 2000
+) -> list[FitResult]:
+    """Returns the saved runs; raises an error for wrong arguments of `compare_runs`."""
+    if len(folders) < 2:
+        raise ConfigError(f"{len(folders)} run given; a comparison needs at least two.")
+    if images < 1:
+        raise ConfigError(f"images is {images}; it must be 1 or more.")
     if data is not None:
-        run_images = read_run_images(run, data, images, reporter=reporter)
-        labels, features = run_images.test.labels, run_images.test.features
-        image_paths = tuple(sorted(str(item.path) for item in run_images.test.items))
-        test = score(run.learner.log_probabilities(run_images.features), labels)
-        predictions = zero_shot_log_probabilities(
-            run.learner.backbone, run.classes, features, run.result.config.class_template
-        )
-        zero_shot = score(predictions, labels)
-        notes = (*notes, *run_images.notes)
-    compared = ComparedRun(
-        name=name,
-        folder=str(run.folder),
-        result=run.result,
-        selection=run.selection,
-        moved=sum(distances) / len(distances) if distances else None,
-        test=test,
-        zero_shot=zero_shot,
-        classes=run.classes,
-        image_paths=image_paths,
-    )
-    return compared, notes
+        check_exists(data)
+    return [read_run(find_run(folder)) for folder in folders]
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -268,24 +212,6 @@ def _position(run: ComparedRun, word: str) -> int:
     return run.result.words.index(word) + 1 if word in run.result.words else 0
 
 
-def _settings_of(run: ComparedRun) -> dict[str, str]:
-    """Returns the settings that decide a run, as texts."""
-    result = run.result
-    training = {key: v for key, v in result.training_settings.items() if v is not None}
-    if not result.words:
-        training.pop("interval", None)
-    rows = {"learner": result.config.learner, "words": str(len(result.words))}
-    rows |= {"backbone": str(result.backbone["name"])}
-    rows |= {"weights": str(result.backbone["weights_sha256"])[:12]}
-    rows |= {"classes": str(len(run.classes)), "class names": ", ".join(run.classes)}
-    rows |= {k: f"{v:g}" if isinstance(v, float) else str(v) for k, v in training.items()}
-    rows |= {"placeholder": result.config.placeholder, "slots": result.config.arm}
-    if result.selection:
-        keys = ("lambda_", "preset", "word_embedding", "template", "search", "pool_size")
-        rows |= {k.strip("_").replace("_", " "): str(getattr(result.selection, k)) for k in keys}
-    return rows
-
-
 # -- how it is shown ----------------------------------------------------------------------------
 
 
@@ -296,13 +222,13 @@ def comparison_document(comparison: Comparison, study: RatingResults | None = No
     """
     sections = [
         _words_section(comparison),
-        _accuracy_section(comparison),
-        _settings_section(comparison),
+        accuracy_section(comparison.runs),
+        settings_section(comparison.settings, [run.name for run in comparison.runs]),
         _vectors_section(comparison),
     ]
     if study is not None:
         sections.insert(1, _ratings_section(comparison, study))
-    differing = ", ".join(key for key, _ in comparison.differ)
+    differing = ", ".join(key for key, _ in comparison.settings.differ)
     return Document(
         title=f"{len(comparison.runs)} prompts side by side",
         subtitle=", ".join(run.name for run in comparison.runs),
@@ -328,7 +254,7 @@ def _words_section(comparison: Comparison) -> Section:
         ]
         columns = ("word", *(run.name for run in comparison.runs))
         blocks.append(Table(columns, rows, caption="Words that two or more runs share"))
-    else:
+    elif sum(bool(run.result.words) for run in comparison.runs) > 1:
         blocks.append(Paragraph("No two of these runs share a word."))
     return Section("words", "The words", tuple(blocks))
 
@@ -401,96 +327,6 @@ def _ratings_section(comparison: Comparison, study: RatingResults) -> Section:
     return Section("people", "What people say", (figure, Paragraph(ALPHA_MEANING)))
 
 
-def accuracy_table(comparison: Comparison) -> Table:
-    """Returns a table of the held-out accuracy of each run beside what it must beat."""
-    baselines = {
-        name: title
-        for name, title in ((ZERO_SHOT, "zero-shot"), (LINEAR_PROBE, "linear probe"))
-        if any(run.baseline(name) is not None for run in comparison.runs)
-    }
-    numbers = ["accuracy", "95 % interval", *baselines.values(), "images"]
-    rows = []
-    for run in comparison.runs:
-        ends = [f"{100 * end:.1f}" for end in run.interval() or ()]
-        cells = [percent(run.accuracy()), " to ".join(ends)]
-        cells += [*(percent(run.baseline(name)) for name in baselines), f"{run.held_out_images:,}"]
-        rows.append([run.name, *(cell or "-" for cell in cells)])
-    return Table(["run", *numbers], rows, caption="Held-out accuracy of each run", numbers=numbers)
-
-
-def accuracy_notes(comparison: Comparison) -> tuple[str, ...]:
-    """Returns what the accuracies were measured on, and a warning if they cannot be compared."""
-    scored = any(run.test is not None for run in comparison.runs)
-    warning = () if comparison.same_classes else (OTHER_CLASSES,)
-    return (_how_scored(comparison, scored), *warning)
-
-
-def _accuracy_section(comparison: Comparison) -> Section:
-    scored = any(run.test is not None for run in comparison.runs)
-    columns = ["run", "classes", "training", "held out, when trained"]
-    columns += ["held out, now", "loss, now", "zero-shot, now", "images"] if scored else []
-    rows = []
-    for run in comparison.runs:
-        results = run.result.results
-        row = [
-            run.name,
-            str(len(run.classes)),
-            percent(results.get("train_accuracy")),
-            percent(results.get("held_out_accuracy")),
-        ]
-        if run.test is not None and run.zero_shot is not None:
-            row += [percent(run.test.accuracy), number(run.test.loss)]
-            row += [percent(run.zero_shot.accuracy), f"{run.images:,}"]
-        rows.append(row)
-    accuracy_bars = [
-        Bar(f"{run.name}{_scored_on(comparison, run)}", accuracy, percent(accuracy), 1)
-        for run in comparison.runs
-        if (accuracy := run.accuracy()) is not None
-    ]
-    values = ", ".join(f"{bar.label} {bar.shown}" for bar in accuracy_bars)
-    table = Table(columns, rows, caption="Accuracy of each run")
-    svg = bars(accuracy_bars, f"Held-out accuracy: {values}.")
-    how, *warnings = accuracy_notes(comparison)
-    blocks: list[Block] = [Paragraph(how), *(Paragraph(text, "warning") for text in warnings)]
-    blocks.append(accuracy_table(comparison))
-    blocks.append(Figure("Held-out accuracy", svg, table) if accuracy_bars else table)
-    return Section("accuracy", "Accuracy", tuple(blocks))
-
-
-def _how_scored(comparison: Comparison, scored: bool) -> str:
-    if not scored:
-        return (
-            "As saved when each was trained, on its own held-out images; these need not be the "
-            "same. With --data all are scored on the images given."
-        )
-    if comparison.same_images:
-        return "All were scored now on the same images."
-    return (
-        "All were scored now, each on those of the images given that are of its own classes and "
-        "held out from its training: these are not the same for all."
-    )
-
-
-def _scored_on(comparison: Comparison, run: ComparedRun) -> str:
-    """Returns what a run was scored on, where that differs between runs."""
-    parts = [] if comparison.same_classes else [several(len(run.classes), "class", "classes")]
-    if run.images is not None and not comparison.same_images:
-        parts.append(several(run.images, "image"))
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _settings_section(comparison: Comparison) -> Section:
-    columns = ("setting", *(run.name for run in comparison.runs))
-    rows = [[key, *values] for key, values in comparison.differ]
-    blocks: list[Block] = [
-        Table(columns, rows, caption="Settings that differ")
-        if rows
-        else Paragraph("All settings that are saved with a run are the same."),
-        Table(("setting", "value"), comparison.same, caption="Settings that are the same"),
-    ]
-    return Section("settings", "What sets them apart", tuple(blocks))
-
-
 def _vectors_section(comparison: Comparison) -> Section:
     moves = [(run.name, run.moved) for run in comparison.runs if run.moved is not None]
     if not moves:
@@ -507,13 +343,20 @@ def _vectors_section(comparison: Comparison) -> Section:
 def comparison_values(comparison: Comparison, study: RatingResults | None = None) -> dict[str, Any]:
     """Returns the comparison as plain values for JSON; raters stay without names."""
     ratings = {rating.fingerprint: asdict(rating) for rating in study.runs} if study else {}
+    minus_first = [None, *map(asdict, differences(comparison.runs))]
     return {
         "runs": [
-            {**_run_values(run), "people": ratings.get(fingerprint(run.result))}
-            for run in comparison.runs
+            {
+                **_run_values(run),
+                "minus_first": difference,
+                "people": ratings.get(fingerprint(run.result)),
+            }
+            for run, difference in zip_longest(comparison.runs, minus_first)
         ],
-        "same": dict(comparison.same),
-        "differ": {key: list(values) for key, values in comparison.differ},
+        "verdict": list(verdict(comparison.runs)),
+        "same": dict(comparison.settings.same),
+        "same_with_slots": dict(comparison.settings.same_with_slots),
+        "differ": {key: list(values) for key, values in comparison.settings.differ},
         "shared_words": {word: list(positions) for word, positions in comparison.shared},
         "same_classes": comparison.same_classes,
         "same_images": comparison.same_images,

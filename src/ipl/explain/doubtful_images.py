@@ -48,9 +48,9 @@ class DoubtfulImages:
 
     mistakes: tuple[WrongImage, ...]  # held-out images, the surest first
     mistake_count: int
-    label_errors: tuple[WrongImage, ...]  # shots, the surest first
+    label_errors: tuple[WrongImage, ...]  # training images, the surest first
     label_error_count: int
-    trained: bool  # whether the shots are the images of the training
+    trained: bool  # whether the images of the training are known; else there are only mistakes
     duplicates: tuple[DuplicatePair, ...]
     duplicate_count: int
 
@@ -60,8 +60,10 @@ def find_doubtful_images(
 ) -> DoubtfulImages:
     """Returns the images that deserve a look; `log_probabilities` are those of held-out images."""
     shots, test, names = run_images.shots, run_images.test, run.classes
-    on_shots = run.learner.log_probabilities(features_for(run.learner, shots))
     mistakes = wrong_images(test.items, log_probabilities, names)
+    if shots is None:
+        return DoubtfulImages(tuple(mistakes[:SHOWN]), len(mistakes), (), 0, False, (), 0)
+    on_shots = run.learner.log_probabilities(features_for(run.learner, shots))
     errors = [e for e in wrong_images(shots.items, on_shots, names) if e.probability >= SURE]
     pairs = near_duplicates(shots.features, test.features)
     cosines = (test.features.cpu().float() @ shots.features.cpu().float().T) if pairs else None
@@ -77,7 +79,7 @@ def find_doubtful_images(
         len(mistakes),
         tuple(errors[:SHOWN]),
         len(errors),
-        run_images.same_shots,
+        True,
         tuple(duplicates[:SHOWN]),
         len(duplicates),
     )
@@ -107,39 +109,37 @@ def wrong_images(
 
 def doubtful_images_section(images: DoubtfulImages) -> Section:
     """Returns galleries of mistakes and likely label errors, and a table of near-duplicates."""
-    blocks: list[Block] = []
-    kind = "training image" if images.trained else "image that was drawn to compare with"
-    kinds = "training images" if images.trained else "images that were drawn to compare with"
-    errors = several(images.label_error_count, kind, kinds)
-    if images.label_errors:
-        although = ", although it was trained on their labels" if images.trained else ""
-        blocks.append(
-            Paragraph(
-                f"The prompt takes {errors} for another class with a probability of "
-                f"{percent(SURE, 0)} or more{although}: a label may be wrong, an image may show "
-                "several things, or the prompt may have learnt too little to tell."
-            )
-        )
-        blocks.append(_gallery(f"Likely label errors among the {kinds}", images.label_errors))
-    else:
-        blocks.append(
-            Paragraph(
-                f"No {kind} is taken for another class with a probability of "
-                f"{percent(SURE, 0)} or more, so no label looks wrong from here."
-            )
-        )
+    blocks = _label_error_blocks(images) if images.trained else []
     if images.mistakes:
         title = f"The surest of {several(images.mistake_count, 'mistake')} on held-out images"
         blocks.append(_gallery(title, images.mistakes))
     else:
         blocks.append(Paragraph("There is no mistake on the held-out images."))
-    blocks += _duplicate_blocks(images)
-    counts = (
-        several(images.label_error_count, "likely label error"),
-        several(images.mistake_count, "mistake"),
-        several(images.duplicate_count, "near-duplicate"),
-    )
+    counts = [several(images.mistake_count, "mistake")]
+    if images.trained:
+        blocks += _duplicate_blocks(images)
+        counts.insert(0, several(images.label_error_count, "likely label error"))
+        counts.append(several(images.duplicate_count, "near-duplicate"))
     return Section("images", "Images to look at", tuple(blocks), f"{listed(counts)}.")
+
+
+def _label_error_blocks(images: DoubtfulImages) -> list[Block]:
+    if not images.label_errors:
+        return [
+            Paragraph(
+                "No training image is taken for another class with a probability of "
+                f"{percent(SURE, 0)} or more, so no label looks wrong from here."
+            )
+        ]
+    return [
+        Paragraph(
+            f"The prompt takes {several(images.label_error_count, 'training image')} for another "
+            f"class with a probability of {percent(SURE, 0)} or more, although it was trained on "
+            "their labels: a label may be wrong, an image may show several things, or the prompt "
+            "may have learnt too little to tell."
+        ),
+        _gallery("Likely label errors among the training images", images.label_errors),
+    ]
 
 
 def _duplicate_blocks(images: DoubtfulImages) -> list[Block]:
@@ -158,11 +158,15 @@ def _duplicate_blocks(images: DoubtfulImages) -> list[Block]:
         ]
         for pair in images.duplicates
     ]
-    count = several(images.duplicate_count, "held-out image")
+    count = several(
+        images.duplicate_count,
+        "held-out image nearly repeats a training image, which makes it",
+        "held-out images nearly repeat a training image, which makes them",
+    )
     caption = "Held-out images that nearly repeat a training image"
     columns = ("held-out image", "training image", "cosine", "labels")
     return [
-        Paragraph(f"{count} nearly repeat a training image, which makes them too easy. {rule}"),
+        Paragraph(f"{count} too easy. {rule}"),
         Table(columns, rows, caption=caption),
     ]
 

@@ -21,9 +21,10 @@ from ipl.saving.run_folder import find_run
 from ipl.support.cache import Cache
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.chosen_images import ChosenImages, choose_images
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
-from ipl.training.trained_images import find_shots, find_trained, how_shots_differ
+from ipl.training.trained_images import find_shots, how_shots_differ
 from ipl.words.choice import WordChoice
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
@@ -35,22 +36,21 @@ from ipl.words.template import Template
 
 @dataclass(frozen=True)
 class RunShots:
-    """A run's dataset, with the shots as training drew them."""
+    """A dataset as a run sees it: its shots, if it has them, and the images to measure on."""
 
     source: str
     dataset: Dataset  # only the run's classes
     novel: Dataset | None  # the other classes, if there are two or more
     classes: tuple[str, ...]  # all classes of the source, in its order
-    shots: LabelledFeatures
-    rest: tuple[Item, ...]  # training images that were not drawn
+    shots: LabelledFeatures | None  # None if it is not the data that the run was trained on
+    held_out: tuple[Item, ...]
     notes: tuple[str, ...]
-    same_shots: bool  # whether these are the images of the training
-    drawn_again: bool  # whether drawing gives them; if not, the data has changed since
+    drawn_again: bool  # whether drawing gives the shots; if not, the data has changed since
 
 
 @dataclass(frozen=True)
 class RunImages(RunShots):
-    """A run's dataset with its shots and the held-out images."""
+    """A run's dataset with its shots and the encoded held-out images."""
 
     test: LabelledFeatures
     features: Tensor  # of the test images, as the run's learner encodes them
@@ -194,76 +194,108 @@ def _find_pool(
 def redraw_shots(
     run: LoadedRun, data: Path, strict: bool = False, reporter: Reporter = SILENT
 ) -> RunShots:
-    """Returns the run's dataset with its shots drawn again, and a note if these are others.
+    """Returns the run's dataset with its shots, and the images that the run can be measured on.
 
-    If the data has changed since, but has all images of the training, these are the shots.
+    The shots are drawn again. If the data has changed since, but has all images of the training,
+    these are the shots. Other data has none: all its images can be measured on, except those of the
+    training, and a note says so.
     """
-    whole = read_dataset(data, strict, run.result.config.held_out)
+    whole = read_dataset(data, strict, run.result.config.held_out, to_test=True)
     dataset, novel = _split_by_run(whole, run.classes, run.folder)
-    count = run.result.config.shots
-    seed = run.result.config.seed
-    shots, rest = draw_shots(dataset, count, seed, run.store, strict, reporter)
-    notes = (*whole.notes, *shots.notes)
-    reason = how_shots_differ(run.result, run.learner, shots, run.store)
-    drawn_again = reason is None
-    items = None if reason is None else find_shots(run.result, dataset.train, run.store)
-    if items is not None:  # there are other images beside them now
-        shots, reason = encode_items(items, "training", run.store, strict, reporter), None
-        dataset, rest, _ = _leave_out_trained(run, dataset, dataset.train)
-    elif reason is not None:
-        dataset, rest, note = _leave_out_trained(run, dataset, rest)
-        notes += (f"These are not the images this prompt was trained on ({reason}){note}",)
+    drawn = _draw_again(run, dataset, strict, reporter)
+    shots, held_out, notes = drawn or _find_images(run, dataset, strict, reporter)
     return RunShots(
         str(data),
         dataset,
         novel,
         whole.class_names,
         shots,
-        rest,
-        notes,
-        same_shots=reason is None,
-        drawn_again=drawn_again,
+        held_out,
+        (*whole.test_notes, *notes),
+        drawn_again=drawn is not None,
     )
 
 
-def _leave_out_trained(
-    run: LoadedRun, dataset: Dataset, rest: tuple[Item, ...]
-) -> tuple[Dataset, tuple[Item, ...], str]:
-    """Leaves out images of the training that would be held out; the last value ends a note."""
-    trained = find_trained(run.result, (*dataset.test, *rest), run.store)
-    if trained is None:
-        return dataset, rest, ", so some of the held-out images may have been used in training."
-    count = sum(item in trained for item in dataset.test or rest)
-    held_out = several(count, "held-out image is", "held-out images are")
-    note = "one of those and left out" if count == 1 else "among those and left out"
-    dataset = replace(dataset, test=tuple(i for i in dataset.test if i not in trained))
-    rest = tuple(item for item in rest if item not in trained)
-    return (
-        dataset,
-        rest,
-        f"; {held_out} {note}." if count else "; no held-out image is one of those.",
+def _draw_again(
+    run: LoadedRun, dataset: Dataset, strict: bool, reporter: Reporter
+) -> tuple[LabelledFeatures | None, tuple[Item, ...], tuple[str, ...]] | None:
+    """Returns shots, held-out images and notes; None if the shots are not those of the training.
+
+    A class without training images shows that it is other data.
+    """
+    if len({item.label for item in dataset.train}) < len(run.classes):
+        return None
+    config = run.result.config
+    shots, rest = draw_shots(dataset, config.shots, config.seed, run.store, strict, reporter)
+    if how_shots_differ(run.result, run.learner, shots, run.store) is not None:
+        return None
+    return shots, dataset.test or rest, shots.notes
+
+
+def _find_images(
+    run: LoadedRun, dataset: Dataset, strict: bool, reporter: Reporter
+) -> tuple[LabelledFeatures | None, tuple[Item, ...], tuple[str, ...]]:
+    """Returns the shots, if all are in the data, the images that are not of the training, notes."""
+    result, store = run.result, run.store
+    items = find_shots(result, dataset.train, store)
+    chosen = choose_images(
+        result, run.learner, dataset, result.config.held_out, store, reporter=reporter
     )
+    if items is None:
+        return None, tuple(chosen.items), _notes_on_other_data(run, dataset, chosen)
+    shots = encode_items(items, "training", store, strict, reporter)
+    return shots, tuple(chosen.items), shots.notes
+
+
+def _notes_on_other_data(run: LoadedRun, dataset: Dataset, chosen: ChosenImages) -> tuple[str, ...]:
+    """Returns that it is other data, and what is left out of it or not in it."""
+    other, count = "This is not the data that the prompt was trained on", len(chosen.left_out)
+    if count:
+        if dataset.name == run.result.data:
+            other = "This data has changed since the prompt was trained"
+        total = count + len(chosen.items)
+        were = "was a training image and is" if count == 1 else "were training images and are"
+        notes = [f"{other}; {count:,} of its {several(total, 'image')} {were} left out."]
+    else:
+        notes = [f"{other}."]
+    if not chosen.known:
+        unknown = f"{other}; whether some of its images were training images is not known."
+        notes = [] if chosen.notes else [unknown]
+    labels = {item.label for item in chosen.items}
+    if missing := [name for label, name in enumerate(run.classes) if label not in labels]:
+        notes.append(
+            f"{dataset.display_name} has no new image of {first_few(missing)}; all "
+            f"{len(run.classes)} classes of the run compete all the same."
+        )
+    return (*notes, *chosen.notes)
 
 
 def read_run_images(
     run: LoadedRun, data: Path, limit: int, strict: bool = False, reporter: Reporter = SILENT
 ) -> RunImages:
-    """Returns the run's images: its shots drawn again, and up to `limit` held-out images."""
+    """Returns the run's images: its shots, if the data has them, and up to `limit` held-out ones.
+
+    Raises DataError if no image can be measured on.
+    """
     run_shots = redraw_shots(run, data, strict, reporter)
-    held_out = run_shots.dataset.test or run_shots.rest
+    return encode_held_out(run, run_shots, run_shots.held_out, limit, strict, reporter)
+
+
+def encode_held_out(
+    run: LoadedRun,
+    run_shots: RunShots,
+    held_out: tuple[Item, ...],
+    limit: int,
+    strict: bool = False,
+    reporter: Reporter = SILENT,
+) -> RunImages:
+    """Returns the run's images with up to `limit` of these held-out ones."""
     items = at_most(held_out, limit)
     test = encode_items(items, "held-out", run.store, strict, reporter)
     if not test.items:
-        if run_shots.same_shots:
-            reason = "has no readable image that was not used in training"
-        else:
-            reason = (
-                f"has no image left to measure on: a report on other data draws up to "
-                f"{run.result.config.shots} images of each class first, as the training did"
-            )
         raise DataError(
-            f"{run_shots.dataset.name} {reason}. Without --data, a report shows what is saved with "
-            "the run; ipl evaluate measures on all images that are new."
+            f"{run_shots.source} has no readable image that was not used in training. Without "
+            "--data, what is saved with the run is shown."
         )
     return RunImages(
         **{**vars(run_shots), "notes": (*run_shots.notes, *test.notes)},
@@ -283,21 +315,27 @@ def at_most(items: tuple[Item, ...], limit: int) -> tuple[Item, ...]:
 def _split_by_run(
     whole: Dataset, classes: tuple[str, ...], folder: Path
 ) -> tuple[Dataset, Dataset | None]:
-    """Returns the data of the run's classes, and of the others if there are two or more."""
+    """Returns the data of the run's classes, and of the others if there are two or more.
+
+    The labels of the first are those of the run, some of which may have no image.
+    """
     if whole.class_names == classes:
         return whole, None
-    labels = {name: label for label, name in enumerate(whole.class_names)}
-    missing = [name for name in classes if name not in labels]
-    if missing:
+    labels = {name: label for label, name in enumerate(classes) if name in whole.class_names}
+    if not labels:
         raise DataError(
-            f"{whole.name} has no class {missing[0]!r}, which {folder} was trained on; give the "
-            "data of this run."
+            f"{whole.display_name} has none of the classes that {folder} was trained on: "
+            f"{first_few(classes)}."
         )
-    base = [labels[name] for name in classes]
-    others = [label for label in range(len(labels)) if label not in set(base)]
+
+    def relabel(items: tuple[Item, ...]) -> tuple[Item, ...]:
+        names = ((item, whole.class_names[item.label]) for item in items)
+        return tuple(Item(item.path, labels[name]) for item, name in names if name in labels)
+
+    others = [label for label, name in enumerate(whole.class_names) if name not in labels]
     novel = whole.only(others, f"{whole.name} (novel)") if len(others) > 1 else None
-    dataset = whole.only(base, whole.name)
-    if base != sorted(base):  # shots are drawn class by class, in the order of the run's classes
-        train = tuple(sorted(dataset.train, key=lambda item: item.label))
-        dataset = replace(dataset, train=train)
-    return dataset, novel
+    train, test = relabel(whole.train), relabel(whole.test)
+    if (order := [labels[name] for name in whole.class_names if name in labels]) != sorted(order):
+        # Shots are drawn class by class, in the order of the run's classes.
+        train = tuple(sorted(train, key=lambda item: item.label))
+    return replace(whole, class_names=classes, train=train, test=test), novel

@@ -62,7 +62,7 @@ def _settings(run: LoadedRun) -> list[tuple[str, str]]:
         ("classes", str(len(run.classes))),
     ]
     rows += [(k, _text(v)) for k, v in training.items() if k != "data" and v is not None]
-    rows += [("placeholder", result.config.placeholder)]
+    rows += [("placeholder", result.config.placeholder)] if result.layout.slots else []
     if (selection := run.selection) is not None:
         rows += [
             ("lambda", f"{selection.lambda_:g}"),
@@ -95,10 +95,10 @@ def _command(
 ) -> tuple[str | None, tuple[str, ...]]:
     """Returns the command that makes the run again, if its data has no other classes."""
     run_images = run.run_images
-    if run_images is not None and not run_images.same_shots:
+    if run_images is not None and run_images.shots is None:
         data = None  # it is other data
     command, unsaid = fit_command(run.result, run.pool, data, words_file)
-    if run_images is None:
+    if run_images is None or run_images.shots is None:
         return command, unsaid
     run_count, data_count = len(run_images.dataset.class_names), len(run_images.classes)
     if run_count != data_count:
@@ -145,17 +145,14 @@ def provenance_section(provenance: Provenance, run_images: RunImages | None) -> 
     blocks += [Paragraph(sentence, "note") for sentence in provenance.unsaid]
     if run_images is not None:
         left = f" ({run_images.left_out:,} more were left out)" if run_images.left_out else ""
-        found = (
-            "drew the shots again"
-            if run_images.drawn_again
-            else "took the training images, by their hashes,"
-        )
-        if not run_images.same_shots:
-            found = "drew other shots"
+        shots = f"took the training images, by their hashes, from {run_images.source} and "
+        if run_images.drawn_again:
+            shots = f"drew the shots again from {run_images.source} and "
+        where = f" of {run_images.source}" if run_images.shots is None else ""
         blocks.append(
             Paragraph(
-                f"This report {found} from {run_images.source} and looked at "
-                f"{several(len(run_images.test.items), 'held-out image')}{left}."
+                f"This report {'' if where else shots}looked at "
+                f"{several(len(run_images.test.items), 'held-out image')}{where}{left}."
             )
         )
     blocks.append(Table(("setting", "value"), provenance.settings, caption="Settings"))

@@ -48,7 +48,7 @@ class Draw:
     """Random words in place of the chosen ones."""
 
     words: tuple[str, ...]
-    shots_loss: float  # of the search's sentence, nothing trained, on the training images
+    shots_loss: float | None  # of the search's sentence, nothing trained, on the training images
     test_loss: float  # the same on the held-out images
     prompt: Score  # of the finished prompt with these words, on the held-out images
 
@@ -62,9 +62,12 @@ class RandomComparison:
     draws: tuple[Draw, ...]
 
     @property
-    def sentence_rank(self) -> int:
-        """Returns the chosen words' rank by loss of the sentence on the training images."""
-        return rank_among(self.chosen.shots_loss, [draw.shots_loss for draw in self.draws])
+    def sentence_rank(self) -> int | None:
+        """Returns the chosen words' rank by loss of the sentence on the training images, if any."""
+        if self.chosen.shots_loss is None:
+            return None
+        losses = [draw.shots_loss for draw in self.draws if draw.shots_loss is not None]
+        return rank_among(self.chosen.shots_loss, losses)
 
     @property
     def held_out_rank(self) -> int:
@@ -111,14 +114,15 @@ def compare_with_random_words(
     reporter: Reporter = SILENT,
 ) -> RandomComparison:
     """Returns how the chosen words and random ones in all slots do in the search's sentence."""
-    shots_scorer = run.sentence_scorer(selection, run_images.shots)
+    shots = run_images.shots
+    shots_scorer = None if shots is None else run.sentence_scorer(selection, shots)
     test_scorer = run.sentence_scorer(selection, run_images.test)
 
     def draws() -> Iterator[Draw]:
         with reporter.task("Trying random words", 1 + len(replacements)) as advance:
             for each in (chosen, *replacements):
-                losses = shots_scorer.loss(each.words), test_scorer.loss(each.words)
-                yield Draw(each.words, *losses, each.score)
+                shots_loss = None if shots_scorer is None else shots_scorer.loss(each.words)
+                yield Draw(each.words, shots_loss, test_scorer.loss(each.words), each.score)
                 advance()
 
     first, *others = draws()
@@ -138,6 +142,16 @@ def random_words_blocks(comparison: RandomComparison, select_in: str) -> list[Bl
         return [heading, Paragraph("The pool is too small to draw random words from.")]
     count, chosen = len(comparison.draws), comparison.chosen
     better = sum(draw.prompt.accuracy > chosen.prompt.accuracy for draw in comparison.draws)
+    places = (
+        f"{ordinal(comparison.held_out_rank)} place of {count + 1} by loss on the held-out images, "
+        "which had no part in the choice."
+    )
+    if comparison.sentence_rank is not None:
+        places = (
+            f"{ordinal(comparison.sentence_rank)} place of {count + 1} by loss on the training "
+            f"images, which they were chosen for, and {ordinal(comparison.held_out_rank)} on the "
+            "held-out images, which is the fair question."
+        )
     return [
         heading,
         Paragraph(
@@ -146,12 +160,7 @@ def random_words_blocks(comparison: RandomComparison, select_in: str) -> list[Bl
             f"chosen words would be at any of {count + 1} places with equal probability. Random "
             "draws are grey dots, the chosen words the large dot in colour."
         ),
-        Paragraph(
-            f"In {_sentence(select_in)}, nothing trained, the chosen words have "
-            f"{ordinal(comparison.sentence_rank)} place of {count + 1} by loss on the training "
-            f"images, which they were chosen for, and {ordinal(comparison.held_out_rank)} on the "
-            "held-out images, which is the fair question."
-        ),
+        Paragraph(f"In {_sentence(select_in)}, nothing trained, the chosen words have {places}"),
         Paragraph(
             f"In the finished prompt they have {ordinal(comparison.prompt_rank)} place by loss; "
             f"{better} of {count} random draws {'has' if better == 1 else 'have'} a higher "
@@ -181,17 +190,17 @@ def _sentence(select_in: str) -> str:
 
 def _strip_figures(comparison: RandomComparison, select_in: str) -> Block:
     chosen, draws = comparison.chosen, comparison.draws
-    sentence = [
-        Strip("training images", tuple(d.shots_loss for d in draws), chosen.shots_loss),
-        Strip("held-out images", tuple(d.test_loss for d in draws), chosen.test_loss),
-    ]
+    sentence = [Strip("held-out images", tuple(d.test_loss for d in draws), chosen.test_loss)]
+    if chosen.shots_loss is not None:
+        on_shots = tuple(d.shots_loss for d in draws if d.shots_loss is not None)
+        sentence.insert(0, Strip("training images", on_shots, chosen.shots_loss))
     losses = [Strip("held-out images", tuple(d.prompt.loss for d in draws), chosen.prompt.loss)]
     percentages = tuple(100 * d.prompt.accuracy for d in draws)
     accuracies = [Strip("held-out images", percentages, 100 * chosen.prompt.accuracy)]
     rows = [
         [
             ", ".join(d.words) + (" (chosen)" if d is chosen else ""),
-            number(d.shots_loss),
+            "" if d.shots_loss is None else number(d.shots_loss),
             number(d.test_loss),
             number(d.prompt.loss),
             percent(d.prompt.accuracy),

@@ -11,7 +11,13 @@ from ipl.backbone.backbone import Backbone
 from ipl.display.document import Block, Document, Paragraph, QuestionAnswer, Section
 from ipl.display.formatting import listed, ordinal, percent, several
 from ipl.explain.accuracy import Outcomes, evaluate_outcomes, novel_sentence, outcomes_section
-from ipl.explain.baseline import TRAIN, Baseline, read_baseline, train_baseline
+from ipl.explain.baseline import (
+    TRAIN,
+    Baseline,
+    read_baseline,
+    read_baseline_result,
+    train_baseline,
+)
 from ipl.explain.chosen_words import WordFacts, word_facts, words_section
 from ipl.explain.class_words import ClassWord, class_words, class_words_section
 from ipl.explain.doubtful_images import (
@@ -42,11 +48,12 @@ from ipl.metrics import Score, score
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
 from ipl.saving.run_folder import find_run
-from ipl.support.errors import ConfigError, DataError
-from ipl.support.files import path_exists
+from ipl.support.errors import ConfigError
+from ipl.support.files import check_exists
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import LINEAR_PROBE, PLAIN_LEARNER, WITHOUT_WORDS, ZERO_SHOT
 from ipl.training.baselines import ABOUT_INTERVALS, NO_IMAGES, BaselineComparison, comparison_table
+from ipl.words.pool import read_word_list
 from ipl.words.selection import certainty_sentences
 
 IMAGES = 2000  # held-out images that a report looks at
@@ -153,8 +160,8 @@ def analyse_run(
     folder : Path
         The folder of the run, or owner/name on the Hugging Face hub.
     data : Path, optional
-        The dataset that the run was trained on. Without it, only what is saved with the run is
-        shown.
+        The dataset that the run was trained on. On other labelled images of its classes, what needs
+        the training images is left out; without any, only what is saved with the run is shown.
     settings : ReportSettings, optional
         What the report is asked for.
     backbone : str or Backbone, optional
@@ -176,26 +183,27 @@ def analyse_run(
     Raises
     ------
     DataError
-        If the data does not exist, lacks a class of the run, or has no held-out image.
+        If the data does not exist, has no class of the run, or no image that was not used in
+        training.
     ConfigError
         If the baseline is to be trained without data, or is not a run without words of the same
         classes.
     """
     settings = settings or ReportSettings()
-    # Wrong arguments are reported before anything is loaded, the run first.
-    read_run(find_run(folder))
-    if data is not None and not path_exists(data):
-        raise DataError(f"No such file or folder: {data}.")
-    if settings.baseline == TRAIN and data is None:
-        raise ConfigError("plain is 'train'; that needs the run's images: give --data.")
+    check_arguments(folder, data, settings, words_file)
     run = load_run(folder, backbone, device, words_file, cache, reporter)
     baseline = None
     if settings.baseline not in (None, TRAIN):
-        baseline = read_baseline(run, Path(settings.baseline))  # before anything takes long
+        baseline = read_baseline(run, Path(settings.baseline))
     if data is not None:
         run_images = read_run_images(run, data, settings.images, settings.strict, reporter)
         run = replace(run, run_images=run_images)
         if settings.baseline == TRAIN and run.learner.layout.slots:
+            if run_images.shots is None:
+                raise ConfigError(
+                    f"plain is 'train'; that needs the images that {folder} was trained on, and "
+                    f"{data} does not have all of them: give --plain RUN."
+                )
             baseline = train_baseline(run, run_images.shots, reporter)
     image_parts = _image_parts(run, settings, baseline, reporter)
     baseline_vectors = (
@@ -219,6 +227,25 @@ def analyse_run(
     )
 
 
+def check_arguments(
+    folder: Path,
+    data: Path | None = None,
+    settings: ReportSettings | None = None,
+    words_file: Path | None = None,
+) -> None:
+    """Raises an error for wrong arguments of `analyse_run`, before anything is loaded."""
+    baseline = None if settings is None else settings.baseline
+    result = read_run(find_run(folder))
+    if data is not None:
+        check_exists(data)
+    if baseline == TRAIN and data is None:
+        raise ConfigError("plain is 'train'; that needs the run's images: give --data.")
+    if baseline not in (None, TRAIN):
+        read_baseline_result(Path(baseline), result, folder)
+    if words_file is not None:
+        read_word_list(words_file)
+
+
 def _image_parts(
     run: LoadedRun, settings: ReportSettings, baseline: Baseline | None, reporter: Reporter
 ) -> dict[str, Any]:
@@ -236,8 +263,9 @@ def _image_parts(
     parts["outcomes"] = evaluate_outcomes(
         run, run_images, predictions, baseline, settings.strict, reporter
     )
-    if selection is not None and pool is not None:
-        scorers = [run.sentence_scorer(selection, i) for i in (run_images.shots, run_images.test)]
+    shots = run_images.shots  # None in other data than that of the training
+    if shots is not None and selection is not None and pool is not None:
+        scorers = [run.sentence_scorer(selection, images) for images in (shots, run_images.test)]
         parts["class_words"] = class_words(scorers[0], pool.words, scorers[1], reporter)
     parts["doubtful_images"] = find_doubtful_images(run, run_images, predictions)
     if not run.words:
@@ -256,9 +284,9 @@ def _image_parts(
         () if effects is None else effects.replacements,
         reporter,
     )
-    if settings.resamples and selection.select_in == "sentence":
+    if shots is not None and settings.resamples and selection.select_in == "sentence":
         parts["stability"] = resample_words(
-            run, run_images, selection, settings.resamples, reporter
+            run, run_images.dataset, shots, selection, settings.resamples, reporter
         )
     return parts
 
@@ -274,6 +302,15 @@ def _missing_parts(
                 "calibration, accuracy",
                 "They need images, and a saved run names its data but does not say where it is: "
                 "give --data.",
+            )
+        )
+    elif run.run_images.shots is None:
+        about_words = ", words for one class, stability" if run.selection and run.pool else ""
+        missing.append(
+            MissingPart(
+                f"the linear probe, likely label errors, near-duplicates{about_words}",
+                "They need the images that the prompt was trained on, and the data does not have "
+                "all of them.",
             )
         )
     if not run.words:
@@ -293,9 +330,11 @@ def _missing_parts(
                 "--words-file.",
             )
         )
-    elif run.run_images is not None and not settings.resamples:
+    elif run.run_images is None or run.run_images.shots is None:
+        pass  # it is among the parts that need images
+    elif not settings.resamples:
         missing.append(MissingPart("stability", "No resamples were asked for."))
-    elif run.run_images is not None and run.selection.select_in != "sentence":
+    elif run.selection.select_in != "sentence":
         missing.append(
             MissingPart(
                 "stability",
@@ -304,10 +343,11 @@ def _missing_parts(
             )
         )
     if run.learner.layout.slots and baseline is None:
+        train = "--plain train, or " if run.run_images is None or run.run_images.shots else ""
         missing.append(
             MissingPart(
                 "the learner without words beside this one",
-                "It was not asked for: --plain train, or --plain RUN with a run without words.",
+                f"It was not asked for: {train}--plain RUN with a run without words.",
             )
         )
     return tuple(missing)

@@ -42,7 +42,7 @@ def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[
         if run_images is None
         else {
             "source": run_images.source,
-            "training_images": len(run_images.shots.items),
+            "training_images": len(run_images.shots.items) if run_images.shots else None,
             "held_out_images": len(run_images.test.items),
             "left_out": run_images.left_out,
             "notes": list(run_images.notes),

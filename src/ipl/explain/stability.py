@@ -7,11 +7,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ipl.backbone.labelled_features import LabelledFeatures, draw_shots
+from ipl.datasets.dataset import Dataset
 from ipl.display.document import Block, Figure, Heading, Paragraph
 from ipl.display.formatting import listed, several
 from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
-from ipl.explain.loaded_run import LoadedRun, RunImages
+from ipl.explain.loaded_run import LoadedRun
 from ipl.support.progress import SILENT, Reporter
 from ipl.words.selection import Selection
 
@@ -44,26 +45,30 @@ class Stability:
 
 def resample_words(
     run: LoadedRun,
-    run_images: RunImages,
+    dataset: Dataset,
+    run_shots: LabelledFeatures,
     selection: Selection,
     times: int = RESAMPLES,
     reporter: Reporter = SILENT,
 ) -> Stability:
-    """Returns which words are chosen again: the search repeated with the seeds that follow."""
+    """Returns which words are chosen again: the search repeated with the seeds that follow.
+
+    `dataset` is that of the run, and `run_shots` are the shots of its training.
+    """
     training, learner, store = run.result.training, run.learner, run.store
     shots, seed = int(training.get("shots", 16)), int(training.get("seed", 1))
-    choice, dataset = run.choice(selection), run_images.dataset
+    choice = run.choice(selection)
     class_sizes = Counter(item.label for item in dataset.train)
     has_spare_images = any(size > shots for size in class_sizes.values())
-    run_shots, shares = set(run_images.shots.items), list[float]()
+    own_shots, shares = set(run_shots.items), list[float]()
     resamples, near = list[Resample](), Counter[str]()
     with reporter.task("Choosing words for other shots", times) as advance:
         for offset in range(1, times + 1):
             if has_spare_images:
                 drawn = draw_shots(dataset, shots, (seed + offset) % 2**32, store)[0]
-                shares.append(sum(item in run_shots for item in drawn.items) / len(drawn.items))
+                shares.append(sum(item in own_shots for item in drawn.items) / len(drawn.items))
             else:
-                drawn = _draw_with_replacement(run_images.shots, seed + offset)
+                drawn = _draw_with_replacement(run_shots, seed + offset)
             other = choice.choose(
                 learner.backbone, dataset.class_names, drawn, len(run.words), store.cache, store
             )

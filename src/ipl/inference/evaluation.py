@@ -21,13 +21,12 @@ from ipl.backbone.labelled_features import (
 )
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import UNUSED, Dataset, Item, quote_classes
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import first_few, percent, several
 from ipl.display.frame import make_frame
 from ipl.display.table import Styled, Table
-from ipl.inference.chosen_images import ChosenImages, choose_images
 from ipl.learners.learner import Learner
 from ipl.metrics import (
     Calibration,
@@ -44,6 +43,7 @@ from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import PROMPT, ZERO_SHOT
 from ipl.training.baselines import BaselineComparison, compare_predictions
+from ipl.training.chosen_images import ChosenImages, choose_images
 from ipl.training.fit import features_for
 
 if TYPE_CHECKING:
@@ -205,12 +205,16 @@ def evaluate(
         chosen = ChosenImages(images.items, "all images of a stream")
     else:
         store = store or FeatureStore(learner.backbone)
-        chosen = choose_images(classifier, data, everything, store, reporter)
+        chosen = choose_images(
+            classifier.result_, learner, data, held_out, store, everything, reporter
+        )
+        if chosen.left_out and not chosen.items:
+            raise _nothing_new(data)
         images = encode_items(chosen.items, "test", store, strict, reporter)
         features = features_for(learner, images)
         notes = (*chosen.notes, *data.test_notes)
     if not images.items:
-        raise DataError(f"{data.name} has no readable image to evaluate on.")
+        raise DataError(f"{data.display_name} has no readable image to evaluate on.")
     labels = torch.tensor([columns[item.label] for item in images.items])
     predictions = learner.log_probabilities(features)
     template = classifier.config.class_template
@@ -238,6 +242,15 @@ def evaluate(
         predictions=_image_results(images.items, labels, predictions, names),
         notes=(*notes, *images.notes, *comparison.notes, *_note_one_class(comparison)),
         left_out=tuple(str(item.path) for item in chosen.left_out),
+    )
+
+
+def _nothing_new(dataset: Dataset) -> DataError:
+    unused = [part for found in dataset.findings if found.kind == UNUSED for part in found.names]
+    where = f" (its {unused[0]} images are used with --held-out {unused[0]})" if unused else ""
+    return DataError(
+        f"All images of {dataset.display_name} were used in training{where}; give other images, or "
+        "evaluate on them all the same with --all."
     )
 
 
@@ -270,12 +283,11 @@ def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[
     """Returns the classifier's index of each class of the data."""
     if dataset.class_names == names:  # a published list may have a name twice
         return list(range(len(names)))
-    for name in dataset.class_names:
-        if name not in names:
-            raise DataError(
-                f"{dataset.name} has the class {name!r}, which this prompt does not classify: it "
-                f"chooses from {first_few(names)}; --classes gives others."
-            )
+    if unknown := [name for name in dataset.class_names if name not in names]:
+        raise DataError(
+            f"{dataset.display_name} has {quote_classes(unknown)}, which this prompt does not "
+            f"classify: it chooses from {first_few(names)}; --classes gives others."
+        )
     return [names.index(name) for name in dataset.class_names]
 
 

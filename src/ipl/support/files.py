@@ -299,6 +299,12 @@ def path_exists(path: Path) -> bool:
         return False
 
 
+def check_exists(path: Path) -> None:
+    """Raises DataError, with a suggestion if there is one, unless a file or folder exists."""
+    if not path_exists(path):
+        raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
+
+
 def similar_path(path: Path) -> str:
     """Returns " Did you mean 'x'?" with the file or folder that `path` may be a slip of, or ""."""
     try:

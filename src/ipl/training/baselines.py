@@ -282,7 +282,7 @@ def compare_predictions(
 def compare_with_baselines(
     learner: Learner,
     predictions: Tensor,
-    shots: LabelledFeatures,
+    shots: LabelledFeatures | None,
     held_out: LabelledFeatures,
     config: FitConfig,
     others: Sequence[tuple[str, str, Tensor]] = (),
@@ -297,8 +297,9 @@ def compare_with_baselines(
         The trained prompt.
     predictions : Tensor of shape (images, classes)
         Its logits or log-probabilities on the held-out images.
-    shots : LabelledFeatures
-        The images to train the linear probe on, as a rule those of the prompt.
+    shots : LabelledFeatures or None
+        The training images of the prompt, which the linear probe is trained on; without them it is
+        left out.
     held_out : LabelledFeatures
         The images to compare on; at least one.
     config : FitConfig
@@ -313,23 +314,16 @@ def compare_with_baselines(
     """
     backbone, names = learner.backbone, learner.prompts.class_names
     zero_shot = zero_shot_logits(backbone, names, held_out.features, config.class_template)
-    probe = fit_linear_probe(shots.features, shots.labels, len(names), config.seed)
-    shown = several(len(shots.items), "training image")
-    return compare_predictions(
-        [
-            (ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot),
-            (
-                LINEAR_PROBE,
-                f"logistic regression on the frozen features of {shown}",
-                probe.logits(held_out.features),
-            ),
-            *others,
-            (PROMPT, learner.layout.readable(learner.words), predictions),
-        ],
-        held_out.labels,
-        names,
-        (*note_known_images(backbone.name, names), *_note_duplicates(shots, held_out)),
-    )
+    methods = [(ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot)]
+    notes = note_known_images(backbone.name, names)
+    if shots is not None:
+        probe = fit_linear_probe(shots.features, shots.labels, len(names), config.seed)
+        shown = several(len(shots.items), "training image")
+        how = f"logistic regression on the frozen features of {shown}"
+        methods.append((LINEAR_PROBE, how, probe.logits(held_out.features)))
+        notes = (*notes, *_note_duplicates(shots, held_out))
+    prompt = (PROMPT, learner.layout.readable(learner.words), predictions)
+    return compare_predictions([*methods, *others, prompt], held_out.labels, names, notes)
 
 
 def near_duplicates(shots: Tensor, held_out: Tensor) -> list[tuple[int, int]]:
@@ -439,20 +433,27 @@ def offer_to_compare(seconds: float, how: str = "--compare does it") -> str:
 
 
 def _sentence(name: str, difference: PairedDifference) -> str:
-    """Returns who is better, and by how much; nobody unless the interval excludes 0."""
-    other = NAMES[name][1]
+    sentence = difference_sentence(NAMES[name][1], difference)
+    return f"{sentence[0].upper()}{sentence[1:]}"
+
+
+def difference_sentence(other: str, difference: PairedDifference) -> str:
+    """Returns who is better, and by how much; nobody unless the interval excludes 0.
+
+    `other` is what was subtracted. The sentence does not begin with a capital letter.
+    """
     value, low, high = 100 * difference.value, 100 * difference.low, 100 * difference.high
     # Whole points, unless that would hide on which side of 0 the interval ends.
     digits = 0 if high - low >= 2 and min(abs(low), abs(high)) >= 0.5 else 1
     if not difference.is_clear:
         interval = f"{signed(low, digits)} to {signed(high, digits)}"
-        return f"Not distinguishable from {other} ({_points(signed(value, digits))}, {interval})."
+        return f"not distinguishable from {other} ({_points(signed(value, digits))}, {interval})."
     if value < 0:
         value, low, high = -value, -high, -low
     by = f"by {_points(f'{value:.{digits}f}')} ({low:.{digits}f} to {high:.{digits}f})."
     if difference.value > 0:
-        return f"Better than {other} {by}"
-    return f"{other[0].upper()}{other[1:]} is better {by}"
+        return f"better than {other} {by}"
+    return f"{other} is better {by}"
 
 
 def _points(number: str) -> str:

@@ -169,8 +169,14 @@ class FitResult:
 
     @property
     def training_settings(self) -> dict[str, Any]:
-        """Returns how it was trained, without its classes, its images and its epochs."""
-        others = ("classes", "history", "image_hashes")
+        """Returns how it was trained, without its classes, its images and its epochs.
+
+        Settings that mean nothing to it are left out: the interval in a prompt without slots for
+        words, and the width of an average over epochs where none is taken.
+        """
+        others = {"classes", "history", "image_hashes"}
+        others |= set() if self.layout.slots else {"interval"}
+        others |= {"average_std"} if self.hyperparameters.average_mean is None else set()
         return {key: value for key, value in self.training.items() if key not in others}
 
     @property

@@ -154,7 +154,7 @@ class Pool:
             If the file cannot be read, or no word in it can be a candidate.
         """
         path = Path(path)
-        listed = _read_list(path)
+        listed = read_word_list(path)
         if not listed:
             raise DataError(f"The word list {path} has no words; it needs one word per line.")
         reasons = {word: _why_dropped(word, tokenizer) for word in listed}
@@ -244,7 +244,8 @@ def _read_bundled(name: str, sha256: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _read_list(path: Path) -> list[str]:
+def read_word_list(path: Path) -> list[str]:
+    """Returns the words of a list, one per line; raises DataError if it cannot be read."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

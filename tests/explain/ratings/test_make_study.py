@@ -139,6 +139,16 @@ def test_an_unreadable_image_is_left_out(
     assert len(study.tasks[0].pictures) == len(images) == 11
 
 
+def test_other_data_is_enough_if_nothing_is_trained(
+    make_run: MakeRun, scenes_folder: Path, how: StudySettings
+) -> None:
+    run, others = make_run(words=2), scenes_folder / "test"
+    _, images = make_study([run], [others], how)
+    assert len(images) == 12
+    with pytest.raises(DataError, match="test does not have all of them; give that data, or"):
+        make_study([run], [others], replace(how, baseline=None))
+
+
 def test_what_cannot_be_a_study(
     make_run: MakeRun, scenes_folder: Path, how: StudySettings, tmp_path: Path
 ) -> None:

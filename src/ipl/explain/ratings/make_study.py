@@ -10,11 +10,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import UnreadableImageError, small_jpeg
 from ipl.explain.baseline import Baseline, read_baseline, train_baseline
 from ipl.explain.comparison import run_names
-from ipl.explain.loaded_run import LoadedRun, RunShots, load_run, redraw_shots
+from ipl.explain.loaded_run import LoadedRun, load_run, redraw_shots
 from ipl.explain.ratings.study import (
     CHOSEN,
     PLAIN,
@@ -28,7 +29,7 @@ from ipl.explain.ratings.study import (
 from ipl.explain.vectors import nearest
 from ipl.saving.format import read_run
 from ipl.support.errors import ConfigError, DataError
-from ipl.support.files import path_exists
+from ipl.support.files import check_exists
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.result import FitResult
 from ipl.words.frequency import RandomWords
@@ -110,8 +111,7 @@ def make_study(
             "for all, or one for each in the same order."
         )
     for path in data:
-        if not path_exists(path):
-            raise DataError(f"No such file or folder: {path}.")
+        check_exists(path)
     sources = list(data) * len(folders) if len(data) == 1 else list(data)
     builder = _StudyBuilder(settings or StudySettings(), reporter)
     runs = [
@@ -154,7 +154,7 @@ class _StudyBuilder:
                 f"The run {folder} chose from {len(pool.words)} words; that is too few to draw "
                 "random ones beside them."
             ) from None
-        baseline = self._baseline_of(run, run_shots)
+        baseline = self._baseline_of(run, run_shots.shots, data)
         lists = {
             CHOSEN: run.words,
             PLAIN: nearest_words(baseline, pool, len(run.words)),
@@ -193,14 +193,20 @@ class _StudyBuilder:
             )
         return run, run.pool
 
-    def _baseline_of(self, run: LoadedRun, run_shots: RunShots) -> Baseline:
+    def _baseline_of(self, run: LoadedRun, shots: LabelledFeatures | None, data: Path) -> Baseline:
         """Returns the learner without words; runs that would train the same one share it."""
         if self.settings.baseline is not None:
             return read_baseline(run, self.settings.baseline)
-        shots = [str(item.path) for item in run_shots.shots.items]
-        key = repr((run.result.config.without_words(), run.result.backbone, run.classes, shots))
+        if shots is None:
+            raise DataError(
+                f"The learner without words needs the images that {run.folder} was trained on, and "
+                f"{data} does not have all of them; give that data, or --plain with a run without "
+                "words."
+            )
+        paths = [str(item.path) for item in shots.items]
+        key = repr((run.result.config.without_words(), run.result.backbone, run.classes, paths))
         if key not in self._baselines:
-            self._baselines[key] = train_baseline(run, run_shots.shots, self.reporter)
+            self._baselines[key] = train_baseline(run, shots, self.reporter)
         return self._baselines[key]
 
     def _add_words(self, key: str, dataset: Dataset, words: list[str]) -> None:
@@ -208,7 +214,7 @@ class _StudyBuilder:
         task = self.tasks.get(key)
         if task is None:
             images = []
-            for item in spread(dataset.train, THUMBNAILS):
+            for item in spread(dataset.train or dataset.test, THUMBNAILS):
                 try:
                     data = small_jpeg(item.path, SIDE)
                 except UnreadableImageError:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ipl.backbone.encode_images import crop
 from ipl.backbone.feature_store import FeatureStore
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import Dataset
+from ipl.datasets.dataset import Dataset, quote_classes
 from ipl.datasets.images import UnreadableImageError
 from ipl.inference.exports.common import check_export_folder, metadata, require_fixed_texts
 from ipl.support.errors import ConfigError, IplError
@@ -110,13 +110,12 @@ def export_onnx(
 
 def _check_classes(classifier: PromptClassifier, check: Dataset) -> None:
     names = [str(name) for name in classifier.classes_]
-    for name in check.class_names:
-        if name not in names:
-            raise ConfigError(
-                f"{check.name} has the class {name!r}, which this prompt does not have; its "
-                f"classes are {', '.join(names)}: give others with --classes (with_classes([...]) "
-                "in Python)."
-            )
+    if unknown := [name for name in check.class_names if name not in names]:
+        raise ConfigError(
+            f"{check.display_name} has {quote_classes(unknown)}, which this prompt does not have; "
+            f"its classes are {', '.join(names)}: give others with --classes "
+            "(with_classes([...]) in Python)."
+        )
 
 
 def write_fp32(network: nn.Module, path: Path, size: int, outputs: list[str]) -> None:
@@ -160,7 +159,7 @@ def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) ->
     """Returns how the files compare with our own predictions; raises if fp32 is too far off."""
     pixels, labelled = _comparison_images(classifier, check)
     ours = classifier.predict_proba([Image.fromarray(image) for image in pixels])
-    source = "drawn scenes" if check is None else check.name
+    source = "drawn scenes" if check is None else check.display_name
     comparison: dict[str, Any] = {"images": len(pixels), "of": source}
     if labelled is not None:
         comparison |= {"trained_on": labelled.trained_count}
@@ -234,7 +233,7 @@ def _comparison_images(
             labels.append(names.index(check.class_names[item.label]))
             new.append(item not in (trained or ()))
     if not pixels:
-        raise ConfigError(f"{check.name} has no readable image to check with.")
+        raise ConfigError(f"{check.display_name} has no readable image to check with.")
     return np.stack(pixels), _Labels(np.array(labels), np.array(new), trained is not None)
 
 
