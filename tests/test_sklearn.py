@@ -166,7 +166,7 @@ def test_names_come_back_as_they_were_given(
 @pytest.mark.parametrize(
     ("images", "names", "says"),
     [
-        (["a.png", "b.png"], ["x"], "X has 2 images but y has 1 labels"),
+        (["a.png", "b.png"], ["x"], "X has 2 images but y has 1 label;"),
         (["a.png", "b.png"], ["x", 0.5], r"y\[1\] is 0.5; a label must be the class's name or"),
         (["a.png", "b.png"], [True, False], r"y\[0\] is True; a label must be"),
         ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes; it must be a path or an image"),

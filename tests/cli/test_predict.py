@@ -100,7 +100,7 @@ def test_a_class_in_quotes_may_hold_a_comma(predict: Call, beach: Path) -> None:
     ("classes", "said"),
     [
         ('lake,"castle', "cannot be read as names: unexpected end of data"),
-        ("", "at least two"),
+        (",", "empty name"),
         ("lake", "at least two"),
         ("lake,,volcano", "empty name"),
         ("lake,Lake", "same name"),

@@ -184,7 +184,7 @@ def test_bad_values_get_one_sentence(
     assert not list(Cache().entries("selections"))
 
 
-@pytest.mark.parametrize("words", ["three", "1.5", "", "auto", "9" * 5000])
+@pytest.mark.parametrize("words", ["three", "1.5", " ", "auto", "9" * 5000])
 def test_what_is_no_number(words: str, select: Call) -> None:
     result = select("--words", words)
     assert (result.code, result.out) == (2, "")
