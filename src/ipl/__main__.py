@@ -11,7 +11,9 @@ def main() -> None:
         os.write(2, b"\nstopped.\n")
         os._exit(130)
 
-    before = signal.signal(signal.SIGINT, stop)
+    before = signal.getsignal(signal.SIGINT)
+    if before != signal.SIG_IGN:  # as it is in background jobs of a script
+        signal.signal(signal.SIGINT, stop)
     from ipl.cli.main import main as run
 
     signal.signal(signal.SIGINT, before)

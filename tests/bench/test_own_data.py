@@ -20,6 +20,7 @@ from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.readers import read_dataset
 from ipl.support.errors import ConfigError, DataError, IplError
 from tests.helpers.class_folders import write_class_folders
+from tests.helpers.records import record_of, write_records
 
 NAMES = ("beach", "castle", "desert", "forest", "lake")
 WITHOUT_WORDS = {"learners": "zero-shot,coop", "words": 0, "seeds": 1, "epochs": 1, "views": 0}
@@ -60,6 +61,16 @@ def recorded(plan: Planned, out: Path, root: str = "") -> list[dict[str, Any]]:
     result = run_grid(plan.runs, out, LocalEngine(environment))
     assert not result.failed
     return [json.loads((out / "records" / f"{run.id}.json").read_bytes()) for run in plan.runs]
+
+
+def test_images_of_finished_runs_may_be_gone(mine: Path, tmp_path: Path) -> None:
+    table, out = write_table(tmp_path / "list.csv", mine, 1), tmp_path / "out"
+    found = planned(out, datasets=[str(table)])
+    (mine / NAMES[0] / "0.png").unlink()
+    with pytest.raises(DataError, match="training"):
+        check_data(found.runs, None, found.paths, out)
+    write_records(out, *(record_of(run, {"base": 0.5, "novel": 0.5}) for run in found.runs))
+    check_data(found.runs, None, found.paths, out)
 
 
 # -- names for paths ------------------------------------------------------------------------------

@@ -277,11 +277,15 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
         "protocol: domain\ndatasets: all\nsource: birds\nper_dataset: {birds: {m: 1}}",
         "datasets: pacs/photo\nper_dataset: {pacs/photo: {m: 1}, scenes: {m: 2}}",
         "per_dataset: {birds: {m: 1}}",  # for --datasets photos/birds
+        "datasets: [., ~/v1.0]\nper_dataset: {here: {m: 1}, v1.0: {m: 2}}",
         "epochs: ~\nsource: ~\nno_names: true\nper_dataset: ~\nvary: ~",
     ],
 )
 def test_what_is_not_wrong(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    for name in ("here", "v1.0"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path))
     parse_recipe(text, "Mine")
 
 

@@ -23,7 +23,7 @@ Call = Callable[..., Any]
     [
         (("fit", "x", "--shots", "abc"), "--shots is 'abc'; it must be a whole number; see"),
         (("fit", "x", "--lambda=abc"), "--lambda is 'abc'; it must be a number; see"),
-        (("predict", "x", "y", "--top", "0"), "--top is '0'; it must be 1 or more; see"),
+        (("predict", "x", "y", "--top", "3", "--top", "0"), "--top is '0'; it must be 1 or more"),
         (("serve", "x", "--port", "99999"), "--port is '99999'; it must be 65535 or less; see"),
         (("fit",), "Missing argument 'DATA'"),
         (("fit", "x", "--nope"), "No such option"),
@@ -56,7 +56,7 @@ def test_a_wrong_number_is_refused_before_torch_is_imported(command: str) -> Non
     [
         (("predict", "", "x.png"), "An argument is empty"),
         (("fit", ""), "An argument is empty"),
-        (("fit", "x", "--out", ""), "--out is empty"),
+        (("fit", "x", "--out", ""), "The argument after --out is empty"),
         (("fit", "x", "--out="), "--out is empty"),
     ],
 )
@@ -84,6 +84,15 @@ def test_ctrl_c_is_no_error_whatever_a_library_makes_of_it(
     assert result.code == 130
     assert result.err.strip() == (f"stopped: {message}" if message else "stopped.")
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_background_job_may_ignore_ctrl_c(ipl: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ipl.cli.learners.learners", lambda: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert ipl("learners").code == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_errors_without_ctrl_c_are_errors(ipl: Call, monkeypatch: pytest.MonkeyPatch) -> None:

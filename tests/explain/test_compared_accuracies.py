@@ -68,8 +68,8 @@ def test_runs_are_scored_on_the_images_that_are_new_to_all_of_them(
     assert comparison.runs[0].image_paths is not None
     assert all("new-" in path for path in comparison.runs[0].image_paths)
     assert accuracy_notes(comparison.runs)[0].startswith(
-        "All were scored now on the same 12 images; images that one of them was trained on are "
-        "left out for all. 95 % intervals"
+        "All were scored now on the same 12 images; images that one of them is known to have "
+        "been trained on are left out for all. 95 % intervals"
     )
     other = "This is not the data that the prompt was trained on"
     assert comparison.notes == (  # all training images of the first are there

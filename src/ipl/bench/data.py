@@ -119,7 +119,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     """Returns the name of a plan's entry; if it is a path, that is added to the paths."""
     if entry in (*BENCHMARKS, SCENES, ALL):
         return entry
-    path = Path(os.path.abspath(os.path.expanduser(entry)))
+    path = full_path(entry)
     is_domain = root is not None and is_domain_name(entry)
     if not entry or not path_exists(path):
         if is_domain:
@@ -146,6 +146,11 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
     if paths.setdefault(name, str(path)) != str(path):
         raise ConfigError(f"{paths[name]} and {path} are both called {name!r}; rename one of them.")
     return name
+
+
+def full_path(entry: str) -> Path:
+    """Returns the path that an entry of a plan may be."""
+    return Path(os.path.abspath(os.path.expanduser(entry)))
 
 
 def name_of(path: Path) -> str:
@@ -182,7 +187,7 @@ def check_data(runs: Iterable[Run], root: Path | None, paths: Mapping[str, str],
         tasks[key] = tasks.get(key, False) or run.arm != ZERO_SHOT
     names = dict.fromkeys(name for _, dataset, targets, *_ in tasks for name in (dataset, *targets))
     names.pop(SCENES, None)  # drawn by code, so nothing can be missing
-    data = _read_all([*dict.fromkeys([*names, *paths])], root, paths)
+    data = _read_all(list(names), root, paths)
     incomplete: dict[str, str] = {}
     for (protocol, name, targets, shots, seed), trains in tasks.items():
         if name not in data:
@@ -204,8 +209,9 @@ def check_data(runs: Iterable[Run], root: Path | None, paths: Mapping[str, str],
         datasets = [data[name].dataset for name in incomplete]
         drawn = {(shots, seed) for _, name, _, shots, seed in tasks if name in incomplete}
         raise DataError(f"{'; '.join(incomplete.values())}. {_what_is_there(datasets, drawn)}")
-    if paths:
-        _check_unchanged({name: data[name] for name in paths}, out)
+    own = {name: data.get(name) or BenchData.read(name, "", path) for name, path in paths.items()}
+    if own:
+        _check_unchanged(own, out)
 
 
 def _is_done(run: Run, out: Path) -> bool:
@@ -231,7 +237,7 @@ def _read_all(
             "available, and --datasets and --source take others."
         )
     data = {name: BenchData.read(name, str(root or ""), paths.get(name)) for name in names}
-    for name in paths:
+    for name in [name for name in names if name in paths]:
         check_files(f"{name} (training)", data[name].dataset.train)
     return data
 

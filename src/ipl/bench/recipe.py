@@ -228,13 +228,13 @@ def _check_names(name: str, per_dataset: Mapping[Any, Any], datasets: Any, sourc
 
     Without a list anything is possible: `--datasets` may name data of the user's own.
     """
-    from ipl.bench.data import ALL, SCENES, name_of
+    from ipl.bench.data import ALL, SCENES, full_path, name_of
 
     entries = datasets.split(",") if isinstance(datasets, str) else datasets
     if not isinstance(entries, list):
         return
-    paths = [Path(str(entry).strip()) for entry in [*entries, source or ""]]
-    known = [*BENCHMARKS, SCENES, *(name_of(path) for path in paths if path.name not in ("", ALL))]
+    named = [str(entry).strip() for entry in [*entries, source] if entry not in (None, "", ALL)]
+    known = [*BENCHMARKS, SCENES, *(name_of(full_path(entry)) for entry in named)]
     for dataset in map(str, per_dataset):
         if dataset not in known and "/" not in dataset:
             raise ConfigError(

@@ -66,27 +66,6 @@ def measure_effect(differences: Sequence[Sequence[float]], unit: str = "datasets
     return Effect(float(means.mean()), low, high, p, len(means), pairs, reason)
 
 
-def mean_interval(values: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    """Compute the 95 % interval of a mean over units, such as an arm's accuracy.
-
-    Parameters
-    ----------
-    values : sequence of sequences of float
-        For each unit, one value per run.
-
-    Returns
-    -------
-    tuple of two floats, or None
-        The bootstrap interval over units, then runs; None for a single run.
-
-    Raises
-    ------
-    ValueError
-        If there is no unit, if a unit is empty, or if a value is not finite.
-    """
-    return _bootstrap(_check(values))
-
-
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Adjust the p of a family of tests by Holm's step-down method.
 

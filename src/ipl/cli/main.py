@@ -107,10 +107,9 @@ def _check_none_is_empty(arguments: Iterable[str]) -> None:
         flag, equals, value = argument.partition("=")
         if flag.startswith("--") and equals and not value:
             raise ConfigError(f"{flag} is empty; give it a value or leave it out.")
-        if not argument and before.startswith("--"):
-            raise ConfigError(f"{before} is empty; give it a value or leave it out.")
         if not argument:
-            raise ConfigError("An argument is empty (''); is a variable of the shell not set?")
+            which = f"The argument after {before}" if before.startswith("-") else "An argument"
+            raise ConfigError(f"{which} is empty (''); is a variable of the shell not set?")
 
 
 def name_options(message: str, arguments: Iterable[str]) -> str:
@@ -153,7 +152,7 @@ def _bad_value(error: Any) -> str:
     message = str(getattr(error, "message", ""))
     allowed = message.removeprefix("Input should be ").rstrip(".")
     options = getattr(getattr(error, "param", None), "opts", ())
-    for before, argument in pairwise(sys.argv):
+    for before, argument in reversed(list(pairwise(sys.argv))):  # of two, the last counts
         flag, equals, value = argument.partition("=")
         name, value = (flag, value) if equals else (before, argument)
         if name in options and not message.startswith(allowed):

@@ -8,8 +8,9 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import Any
 
@@ -67,13 +68,15 @@ class Interrupts:
             self.seen = True
             signal.default_int_handler(number, frame)
 
-        before = None
-        with suppress(ValueError):  # only the main thread gets signals
-            before = signal.signal(signal.SIGINT, remember)
+        before = signal.getsignal(signal.SIGINT)
+        # A shell lets background jobs ignore it, and only the main thread gets signals.
+        watched = before != signal.SIG_IGN and current_thread() is main_thread()
+        if watched:
+            signal.signal(signal.SIGINT, remember)
         try:
             yield
         finally:
-            if before is not None:
+            if watched:
                 signal.signal(signal.SIGINT, before)
 
 

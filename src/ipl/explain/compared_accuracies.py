@@ -239,7 +239,8 @@ def _how_scored(runs: Sequence[ComparedRun], scored: bool) -> str:
     if same_images(runs):
         return (
             f"All were scored now on the same {several(runs[0].held_out_images, 'image')}; images "
-            f"that one of them was trained on are left out for all. {ABOUT_INTERVALS}"
+            "that one of them is known to have been trained on are left out for all. "
+            f"{ABOUT_INTERVALS}"
         )
     return (
         "All were scored now, each on those of the images given that are of its own classes and "

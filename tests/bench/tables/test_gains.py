@@ -158,7 +158,7 @@ def test_six_seeds_of_one_source_are_no_evidence_on_others(tmp_path: Path) -> No
     ]
     (note,) = gains_table(gains, "Domain").notes[1:]
     assert "Interval: bootstrap over prompts; from" in note
-    assert note.endswith("All prompts are of one source, and say nothing about another one.")
+    assert note.endswith("tested on the same images, and say nothing about others.")
 
 
 def test_one_dataset_is_named_in_the_verdict(tmp_path: Path) -> None:
@@ -298,3 +298,15 @@ def test_a_linear_probe_of_a_source_is_compared_there(tmp_path: Path) -> None:
         "CoOp, on this one source (dtd): plain against a linear probe on the source: -20.0 points "
         "of accuracy; all this from one pair of runs, too few to conclude anything."
     ]
+
+
+def test_the_one_run_of_zero_shot_is_no_test_of_prompts_of_one_source(tmp_path: Path) -> None:
+    runs = [
+        record("dtd", seed=seed, accuracy={"dtd": 0.5, "eurosat": 0.4}, protocol="cross-dataset")
+        for seed in range(1, 9)
+    ]
+    baseline = record("dtd", "zero-shot", 0, 1, {"dtd": 0.3, "eurosat": 0.3}, "cross-dataset")
+    (gain,) = result_table(tmp_path, *runs, baseline).baselines
+    (effect,) = gain.effects.values()
+    assert (effect.p, effect.units) == (None, 8)
+    assert baseline_verdicts([gain])[0].endswith("too few to conclude anything.")

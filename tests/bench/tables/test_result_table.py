@@ -234,7 +234,7 @@ def test_csv(results: list[ResultTable]) -> None:
     ours = by_name["oxford_pets", "CoOp + IPL (views fresh)"]
     assert float(ours["base"]) == pytest.approx(95.48)
     assert float(ours["base_std"]) == pytest.approx(0.5)
-    assert 94 < float(ours["base_low"]) < float(ours["base"]) < float(ours["base_high"]) < 97
+    assert 93 < float(ours["base_low"]) < float(ours["base"]) < float(ours["base_high"]) < 98
     assert float(ours["paper_base"]) == 95.48
     other = by_name["eurosat", "CoOp + IPL (views 8)"]
     assert other["paper_base"] == ""

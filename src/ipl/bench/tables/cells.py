@@ -181,6 +181,8 @@ def average_cell(
         deviations = {measure: number.std for measure, number in _means(by_seed).items()}
         numbers = {m: MeanStd(mean, deviations.get(m)) for m, mean in means.items()}
         errors = average_errors([cell.image_errors for cell in filled])
+        if len(seeds) < 2 and any(len(cell.seeds) > 1 for cell in filled):
+            errors = None  # too few seeds are common to say what others would change
         numbers = _with_intervals(protocol, numbers, errors, by_seed)
     return Cell(
         AVERAGE,

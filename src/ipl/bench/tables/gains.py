@@ -150,7 +150,10 @@ def _gain(
     for measure, units in values.items():
         if method.runs[0].rules.has_source:  # one prompt is tested on all targets
             prompts = [[sum(seed) / len(seed)] for seed in zip(*units, strict=False)]
-            effects[measure] = measure_effect(prompts, "prompts")
+            effect = measure_effect(prompts, "prompts")
+            if baseline.arm == ZERO_SHOT:  # its one run is part of every difference
+                effect = replace(effect, p=None, reason="no test: zero-shot is a single run")
+            effects[measure] = effect
         else:
             effects[measure] = measure_effect(units)
     return Gain(comparison, baseline, method, effects, {}, tuple(differing), tuple(paired))
@@ -238,7 +241,8 @@ def _how_computed(gains: Sequence[Gain]) -> list[str]:
         return [
             "n: prompts, one for each seed, each averaged over its targets (pairs of runs). "
             f"Interval: bootstrap over prompts; {few}. p: exact two-sided sign-flip over prompts; "
-            f"{holm_note} All prompts are of one source, and say nothing about another one."
+            f"{holm_note} All prompts are of one source and tested on the same images, and "
+            "say nothing about others."
         ]
     notes = [
         f"n: datasets (pairs of runs). Interval: bootstrap over datasets, then seeds; {few}. "

@@ -10,6 +10,8 @@ from ipl.bench.protocols.protocol import Protocol, Values, recorded_count
 from ipl.bench.records import RunRecord
 from ipl.metrics import wilson_interval
 
+# The 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 # How far an accuracy may be too high and too low, in points, by measure; HM follows from them.
 Errors = dict[str, tuple[float, float]]
 
@@ -61,6 +63,15 @@ def average_errors(errors: Sequence[Errors | None]) -> Errors | None:
     }
 
 
+def seed_error(values: Sequence[float]) -> float:
+    """Returns half of Student's 95 % interval of a mean over seeds; 0 for a single one."""
+    if len(values) < 2:
+        return 0.0
+    freedom = len(values) - 1
+    t = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom  # within 1 %
+    return t * statistics.stdev(values) / math.sqrt(len(values))
+
+
 def find_intervals(
     protocol: Protocol, means: Values, errors: Errors | None, by_seed: Sequence[Values]
 ) -> dict[str, tuple[float, float]]:
@@ -78,18 +89,12 @@ def find_intervals(
         The measures of each seed: what other seeds may change. The two are independent, so their
         squares add up.
     """
-    from ipl.bench.statistics import mean_interval  # numpy, which cells without runs do not need
-
     if errors is None:
         return {}
     lows, highs = {}, {}
     for measure, (below, above) in errors.items():
-        values = [each[measure] for each in by_seed]
-        if len(values) > 1 and (interval := mean_interval([values])):
-            mean = statistics.mean(values)
-            below = math.hypot(below, mean - interval[0])
-            above = math.hypot(above, interval[1] - mean)
-        lows[measure] = max(0.0, means[measure] - below)
-        highs[measure] = min(100.0, means[measure] + above)
+        of_seeds = seed_error([each[measure] for each in by_seed])
+        lows[measure] = max(0.0, means[measure] - math.hypot(below, of_seeds))
+        highs[measure] = min(100.0, means[measure] + math.hypot(above, of_seeds))
     lows, highs = protocol.average([lows]), protocol.average([highs])
     return {measure: (lows[measure], highs[measure]) for measure in means}
