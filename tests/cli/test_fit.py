@@ -133,7 +133,7 @@ def test_the_default_folder_is_numbered_when_taken(
     assert all(set(os.listdir(home / out)) == FILES for out in outs)
     said = f"{outs[0]} is already taken, so this run was saved as {outs[1]}."
     assert second.json["notes"] == [*first.json["notes"], said]
-    assert said not in second.err  # --quiet
+    assert f"warning: {said}" in second.err  # though it is --quiet
     loud = ipl("fit", data, *QUICK, "--words", 0, "--seeds", "1,2")
     assert "taken" not in loud.err
     loud = ipl("fit", data, *QUICK, "--words", 0, "--seeds", "1,2")
@@ -239,7 +239,10 @@ def test_the_text_of_several_seeds(fit: Call, images: Call, home: Path) -> None:
     ("options", "message"),
     [
         (("--seeds", "1,2", "--seed", "1"), "--seed and --seeds contradict each other"),
-        (("--seeds", "3,3"), "--seeds is 3,3; give two or more seeds, or one with --seed."),
+        (
+            ("--seeds", "3,3"),
+            "--seeds is 3,3; give two or more different seeds",
+        ),
         (("--seeds", "1,x"), "--seeds is 'x'; it must be a whole number from 0 to 4,294"),
     ],
 )

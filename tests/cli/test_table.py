@@ -120,6 +120,12 @@ def test_several_folders_are_one_table(ipl: Call, bench: Path, home: Path) -> No
         "eurosat",
         "average",
     }
+    ipl("table", bench)
+    before = {path: path.read_bytes() for path in bench.rglob("*") if path.is_file()}
+    assert "eurosat" in ipl("table", bench, other).out
+    # These are the tables of one folder.
+    assert before == {path: path.read_bytes() for path in bench.rglob("*") if path.is_file()}
+    assert "it takes a single DIR" in ipl("table", bench, other, "--page").error
 
 
 def test_a_damaged_record_is_warned_of(ipl: Call, bench: Path) -> None:

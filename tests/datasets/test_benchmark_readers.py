@@ -65,6 +65,8 @@ def test_shots_are_those_of_the_published_algorithm(tmp_path: Path) -> None:
 def test_a_folder_with_a_split_file_is_read_by_that(tmp_path: Path) -> None:
     root = pets(tmp_path)
     assert read_dataset(root / "oxford_pets") == read_benchmark("oxford_pets", root)
+    with pytest.raises(DataError, match="has published datasets, not classes, .* such as .*pets"):
+        read_dataset(root)
 
 
 @pytest.mark.parametrize(

@@ -362,7 +362,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is empty; the first line must name two of them path and label"),
+        ("", "has no columns; the first line must name one of them path and one label"),
         ("path,label\n", "is empty"),
         ("1.png;cat\n2.png;dog\n", "has the columns 1.png, cat;"),
         ("file,class,category\n1.png,a,b\n", "could be the label, class and category"),

@@ -17,6 +17,7 @@ from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_doc
 from ipl.explain.report_values import report_values
 from ipl.explain.word_effects import NO_EFFECT
 from ipl.support.errors import ConfigError
+from ipl.training.baseline_names import WITHOUT_WORDS
 from tests.helpers.page_check import check_page
 
 MakeRun = Callable[..., Path]
@@ -106,6 +107,13 @@ def test_the_first_lines_are_the_verdict(
     verdict = analysis.outcomes.comparison.verdict
     assert all(sentence in f"{first} {second}" for sentence in verdict)
     assert "The same prompt without words was not trained: ipl fit --compare." in second
+    compared = analysis.outcomes.comparison
+    of_words = replace(compared.prompt, name=WITHOUT_WORDS, gained=0, lost=0)
+    saved_then = replace(compared, methods=(of_words, *compared.methods))
+    run = replace(analysis.run, result=replace(analysis.run.result, comparison=saved_then))
+    second = report_document(replace(analysis, run=run)).answers[1].answer
+    assert "ipl fit --compare" not in second
+    assert "When it was trained, on other images: Not distinguishable from" in second
     assert document.table is not None
     shown = [row[0] for row in document.table.rows]
     assert shown == [method.title for method in analysis.outcomes.comparison.methods]

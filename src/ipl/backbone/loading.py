@@ -235,7 +235,8 @@ def _explain_failure(error: Exception, folder: str | None, name: str) -> str:
         return (
             f"Cannot load {name} from the Hugging Face hub or its local cache "
             f"({type(error).__name__}). Without network, fetch it on another machine with "
-            f"`hf download {name} --local-dir DIR`, copy DIR over and name it as the backbone."
+            f"`hf download {name} --local-dir DIR`, copy DIR over and name it as the backbone; "
+            "pocket, which is bundled, needs no download."
             + (closest(name, BACKBONES) if name not in BACKBONES else "")
         )
     if not list(Path(folder).glob("*.safetensors")):

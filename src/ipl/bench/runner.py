@@ -201,6 +201,9 @@ class Runner:
             "split_sha256": datasets[0].sha256,
             "shots_sha256": items_sha256(task.training.train, datasets[0].root),
             "target_sha256": {data.dataset.name: data.sha256 for data in datasets[1:]},
+            "test_sha256": items_sha256(
+                (item for test in task.tests.values() for item in test.test), datasets[0].root
+            ),
         }
         result["notes"] = list(dict.fromkeys([*result["notes"], *notes]))
         return result, classifier

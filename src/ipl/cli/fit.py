@@ -130,8 +130,8 @@ def fit(
                 log.log_folder(target)
             runs.append((target, classifier))
     for note in renamed:
-        reporter.say(note)
-    notes = [*reporter.warnings, *renamed]
+        reporter.warn(note)
+    notes = list(reporter.warnings)
     if seeds is None:
         if as_json:
             print_json({"out": str(target), "notes": notes, **classifier.as_dict()})
@@ -176,7 +176,9 @@ def read_seeds(text: str) -> tuple[int, ...]:
     setting = next(setting for setting in config_settings() if setting.name == "seed")
     seeds = tuple(dict.fromkeys(checked_value(setting, part.strip()) for part in text.split(",")))
     if len(seeds) < 2:
-        raise ConfigError(f"--seeds is {text}; give two or more seeds, or one with --seed.")
+        raise ConfigError(
+            f"--seeds is {text}; give two or more different seeds, or one with --seed."
+        )
     return seeds
 
 

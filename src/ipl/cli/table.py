@@ -60,7 +60,7 @@ def table(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Show the results of a bench; write them as files to DIR/tables.
+    """Show the results of a bench; write them as files to DIR/tables. Several DIRs are only shown.
 
     A damaged record is named and left out; the exit code is then 2.
     """
@@ -77,6 +77,10 @@ def table(
         raise ConfigError(
             "--page adds a page to DIR/tables; leave out --format, --out, --json and --words."
         )
+    if len(folders) > 1 and style is None:
+        if page:
+            raise ConfigError("--page adds a page to DIR/tables; it takes a single DIR.")
+        style = "text"  # the tables of the first folder are of that folder alone
     if save_to is not None:
         check_output_file(save_to, overwrite or _is_own_file(save_to, folders[0] / "tables"))
     runs, warnings = read_records(folders)

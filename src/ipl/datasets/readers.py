@@ -108,6 +108,7 @@ def read_dataset(
             for benchmark in BENCHMARKS.values():
                 if benchmark.split_file and (path / benchmark.split_file).is_file():
                     return replace(read_split_set(benchmark, path), source=str(path))
+            _check_no_root(path)
             return read_folder(path, strict, held_out, lenient, to_test)
         except PermissionError as error:
             raise DataError(f"No permission to read {error.filename or path}.") from None
@@ -117,6 +118,17 @@ def read_dataset(
     if path.suffix.lower() == ".parquet":
         raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_dataset.")
     raise DataError(f"{path} is not a dataset: {LAYOUT}.")
+
+
+def _check_no_root(path: Path) -> None:
+    """Raises DataError if the sub-folders are published datasets: they are no classes."""
+    for benchmark in BENCHMARKS.values():
+        folder = path / benchmark.folder
+        if benchmark.split_file and (folder / benchmark.split_file).is_file():
+            raise DataError(
+                f"{path} has published datasets, not classes, as its sub-folders; give one of "
+                f"them, such as {folder}."
+            )
 
 
 # -- folders --------------------------------------------------------------------------------------
@@ -397,9 +409,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     header, delimiter = _header(text)
     columns = _find_columns(path, header)
     if not {"path", "label"} <= columns.keys():
-        has = f"has the columns {', '.join(header)}" if header else "is empty"
+        has = f"has the columns {', '.join(header)}" if header else "has no columns"
         raise DataError(
-            f"{path} {has}; the first line must name two of them path and label "
+            f"{path} {has}; the first line must name one of them path and one label "
             "(or filename and class), and may name a third split."
         )
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)

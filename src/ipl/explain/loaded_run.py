@@ -294,8 +294,8 @@ def encode_held_out(
     test = encode_items(items, "held-out", run.store, strict, reporter)
     if not test.items:
         raise DataError(
-            f"{run_shots.source} has no readable image that was not used in training. Without "
-            "--data, what is saved with the run is shown."
+            f"{run_shots.source} has no readable image that {run.folder.name} was not trained on. "
+            "Without --data, what is saved with the run is shown."
         )
     return RunImages(
         **{**vars(run_shots), "notes": (*run_shots.notes, *test.notes)},

@@ -310,3 +310,17 @@ def test_the_one_run_of_zero_shot_is_no_test_of_prompts_of_one_source(tmp_path: 
     (effect,) = gain.effects.values()
     assert (effect.p, effect.units) == (None, 8)
     assert baseline_verdicts([gain])[0].endswith("too few to conclude anything.")
+
+
+def test_zero_shot_is_paired_with_runs_on_the_same_images(tmp_path: Path) -> None:
+    def tested(record: dict[str, Any], images: str) -> dict[str, Any]:
+        return record | {"data": {**(record["data"] or {}), "test_sha256": images * 32}}
+
+    runs = [tested(arm("words", "mine", seed, 0.5), f"{seed:02}") for seed in (1, 2, 3)]
+    baseline = record("mine", "zero-shot", 0, accuracy={"base": 0.8, "novel": 0.6})
+    table = result_table(tmp_path, *runs, tested(baseline, "01"))
+    (gain,) = table.baselines
+    assert {effect.pairs for effect in gain.effects.values()} == {1}
+    assert "mine has no test part: each number is from the images" in " ".join(table.notes)
+    same = result_table(tmp_path / "b", *runs[:1], tested(baseline, "01"))
+    assert "no test part" not in " ".join(same.notes)

@@ -9,7 +9,7 @@ from typing import Any
 from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
 from ipl.bench.protocols.registry import all_measures
 from ipl.bench.statistics import Effect, holm, measure_effect
-from ipl.bench.tables.cells import finished_runs
+from ipl.bench.tables.cells import SeedResult, finished_runs
 from ipl.bench.tables.methods import (
     SETTING_NAMES,
     SLOT_SETTINGS,
@@ -136,8 +136,9 @@ def _gain(
     paired = []
     for dataset in datasets:
         before, after = finished_runs(baseline, dataset), finished_runs(method, dataset)
-        if baseline.arm == ZERO_SHOT and before:  # one run, for all seeds
-            before = dict.fromkeys(after, before[min(before)])
+        if baseline.arm == ZERO_SHOT and before:  # one run, for all seeds that have its images
+            only = before[min(before)]
+            before = {seed: only for seed, one in after.items() if _same_images(only, one)}
         if seeds := sorted(before.keys() & after.keys()):
             paired.append(dataset)
             for measure in before[seeds[0]].values:
@@ -157,6 +158,15 @@ def _gain(
         else:
             effects[measure] = measure_effect(units)
     return Gain(comparison, baseline, method, effects, {}, tuple(differing), tuple(paired))
+
+
+def _same_images(one: SeedResult, other: SeedResult) -> bool:
+    """Returns whether two runs were tested on the same images, as far as is recorded.
+
+    Data without a test part is tested on what the shots leave, which differs between seeds.
+    """
+    hashes = {result.runs[0].data.get("test_sha256") for result in (one, other)}
+    return len(hashes - {None}) < 2
 
 
 def _differing_settings(baseline: Method, method: Method) -> list[str] | None:

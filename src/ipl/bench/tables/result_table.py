@@ -144,6 +144,7 @@ def _build_table(runs: Sequence[RunRecord]) -> ResultTable:
             *_given_words(runs),
             *_incomplete(runs, datasets),
             *_left_out(runs),
+            *_other_images(runs),
             *_seen_before(runs, datasets),
             *(note for method in methods for note in _mixed(method)),
             *(note for m in methods for name in datasets for note in differing_runs(m, name)),
@@ -178,6 +179,20 @@ def _incomplete(runs: Sequence[RunRecord], datasets: Sequence[str]) -> list[str]
         parts = {_part_of(run, name) for run in tested} - {None}
         ending = " in some runs." if len(parts) > 1 else "."
         notes += [f"{name}: {part}{ending}" for part in sorted(filter(None, parts))]
+    return notes
+
+
+def _other_images(runs: Sequence[RunRecord]) -> list[str]:
+    """Returns a note for each dataset whose zero-shot run has other test images than another."""
+    notes = []
+    for run in runs:
+        of_dataset = [other for other in runs if other.dataset == run.dataset]
+        hashes = {other.data.get("test_sha256") for other in of_dataset} - {None}
+        if run.learner == ZERO_SHOT and len(hashes) > 1:
+            notes.append(
+                f"{run.dataset} has no test part: each number is from the images that the shots "
+                f"leave, that of zero-shot from those of seed {run.seed} ({run.shots} shots)."
+            )
     return notes
 
 
