@@ -263,7 +263,10 @@ def test_for_programs(tmp_path: Path) -> None:
     ablation = recorded_ablation(tmp_path, "penalty")
     rows = list(csv.DictReader(StringIO(ablation_to_csv(ablation))))
     assert len(rows) == 18
-    for row in rows:
+    # Of one level a record is missing, so that its datasets have a single seed in common.
+    (short,) = [row for row in rows if not row["hm_low"]]
+    assert short["dataset"] == AVERAGE
+    for row in [row for row in rows if row is not short]:
         assert float(row["hm_low"]) < float(row["hm"]) < float(row["hm_high"])
     assert [row["penalty"] for row in rows if row["dataset"] == "average"][:2] == ["0", "0.1"]
     assert float(rows[0]["base"]) == pytest.approx(67.5)
