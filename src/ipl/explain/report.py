@@ -480,13 +480,10 @@ def _words_matter(analysis: Analysis) -> list[str]:
         return [*sentences, result.config.about_words]
     if comparison is None or comparison.of(WITHOUT_WORDS) is None:
         saved = result.comparison
-        if saved is not None and saved.of(WITHOUT_WORDS) is not None:
-            sentences += [
-                f"When it was trained, on other images: {sentence}"
-                for sentence in saved.compared_with((WITHOUT_WORDS,))
-            ]
-        else:
-            sentences.append("The same prompt without words was not trained: ipl fit --compare.")
+        then = saved.compared_with((WITHOUT_WORDS,)) if saved is not None else []
+        sentences += [f"When it was trained, on other images: {sentence}" for sentence in then] or [
+            "The same prompt without words was not trained: ipl fit --compare."
+        ]
     if analysis.effects is not None:
         sentences += dependence_sentences(analysis.effects)
     selection = analysis.run.selection
