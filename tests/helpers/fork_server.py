@@ -254,6 +254,11 @@ def _call(function: str, arguments: list[str]) -> None:
     import importlib
     import traceback
 
+    import torch
+
+    # After a fork torch makes its pool of threads anew, at the first use of any thread: two threads
+    # that come first at the same time would find none.
+    torch.set_num_threads(1)
     code: Any = 1
     try:
         sys.argv = ["ipl", *arguments]
