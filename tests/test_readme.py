@@ -1,4 +1,4 @@
-"""README and docs: their examples run, their imports, links and files exist; README is short."""
+"""README and docs: their examples run; their imports, links and files exist."""
 
 from __future__ import annotations
 
@@ -42,10 +42,6 @@ def test_the_python_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (tmp_path / "my-prompt" / "README.md").is_file()
 
 
-def test_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 1200
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
@@ -84,22 +80,9 @@ def test_imports_in_python_blocks_exist(page: Path) -> None:
         assert _is_importable(module, name), f"from {module} import {name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_modules_that_are_named_exist(page: Path) -> None:
-    for name in re.findall(r"`(ipl(?:\.[a-z_]+)+)`", page.read_text(encoding="utf-8")):
-        module, _, last = name.rpartition(".")
-        assert _is_importable(module, last), name
-
-
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_imports_of_the_benchmarks_exist(script: Path) -> None:
     imported = list(_imported_names(script.read_text(encoding="utf-8")))
     assert imported
     for module, name in imported:
         assert _is_importable(module, name), f"from {module} import {name}"
-
-
-def test_an_import_that_does_not_exist_is_noticed() -> None:
-    code = "from ipl.bench.plan import Plan\nfrom ipl.display import table, no_such_name"
-    imported = list(_imported_names(code))
-    assert [_is_importable(*names) for names in imported] == [True, True, False]
