@@ -47,7 +47,7 @@ def test_the_package_has_every_row_of_the_paper() -> None:
     assert {n for n in names if n.startswith("ablations/")} == {
         f"ablations/{name}"
         for name in (
-            *("penalty", "k", "interval", "template", "pool", "search"),
+            *("penalty", "k", "interval", "template", "pool"),
             *("arms", "init", "shots"),
         )
     }

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ipl.bench import submodularity
 from ipl_scenes import draw
 
 Call = Callable[..., Any]
@@ -122,25 +121,7 @@ def test_ablate_lists(ablate: Call, home: Path) -> None:
     assert not (home / "out" / "records").exists()
 
 
-def test_ablate_search(
-    ablate: Call, words_file: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(submodularity, "BASES", 1)
-    small = ("--words", 2, "--interval", 1, "--seeds", 1)
-    done = ablate("search", *small, "--value", words_file, "--quiet")
-    assert done.code == 0, done.err
-    assert "eurosat: greedy search found the best pair in" in done.out
-    assert "Submodularity ratios that were measured" in done.out
-    written = {path.name for path in (home / "out" / "ablations").iterdir()}
-    assert written == {f"search.{kind}" for kind in ("md", "tex", "csv", "json", "svg", "png")}
-    saved = json.loads((home / "out" / "ablations" / "search.json").read_text())
-    assert [(draw["seed"], draw["pool_size"]) for draw in saved["draws"]] == [(1, 6)]
-    assert not (home / "out" / "records").exists()
-    assert "The pool random-1 has 1 word; a study" in ablate("search", *small, "--value", 1).error
-
-
 def test_refused(ablate: Call) -> None:
-    assert "search trains nothing" in ablate("search", "--jobs", 2).error
     assert "There is no ablation 'penalti'. Did you mean 'penalty'?" in ablate("penalti").error
     assert "jobs is -2; it must be 1 or more." in ablate("k", "--jobs", -2, "--dry-run").error
     assert "words is what k varies" in ablate("k", "--words", 3).error

@@ -29,15 +29,12 @@ if TYPE_CHECKING:
     from ipl.bench.recipe import BenchRecipe
     from ipl.display.table import Table
 
-SEARCH = "search"  # a study that trains nothing; its levels are pools
-
 
 @config_options(plan_options(), unset=True, show_defaults=False)
 def ablate(
     name: str = Argument(
         metavar="NAME",
-        help="penalty, k, interval, template, pool, init, shots or arms; or search, which trains "
-        "nothing and compares greedy search with beam search and every pair of words.",
+        help="penalty, k, interval, template, pool, init, shots or arms.",
     ),
     data: Path | None = common.ROOT,
     values: list[str] = Option(
@@ -83,25 +80,20 @@ def ablate(
         from ipl.bench.data import check_data
         from ipl.bench.engine_options import check_engine_options
         from ipl.bench.planned_runs import plan_runs
-        from ipl.bench.recipe import POOL, read_recipe
+        from ipl.bench.recipe import read_recipe
         from ipl.bench.records import read_records
         from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
-        varied = {**ABLATIONS, SEARCH: POOL}
-        if name not in varied:
-            raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, varied)}")
-        if name == SEARCH and (jobs != 1 or engine != "local" or retry_failed or dry_run or log_to):
-            raise ConfigError(
-                "search trains nothing and has no runs; leave out --jobs, --engine, "
-                "--retry-failed, --dry-run and --log-to."
-            )
+        if name not in ABLATIONS:
+            raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
+        varied = ABLATIONS[name]
         check_engine_options(engine, jobs, address, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = read_recipe(recipe or f"ablations/{name}")
-        levels = _levels(wanted, name, varied[name], changes, values)
-        wanted = wanted.override(changes).varying(varied[name], levels)
+        levels = _levels(wanted, name, varied, changes, values)
+        wanted = wanted.override(changes).varying(varied, levels)
         check_draws(draws, wanted)
         planned = plan_runs(wanted.with_given(given) if given else wanted, data, save_to)
         for note in planned.notes:
@@ -121,16 +113,6 @@ def ablate(
         str(data or ""), device, memory, not no_cache, paths=planned.paths, log_to=log_to
     )
     target = save_to / "ablations"
-    if name == SEARCH:
-        from ipl.bench import search_study as study
-
-        with on_interrupt(lambda: f"nothing was written to {target}."):
-            studies = study.study_searches(planned, environment, reporter)
-        tables, values_to_save = study.search_tables(studies), study.search_to_values(studies)
-        images = {} if no_plot else study.plot_searches(studies)
-        _write(target / name, tables, study.search_to_csv(studies), values_to_save, images)
-        _show(tables, values_to_save, f"Saved:  {target}", as_json)
-        return
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )
@@ -142,7 +124,7 @@ def ablate(
     images = {} if no_plot else plot_ablation(ablation)
     _write(target / name, tables, ablation_to_csv(ablation), values_to_save, images)
     summary = f"{result.summary}\nSaved:  {target}"
-    if varied[name] == "arms":
+    if varied == "arms":
         summary += f"\nNext:   {command_line('table', save_to)}  (what the words are worth)"
     _show(tables, values_to_save, summary, as_json)
     if result.failed:
@@ -153,8 +135,6 @@ def _levels(
     recipe: BenchRecipe, name: str, varied: str, settings: dict[str, Any], values: list[str]
 ) -> tuple[Any, ...]:
     """Returns the levels of what an ablation varies, those given or else the recipe's."""
-    from ipl.bench.planned_runs import RANDOM
-
     if varied in {key.rstrip("_") for key in settings}:
         raise ConfigError(f"{varied} is what {name} varies; give its levels with --value.")
     levels: tuple[Any, ...] = ()
@@ -163,8 +143,6 @@ def _levels(
         levels = tuple(_value(part.strip()) for part in parts)
         for level in levels:
             _check_level(varied, level)
-        if name == SEARCH:  # a number of words is a pool of as many
-            levels = tuple(f"{RANDOM}{n}" if isinstance(n, int) else n for n in levels)
     elif recipe.vary is not None and recipe.vary[0] == varied:
         levels = recipe.vary[1]
     if not levels:
