@@ -13,13 +13,12 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from transformers import AutoTokenizer, CLIPModel, SiglipConfig, SiglipModel
+from transformers import AutoTokenizer, SiglipConfig, SiglipModel
 from transformers import utils as transformers_utils
 from transformers.models.auto import tokenization_auto
 
 from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone, load_tokenizer
 from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.backbone.siglip import SiglipBackbone
@@ -292,18 +291,3 @@ def test_coop_trains_on_siglip(siglip: Backbone) -> None:
     record = train(learner, views, 12, ["furry", "blue"], recipe)
     assert record.epochs[-1].loss < 0.9 * record.epochs[0].loss
     assert learner.words == ("furry", "blue")
-
-
-def test_a_clip_that_looks_both_ways(pocket: Backbone) -> None:
-    """A text config may say so; padding must then be hidden, and nothing shared."""
-    clip = CLIPModel.from_pretrained(POCKET, attn_implementation="sdpa")
-    clip.config.text_config.is_causal = False
-    both = ClipBackbone("both ways", clip, pocket.tokenizer, pocket.preprocessing)
-    assert pocket.causal
-    assert not both.causal
-    alone = torch.cat([both.encode_texts([text]) for text in TEXTS])
-    torch.testing.assert_close(both.encode_texts(TEXTS), alone, atol=1e-5, rtol=0)
-    assert not torch.allclose(alone, pocket.encode_texts(TEXTS), atol=1e-2)
-    rows, eos = both.embed([[both.sos, 5, 6, both.eos]] * 2), torch.tensor([3, 3])
-    shared = SharedPrompts(rows[:1, :2], rows[:, 2:], eos)
-    assert torch.equal(both.encode_shared(shared), both.encode_text(rows, eos))

@@ -1,15 +1,13 @@
-"""`ipl data list`, `check` and `unpack`."""
+"""`ipl data list` and `check`."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PIL import Image
 
 from ipl.datasets.benchmarks import BENCHMARKS
@@ -215,29 +213,3 @@ def test_check_of_a_table(ipl: Call, tmp_path: Path) -> None:
     assert "No image is left" not in ipl("data", "check", table, "--quiet").out
     table.write_text("a,b\n")
     assert "has the columns a, b;" in ipl("data", "check", table).error
-
-
-def test_unpack(ipl: Call, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as zipped:
-        zipped.writestr("pets/a.jpg", b"a")
-    done = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path / "out")
-    assert done.code == 0
-    assert str(tmp_path / "out/pets") in done.out
-    assert (tmp_path / "out/pets/a.jpg").read_bytes() == b"a"
-    again = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path / "out")
-    assert "nothing is overwritten" in again.error
-    report = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path / "new", "--json").json
-    assert report["made"] == [str(tmp_path / "new/pets")]
-    assert "No such file" in ipl("data", "unpack", tmp_path / "no.zip").error
-
-
-def test_a_stop_says_that_nothing_was_unpacked(
-    ipl: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("ipl.datasets.archive.unpack", stop)
-    stopped = ipl("data", "unpack", tmp_path / "x.zip", "--to", tmp_path)
-    assert stopped.code == 130
-    assert "nothing was unpacked" in stopped.err

@@ -27,6 +27,8 @@ class ClipBackbone(Backbone):
     The parameters are those of `Backbone`; `model` is a `CLIPModel` or `MetaClip2Model`.
     """
 
+    causal = True
+
     def __init__(
         self,
         name: str,
@@ -37,7 +39,6 @@ class ClipBackbone(Backbone):
         precision: str = "fp32",
     ) -> None:
         super().__init__(name, model, tokenizer, preprocessing, device, precision)
-        self.causal = bool(getattr(model.config.text_config, "is_causal", True))
         self._towers: dict[torch.dtype, TextTower] = {}
 
     @property
@@ -63,11 +64,8 @@ class ClipBackbone(Backbone):
 
     def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
         """Returns the features (prompts, dim) of prompts that fit in memory."""
-        hidden, mask = self._with_positions(embeddings), None
-        if not self.causal:  # then padding has to be masked: (prompts, 1, 1, tokens)
-            tokens = torch.arange(hidden.shape[1], device=self.device)
-            mask = (tokens <= eos[:, None])[:, None, None]
-        hidden = run_layers(self.text_layers, hidden, enter, mask, self.causal)
+        hidden = self._with_positions(embeddings)
+        hidden = run_layers(self.text_layers, hidden, enter, causal=True)
         return self._project(hidden[torch.arange(len(hidden), device=self.device), eos])
 
     def _project(self, rows: Tensor) -> Tensor:

@@ -104,7 +104,6 @@ FAMILIES = {
         std=HALF,
         needs="sentencepiece protobuf",
     ),
-    "altclip": Family("AltCLIP", ("BAAI/AltCLIP",), WHOLE, "yes", EXPORTS, "AltCLIPModel"),
     OPEN_CLIP: Family(
         "open_clip",
         (

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from ipl.backbone.altclip import AltClipBackbone
 from ipl.backbone.backbone import Backbone, check_precision
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.families import (
@@ -31,7 +30,6 @@ BACKBONE_CLASSES: dict[str, type[Backbone]] = {
     "clip": ClipBackbone,
     "metaclip_2": ClipBackbone,
     "siglip": SiglipBackbone,
-    "altclip": AltClipBackbone,
 }
 
 
@@ -172,8 +170,6 @@ def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
 
 def _check_family(model_type: str, name: str) -> None:
     """Raises BackboneError unless models of this type can be loaded."""
-    import transformers
-
     if model_type == "siglip2":
         raise BackboneError(
             f"{name} is a SigLIP 2 that takes images in shapes of their own (NaFlex); ipl needs "
@@ -184,12 +180,6 @@ def _check_family(model_type: str, name: str) -> None:
         raise BackboneError(
             f"{name} is a {model_type!r} model; ipl needs a CLIP or a model of its kind: {known}, "
             "or one of open_clip (see: ipl backbones)."
-        )
-    model = getattr(transformers, FAMILIES[model_type].model, None)
-    if not getattr(model, "_supports_sdpa", False):
-        raise BackboneError(
-            f"{name} is a {FAMILIES[model_type].title}, which needs a newer transformers than "
-            f"{transformers.__version__}."
         )
 
 

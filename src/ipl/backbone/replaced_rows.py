@@ -92,15 +92,11 @@ def entering_rows(
 
 
 def run_layers(
-    layers: Any,
-    hidden: Tensor,
-    enter: Enter | None = None,
-    mask: Tensor | None = None,
-    causal: bool = False,
+    layers: Any, hidden: Tensor, enter: Enter | None = None, causal: bool = False
 ) -> Tensor:
-    """Returns the rows (batch, rows, width) after all layers; `mask` is the attention mask."""
+    """Returns the rows (batch, rows, width) after all layers."""
     for index, layer in enumerate(layers):
         if enter is not None:
             hidden = enter(index, hidden)
-        hidden = layer(hidden, mask, is_causal=causal)
+        hidden = layer(hidden, None, is_causal=causal)
     return hidden

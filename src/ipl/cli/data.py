@@ -1,4 +1,4 @@
-"""`ipl data`: the published datasets and your own: what is there, what is unusual; archives."""
+"""`ipl data`: the published datasets and your own: what is there, what is unusual."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBERS = ("classes", "test images")
 SHOTS = int(FitConfig.shots)
 
 app = typer.Typer(
-    help="List the published datasets, check them or your own data, and unpack archives.",
+    help="List the published datasets, check them, or check your own data.",
     no_args_is_help=True,
 )
 
@@ -154,26 +154,6 @@ def _print_own_data(dataset: Dataset, counts: Sequence[tuple[int, int, int]], sh
     lines = [f"- {finding.note}" for finding in findings]
     head = f"{several(len(findings), 'thing')} to know:" if findings else "Nothing unusual."
     terminal.print("\n".join(["", head, *lines]), markup=False, soft_wrap=True)
-
-
-@app.command()
-def unpack(
-    archive: Path = typer.Argument(metavar="ARCHIVE", help="zip, tar, tar.gz or tgz."),
-    folder: Path = typer.Option(Path("."), "--to", help="The folder to unpack into."),
-    quiet: bool = QUIET,
-    as_json: bool = JSON,
-) -> None:
-    """Unpack a downloaded archive, completely or not at all; existing files are never replaced."""
-    from ipl.datasets.archive import unpack as unpack_archive
-    from ipl.support.progress import Reporter
-
-    with on_interrupt(lambda: f"nothing was unpacked, and {folder} is as it was."):
-        made = unpack_archive(archive, folder, Reporter(quiet=quiet))
-    if as_json:
-        print_json({"archive": str(archive), "made": [str(path) for path in made]})
-    else:
-        lines = "\n".join(str(path) for path in made)
-        console().print(f"Unpacked {archive}:\n{lines}", markup=False, soft_wrap=True)
 
 
 def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) -> Table:
