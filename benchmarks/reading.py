@@ -15,17 +15,27 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from common import build
-from estimate import draw_jpeg
+from PIL import Image
 
 from ipl.backbone.encode_images import CentreCrops, Opened, decoders, decoding_threads
 from ipl.backbone.image_processes import AT_ONCE, ImageProcesses
 from ipl.display.table import Table
 
 DRAWN = 64  # distinct images; the other files repeat them
+
+
+def draw_jpeg(width: int, height: int, stream: random.Random) -> bytes:
+    """Returns coarse noise, which has about as many bytes per pixel as a photograph."""
+    size = width // 4, height // 4
+    coarse = Image.frombytes("RGB", size, stream.randbytes(3 * size[0] * size[1]))
+    file = BytesIO()
+    coarse.resize((width, height), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+    return file.getvalue()
 
 
 def write_images(folder: Path, width: int, height: int, count: int) -> list[Path]:

@@ -41,7 +41,6 @@ from ipl.bench.plan import Plan
 from ipl.bench.records import record_path
 from ipl.bench.run import Run, expand, prompts_images
 from ipl.bench.runner import RunEnvironment
-from ipl.bench.work_counts import alike_together
 from ipl.display.table import Table
 from ipl.words.pool import Pool
 
@@ -114,7 +113,7 @@ class Rows:
     def _runs(self, values: dict[str, Any], seeds: str, engine: str, jobs: int, out: Path) -> float:
         paths = {"data": str(self.folder / "data")}
         plan = Plan.from_values({**values, "datasets": "data", "seeds": seeds})
-        runs: Sequence[Run] = alike_together(expand(plan))
+        runs: Sequence[Run] = expand(plan)
         environment = RunEnvironment(
             str(self.folder), self.options.device, paths=paths, keeps_crops=prompts_images(runs)
         )

@@ -146,7 +146,6 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         ),
         (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
         (["--views", "some"], "views is 'some'"),
-        (["--dry-run", "--estimate"], "--dry-run and --estimate contradict each other; use one of"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
         (
             ["--arms", "plain", "--words", "1"],
@@ -170,7 +169,7 @@ def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], mess
     assert not (home / "out").exists()
 
 
-@pytest.mark.parametrize("asked", [(), ("--dry-run",), ("--estimate",)])
+@pytest.mark.parametrize("asked", [(), ("--dry-run",)])
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -268,7 +267,7 @@ def test_own_data_needs_no_root(ipl: Callable[..., Any], root: Path, home: Path)
 def test_missing_shots_are_refused_whatever_is_asked(bench: Bench, root: Path, home: Path) -> None:
     own = Path(shutil.copytree(root, home / "own"))
     (own / "eurosat/2750/beach/1.png").unlink()
-    for more in ((), ("--dry-run",), ("--estimate",)):
+    for more in ((), ("--dry-run",)):
         error = bench("--data", own, *more).error
         assert "eurosat: 1 of the 4 training images that 2 shots and seed 1 draw" in error
     assert not (home / "out").exists()
@@ -287,30 +286,6 @@ def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:
 def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
     result = bench("--datasets", "all", "--data", tmp_path)
     assert "has no dataset whose test images and shots exist" in result.error
-
-
-def test_an_estimate_records_nothing(
-    bench: Bench, home: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ipl.bench.estimate.load_backbone", lambda *how: pocket)
-    monkeypatch.setattr("ipl.bench.calibration.CostMeter.seconds", 0.01)
-    told = bench("--arms", "plain,words", "--words", 1, "--estimate", "--json").json
-    assert told["runs"] == 2
-    assert told["seconds"] > 0
-    assert told["cpu_seconds"] == pytest.approx(
-        sum(part["cpu"] for part in told["parts"].values()), rel=1e-6
-    )
-    parts = {"training", "encoding images", "searching words", "testing"}
-    assert parts <= set(told["parts"])
-    assert not (home / "out").exists()
-    plain = ("--arms", "plain", "--words", 0)
-    text = bench(*plain, "--estimate")
-    assert "1 run on cpu" in text.out
-    assert "Most of it is" in text.out
-    assert "must be 1 or more" in bench(*plain, "--estimate", "--jobs", 0).error
-    bench(*plain)
-    assert bench(*plain, "--estimate").out == "Nothing is left to do: 1 run is done.\n"
-    assert bench(*plain, "--estimate", "--json").json["runs"] == 0
 
 
 def test_every_run_is_logged(bench: Bench, home: Path) -> None:

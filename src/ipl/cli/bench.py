@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,15 +57,10 @@ def bench(
     log_to: list[str] = common.LOG_TO,
     retry_failed: bool = common.RETRY_FAILED,
     dry_run: bool = common.DRY_RUN,
-    estimate: bool = Option(
-        False, "--estimate", help="Say what the runs will cost, from a short calibration."
-    ),
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
-    if dry_run and estimate:
-        raise ConfigError("--dry-run and --estimate contradict each other; use one of them.")
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         from ipl.bench.data import check_data
@@ -96,60 +90,12 @@ def bench(
     environment = RunEnvironment(
         str(data or ""), device, memory, not no_cache, profile, planned.paths, log_to
     )
-    if estimate:
-        with on_interrupt(lambda: "nothing was estimated."):
-            _estimate(planned.runs, save_to, environment, engine, jobs, reporter, as_json)
-        return
     result = carry_out(
         planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
     )
     _show(result, as_json)
     if result.failed:
         raise typer.Exit(1)
-
-
-def _estimate(
-    runs: tuple[Run, ...],
-    save_to: Path,
-    environment: RunEnvironment,
-    engine: str,
-    jobs: int,
-    reporter: Reporter,
-    as_json: bool,
-) -> None:
-    """Prints what the runs without a record cost; nothing is recorded."""
-    from ipl.bench.estimate import estimate_runs
-    from ipl.bench.records import read_record, record_path
-    from ipl.bench.runner import Runner
-    from ipl.bench.work_counts import Cost
-    from ipl.display.table import tables_to_terminal
-
-    records = {run: read_record(record_path(save_to, run.id)) for run in runs}
-    pending = [run for run, record in records.items() if record is None or not record.done]
-    if not pending:
-        if as_json:
-            print_json({"runs": 0, "seconds": 0.0, "cpu_seconds": 0.0})
-        else:
-            done = several(len(runs), "run is", "runs are")
-            console().print(f"Nothing is left to do: {done} done.")
-        return
-    imports = time.process_time()  # of all that this process has done so far
-    result = estimate_runs(
-        pending,
-        Runner(environment, reporter).task,
-        environment.device,
-        environment.memory,
-        environment.cache,
-        jobs,
-        reporter,
-        engine=engine,
-        before=Cost(imports, imports),
-    )
-    if as_json:
-        print_json(result.as_dict())
-        return
-    console().print(tables_to_terminal(result.tables()))
-    console().print(result.summary, markup=False, soft_wrap=True)
 
 
 def plan_values(
@@ -208,16 +154,13 @@ def carry_out(
     """Does the runs; if it is stopped, it says what was done and how to resume."""
     from dataclasses import replace
 
-    from ipl.bench.engine_options import JOINED
     from ipl.bench.engines import make_engine
     from ipl.bench.grid import GridResult, run_grid
     from ipl.bench.run import prompts_images
-    from ipl.bench.work_counts import alike_together
     from ipl.display.formatting import several
 
     environment = replace(environment, keeps_crops=prompts_images(runs))
     work = make_engine(engine, environment, jobs, address)
-    runs = alike_together(runs) if engine == JOINED else runs
     result = GridResult(save_to, runs)
     with on_interrupt(lambda: f"{result.summary} {_how_to_resume(save_to)}"):
         try:
