@@ -236,21 +236,6 @@ def test_records_of_arms_say_what_stood_in_the_slots(
     assert [record["selection"] is None for record in records.values()] == [True] * 4 + [False]
 
 
-def test_records_have_the_accuracy_with_other_words_in_the_finished_prompt(
-    environment: RunEnvironment, runs: Runs
-) -> None:
-    arms = runs(arms="plain,empty,random,words", words=2, draws=1)
-    plain, empty, drawn, words = done(environment, *arms)
-    assert plain["replaced"] == empty["replaced"] == {}
-    for record in (drawn, words):
-        assert record["replaced"].keys() == record["accuracy"].keys()
-        assert all(0 <= share <= 1 for share in record["replaced"].values())
-        assert RunRecord.from_dict(record).replaced == record["replaced"]
-    # The same runs with a learner whose prompts are an image's own: not measured.
-    (other,) = done(environment, *runs(learners="cocoop", arms="words", words=1))
-    assert other["replaced"] == {}
-
-
 def test_with_auto_the_controls_have_as_many_slots_as_the_words(
     environment: RunEnvironment, runs: Runs
 ) -> None:

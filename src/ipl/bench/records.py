@@ -99,7 +99,6 @@ RECORD: Shape = {
             "utilisation?": OrNull({"mean": NUMBER, "p95": NUMBER, "above_50": NUMBER}),
         }
     ),
-    "replaced?": OrNull(Entries(SHARE)),
     "selection?": OrNull(SELECTION),
     "history?": OrNull(HISTORY),
 }
@@ -139,8 +138,6 @@ class RunRecord:
         Bytes: of the GPU where there is one, else resident.
     profile : dict or None
         What `--profile` measured, `UsageMonitor.profile`.
-    replaced : dict
-        The accuracies of the finished prompt with random words in its slots; empty if not measured.
     selection : Selection or None
         The search for the words; its times are those of when it was done, which may be earlier.
     history : TrainingHistory or None
@@ -166,7 +163,6 @@ class RunRecord:
     seconds: dict[str, float] = field(default_factory=dict, repr=False)
     peak_memory: int | None = None
     profile: dict[str, Any] | None = field(default=None, repr=False)
-    replaced: dict[str, float] = field(default_factory=dict, repr=False)
     selection: Selection | None = field(default=None, repr=False)
     history: TrainingHistory | None = field(default=None, repr=False)
 
@@ -205,7 +201,6 @@ class RunRecord:
             seconds=values.get("seconds") or {},
             peak_memory=values.get("peak_memory"),
             profile=values.get("profile"),
-            replaced=values.get("replaced") or {},
             selection=None if selection is None else Selection.from_dict(selection),
             history=None if history is None else TrainingHistory.from_dict(history),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import random
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,18 +30,14 @@ from ipl.bench.record_writing import CHECKPOINTS, blank, one_sentence
 from ipl.bench.records import DONE
 from ipl.bench.run import Run
 from ipl.classifier import PromptClassifier
-from ipl.config import CHOSEN, RANDOM
 from ipl.datasets.dataset import Dataset
-from ipl.learners.learner import Learner
 from ipl.loggers.run_log import RunLog, log_run
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
 from ipl.support.machine import available_memory
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.fit import accuracy, read_pool, word_choice
-from ipl.words.frequency import RandomWords
+from ipl.training.fit import read_pool, word_choice
 
-REPLACEMENTS = 5  # draws of random words that stand in the finished prompt
 MEMORY_SHARE = 4  # a quarter of what is available is for crops of test images
 
 
@@ -355,7 +350,6 @@ class Runner:
             "chosen": classifier.words_,
             "prompt": classifier.prompt_,
             "accuracy": scores,
-            "replaced": self._replaced(run, classifier.learner_, tests, store),
             "train_accuracy": result.train_accuracy,
             "words_tried": result.results["words_tried"],
             "history": result.history.as_dict() if result.history else None,
@@ -367,37 +361,6 @@ class Runner:
             CHECKPOINTS: list(result.checkpoints),
         }
         return record, classifier
-
-    def _replaced(
-        self, run: Run, learner: Learner, tests: Mapping[str, _TestSet], store: FeatureStore
-    ) -> dict[str, float]:
-        """Returns the accuracies of the finished prompt with random words in its slots.
-
-        If they are no lower, the prompt does not depend on which words stand in it. Only where it
-        is cheap: where neither the image features nor the prompts of an image are the learner's.
-        """
-        cheap = learner.fixed_texts and not learner.prompts_images
-        if run.arm not in (CHOSEN, RANDOM) or not learner.words or not cheap:
-            return {}
-        pool = word_choice(
-            run.config, read_pool(run.config, store.backbone, self.reporter)
-        ).candidates(store.backbone)
-        source = RandomWords(pool, store.backbone.tokenize_words(pool.words))
-        stream = random.Random(f"replacements, seed {run.seed}")
-        try:
-            draws = [source.draw(learner.words, stream) for _ in range(REPLACEMENTS)]
-        except ConfigError:  # the pool is too small
-            return {}
-        replaced = {}
-        for name, test in tests.items():
-            items = test.dataset.test
-            images = LabelledFeatures(items, store.encode([i.path for i in items]).features, ())
-            names = test.dataset.class_names
-            values = [
-                accuracy(learner.rebuilt(class_names=names, words=words), images) for words in draws
-            ]
-            replaced[name] = sum(values) / len(values)
-        return replaced
 
 
 class _TestSet:
