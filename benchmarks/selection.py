@@ -2,7 +2,6 @@
 
     python benchmarks/selection.py --model pocket --classes 10
     python benchmarks/selection.py --model vit-b16 --device cuda --classes 10,50,100,500
-    python benchmarks/selection.py --model vit-b16 --device cuda --classes 10,50,100,500 --joint
 
 Both sides run in this process on the same image features, 16 per class. The plain loop does what a
 straightforward implementation does: for each word it tokenises one prompt per class, pads it to 77
@@ -13,12 +12,6 @@ search begins in a lower precision; on a Hopper GPU also without the lowest, 8-b
 The best words of either side are scored again by the plain loop in fp32 and then compared. The
 floor is the time for the matrix products that cannot be avoided, at the rate of one large product
 that is measured in the same process.
-
-With --joint, the other side is the search in the prompt itself: a step of the exact search in the
-first of three slots of CoOp's prompt, with two sets of vectors that each score words on half of the
-images ("prompt") or on the other half of the classes ("unseen"). Its ratio is to the search in the
-sentence. The share of the bootstrap that says how sure a word is, is that of one of three steps,
-which draw their resamples once.
 """
 
 from __future__ import annotations
@@ -40,13 +33,9 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.learners.coop import CoOp
-from ipl.learners.learner import Learner
-from ipl.learners.prompt_scorer import PromptScorer, ScoredPrompts
-from ipl.words.certainty import Resamples
 from ipl.words.modes import Search, SearchStep
 from ipl.words.pool import Pool
-from ipl.words.scorer import CandidateScorer, SentenceScorer
+from ipl.words.scorer import SentenceScorer
 
 SHOTS = 16
 GPU_SECONDS = 2.0  # that a traversal is repeated for on a GPU
@@ -205,83 +194,6 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     )
 
 
-@dataclass(frozen=True)
-class JointMeasurement:
-    """The seconds of a step in the sentence, in the prompt and on unseen classes."""
-
-    classes: int
-    name_tokens: float  # of a class, on average
-    sentence: float
-    prompt: float
-    unseen: float
-    bootstrap: float
-
-
-def measure_joint(backbone: Backbone, words: tuple[str, ...], classes: int) -> JointMeasurement:
-    """Returns the times of a step of the search in the sentence and in prompts."""
-    names, images, labels = task(backbone, words, classes)
-    halves = [torch.arange(len(labels)) % 2 == half for half in (0, 1)]
-
-    def learner(part: Sequence[str], seed: int) -> Learner:
-        return CoOp.from_hyperparameters(backbone, part, 3, CoOp.hyperparameters(3), seed=seed)
-
-    prompt = [
-        ScoredPrompts(learner(names, seed), images[half.to(images.device)], labels[half])
-        for seed, half in enumerate(halves, start=1)
-    ]
-    unseen = []
-    for seed in (0, 1):
-        own = labels % 2 == seed
-        part = learner(names[seed::2], seed + 1)
-        unseen.append(ScoredPrompts(part, images[own.to(images.device)], labels[own] // 2))
-    sentence = SentenceScorer(backbone, names, images, labels)
-    seconds = {}
-    scorers = {
-        "sentence": sentence,
-        "prompt": PromptScorer(prompt),
-        "unseen": PromptScorer(unseen),
-    }
-    many = 3 if backbone.device.type == "cuda" else 1
-    for name, scorer in scorers.items():
-        step = SearchStep((), np.zeros(len(words)), scorer.loss([]), lambda _: None)
-
-        def search(scorer: CandidateScorer = scorer, step: SearchStep = step) -> Any:
-            return Search("exact").start(scorer, words).losses(step)
-
-        if backbone.device.type == "cuda":
-            search()  # warm up: compile, allocate
-        else:
-            scorer.score([], words[:200])
-        _, seconds[name] = timed(search, backbone.device, many)
-
-    def bootstrap() -> None:
-        resamples = Resamples(sentence.cross_entropy.labels)
-        for _ in range(3):
-            losses = sentence.image_losses([], words[:21])
-            resamples.certainty(losses, torch.zeros(20))
-
-    _, seconds["bootstrap"] = timed(bootstrap, backbone.device, many)
-    seconds["bootstrap"] /= 3
-    tokens = sum(len(backbone.tokenize(name)) for name in names) / classes
-    return JointMeasurement(classes, tokens, **seconds)
-
-
-def joint_table(measurements: Sequence[JointMeasurement]) -> str:
-    """Returns the measurements as a Markdown table."""
-    lines = [
-        "| classes | tokens per name | sentence, s | prompt, s | ratio | unseen, s | ratio "
-        "| bootstrap, s | share |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for m in measurements:
-        lines.append(
-            f"| {m.classes} | {m.name_tokens:.1f} | {m.sentence:.3f} | {m.prompt:.3f} "
-            f"| {m.prompt / m.sentence:.2f} | {m.unseen:.3f} | {m.unseen / m.sentence:.2f} "
-            f"| {m.bootstrap:.3f} | {100 * m.bootstrap / m.sentence:.1f} % |"
-        )
-    return "\n".join(lines)
-
-
 def table(measurements: Sequence[Measurement]) -> str:
     """Returns the measurements as a Markdown table."""
     lines = [
@@ -309,15 +221,10 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=8900)
     parser.add_argument("--plain-seconds", type=float, default=60.0)
     parser.add_argument("--no-exhaustive", action="store_true")
-    parser.add_argument("--joint", action="store_true", help="measure the search in the prompt")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     backbone = build(options.model, options.device)
     words = Pool.bundled().words[: options.words]
-    if options.joint:
-        counts = map(int, options.classes.split(","))
-        print(joint_table([measure_joint(backbone, words, count) for count in counts]))
-        return
     measurements = []
     for classes in map(int, options.classes.split(",")):
         measurements.append(measure(backbone, words, classes, options))

@@ -40,7 +40,6 @@ MOST_WORDS = 6  # that it tries
 FRESH = "fresh"
 # Where words are scored: in a sentence, or in the prompt itself, on images or classes that its
 # vectors were not trained on.
-SENTENCE, PROMPT, UNSEEN = "sentence", "prompt", "unseen"
 # What stands in the slots of the words: there are none, they stay empty, words drawn at random,
 # words that the search chose, words that a person gave.
 PLAIN, EMPTY, RANDOM, CHOSEN, GIVEN = "plain", "empty", "random", "words", "given"
@@ -186,17 +185,6 @@ class FitConfig:
         least=20,
         concerns_words=True,
     )
-    select_in: str = _option(
-        SENTENCE,
-        "Where words are scored: sentence (as in the paper), prompt (in the prompt itself, on "
-        "shots that its vectors were not trained on), or unseen (the same, on classes that they "
-        "were not trained on).",
-        TRAINING,
-        "--select-in",
-        choices=(SENTENCE, PROMPT, UNSEEN),
-        concerns_words=True,
-        experimental=True,
-    )
     memory: float = _option(
         2.0, "GiB of working memory for the search.", MACHINE, "--memory", above=0, bench=""
     )
@@ -334,16 +322,6 @@ class FitConfig:
                 f"depth is {self.depth}; {kind.name} has vectors only in the first layer."
             )
         self.hyperparameters.word_epochs(1 if isinstance(self.words, str) else self.words)
-        if self.select_in != SENTENCE:
-            from ipl.learners.prompt_scorer import check_scorable
-            from ipl.learners.registry import learner_class
-
-            check_scorable(learner_class(self.learner), self.select_in)
-            if self.search not in ("exact", "exhaustive"):
-                raise ConfigError(
-                    f"search is {self.search!r}; with select_in {self.select_in!r} it can be exact "
-                    "or exhaustive."
-                )
 
     @property
     def arm(self) -> str:
@@ -446,7 +424,6 @@ class FitConfig:
             value = getattr(self, setting.name)
             if setting.flag and setting.changes_result and value != setting.default:
                 parts += [setting.flag] if isinstance(value, bool) else [setting.flag, str(value)]
-                parts += ["--experimental"] if setting.option.experimental else []
         return shlex.join(parts)
 
 

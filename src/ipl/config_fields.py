@@ -51,9 +51,6 @@ class Option:
         Texts that are allowed in place of a number.
     concerns_words : bool
         Whether only prompts with words depend on it.
-    experimental : bool
-        Whether it is left out of `--help` and needs `--experimental`, because no measurement has
-        shown yet that it is worth anything.
     bench : str
         `setting` if a plan of the bench has one value for all its runs, `list` if it has several,
         empty if the bench decides it.
@@ -70,7 +67,6 @@ class Option:
     concerns_words: bool = False
     bench: str = "setting"
     flag_help: str = ""
-    experimental: bool = False
 
 
 @dataclass(frozen=True)

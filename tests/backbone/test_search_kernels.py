@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,10 +14,8 @@ from ipl.backbone import candidate_pass
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import PrefixCache
-from ipl.learners.prompt_scorer import PromptScorer, ScoredPrompts
-from ipl.learners.registry import learner_class
 from ipl.words.greedy import greedy_search
-from ipl.words.modes import Search, SearchStep
+from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
@@ -276,33 +273,3 @@ def test_exact_is_exhaustive_here_and_on_the_cpu(
             for word in set(ours) & set(theirs):
                 assert ours[word] == pytest.approx(theirs[word], abs=1e-4)
     assert max(step.scored for step in found.steps) < len(pool) / 2
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", ["coop", "cocoop", "maple", "promptsrc"])
-@pytest.mark.parametrize("selected", [(), ("furry", "blue")])
-def test_words_in_slots_are_scored_as_on_the_cpu(
-    cuda: Backbone, pocket: Backbone, name: str, selected: tuple[str, ...]
-) -> None:
-    """The kernels in half precision are near, fp32 agrees, and the search is exact."""
-    names = ["dog", "pirate ship in a bottle", *NAMES]
-    labels = torch.arange(24) % len(names)
-    images = scorer(pocket, pocket, 1).cross_entropy.images.float()
-    kind = learner_class(name)
-    scorers = []
-    for backbone in (cuda, pocket):
-        learner = kind.from_hyperparameters(backbone, names, 3, kind.hyperparameters(3), seed=3)
-        for word in selected:
-            learner.place_word(word)
-        scorers.append(PromptScorer([ScoredPrompts(learner, images, labels)]))
-    there, here = scorers
-    words = [word for word in WORDS if word not in selected]
-    expected = here.score(selected, words)
-    torch.testing.assert_close(there.score(selected, words).cpu(), expected, atol=1e-4, rtol=0)
-    rough = there.score(selected, words, None, torch.float16).cpu()
-    assert (rough - expected).abs().max() < 0.05
-    step = SearchStep(selected, np.zeros(len(words)), there.loss(selected), lambda _: None)
-    losses = Search("exact").start(there, tuple(words)).losses(step)
-    best = np.nanargmin(losses)
-    assert losses[best] == pytest.approx(float(expected.min()), abs=1e-4)
-    assert losses[best] == pytest.approx(float(expected[best]), abs=1e-4)

@@ -244,8 +244,6 @@ def test_with_auto_the_controls_have_as_many_slots_as_the_words(
     assert len({run.id for run in found}) == 3
     count = len(words["chosen"])
     assert empty["prompt"].count("*_*") == len(drawn["chosen"]) == count
-    in_prompt = runs(arms="empty", words="auto", draws=1, epochs=6, interval=1, select_in="prompt")
-    assert in_prompt[0].id != found[0].id  # how many slots depends on the search
 
 
 def test_transfer_has_an_accuracy_for_the_source_and_each_target(

@@ -128,8 +128,6 @@ def test_a_person_learns_a_prompt_and_takes_it_away(
     gains = rows.locator("td:nth-child(2)").all_inner_texts()
     assert page.locator("#outcome .beside").last.locator("figure svg").count() == 2
     page.get_by_text("Accuracy on").first.wait_for()
-    page.get_by_text("Words for one class. A word stands out for").click()
-    page.get_by_text("the word that most lowers the loss of the class's own").wait_for()
 
     page.get_by_label("Word", exact=True).fill(words[1])
     page.get_by_role("button", name="Show its gain").click()

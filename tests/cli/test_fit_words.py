@@ -11,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ipl.config import FitConfig
 from ipl.support.cache import cache_folder
 
 Call = Callable[..., Any]
@@ -124,24 +123,6 @@ def test_auto_stops_at_noise_and_says_so(fit: Call, images: Call, home: Path) ->
     told = "The search stopped before" if selection["steps"] else "No word earned its place"
     assert told in result.out + result.err
     assert repr(stopped["word"]) in result.out + result.err
-
-
-def test_experiments_are_not_in_the_help_and_need_a_flag(
-    fit: Call, refused: Call, images: Call, home: Path
-) -> None:
-    assert "--select-in" not in fit("--help").out
-    data = images(beach=2, castle=2, forest=2)
-    message = refused(data, "--select-in", "prompt")
-    assert "--select-in is an experiment" in message
-    assert "--experimental" in message
-    more = ("--words", 1, "--epochs", 2, "--interval", 1, "--experimental")
-    assert fit(data, "--select-in", "prompt", *more, "--out", "run").code == 0
-    config = json.loads((home / "run" / "config.json").read_text())
-    assert config["selection"]["select_in"] == config["config"]["select_in"] == "prompt"
-    command = FitConfig.from_dict(config["config"]).command("data")
-    assert "--select-in prompt --experimental" in command
-    message = refused(data, "--select-in", "unseen", *more)
-    assert "four or more classes, not 3" in message
 
 
 # -- how they are searched for --------------------------------------------------------------------

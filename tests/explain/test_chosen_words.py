@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ipl.display.document import Figures, Paragraph, Section, Table
+from ipl.display.document import Paragraph, Section, Table
 from ipl.explain.chosen_words import word_facts, words_section
 from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep, certainty_sentences
 
@@ -73,20 +73,3 @@ def test_an_old_selection_says_nothing_about_certainty() -> None:
     assert "drawn anew" not in _text(section)
     table = next(block for block in section.blocks if isinstance(block, Table))
     assert table.columns == ("word", "gain", "utility", "redundancy", "loss after")
-
-
-@pytest.mark.parametrize(
-    ("select_in", "sentence", "drawings"),
-    [
-        ("sentence", "before any training, in the sentence “a {cls}: {words}”", 2),
-        ("prompt", "while the vectors were trained", 1),  # losses of two steps differ by training
-        ("unseen", "trained on one half of the classes", 2),
-    ],
-)
-def test_it_says_where_the_words_were_scored(select_in: str, sentence: str, drawings: int) -> None:
-    selection = replace(_selection(_step("sand", 0.5, {})), select_in=select_in)
-    section = words_section(word_facts(selection), selection, "")
-    assert sentence in _text(section)
-    assert ("in the sentence" in _text(section)) == (select_in == "sentence")
-    figures = next(block for block in section.blocks if isinstance(block, Figures))
-    assert len(figures.figures) == drawings

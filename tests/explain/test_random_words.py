@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ipl.display.document import Paragraph
-from ipl.explain.random_words import draw_random_words, random_words_blocks, rank_among
+from ipl.explain.random_words import draw_random_words, rank_among
 from ipl.explain.report import Analysis
 from ipl.words.pool import Pool
 
@@ -27,18 +26,6 @@ def test_chance_and_its_chosen_words(analysis: Analysis) -> None:
     assert chance.chosen.shots_loss == pytest.approx(selection.steps[-1].loss, abs=1e-4)
     assert chance.chosen.prompt == analysis.test
     assert len(chance.draws) == 20
-
-
-@pytest.mark.parametrize("select_in", ["sentence", "prompt"])
-def test_words_that_the_sentence_did_not_choose_are_said_to_be_so(
-    analysis: Analysis, select_in: str
-) -> None:
-    assert analysis.random_words is not None
-    blocks = random_words_blocks(analysis.random_words, select_in)
-    text = " ".join(block.text for block in blocks if isinstance(block, Paragraph))
-    assert ("In the sentence that chose them" in text) == (select_in == "sentence")
-    assert ("which did not choose these words" in text) == (select_in == "prompt")
-    assert "which flatters them" in text
 
 
 def test_given_words_outside_the_pool_and_of_several_tokens_are_replaced(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +71,6 @@ def test_every_learner_has_a_report(
         assert "**The best 20 words of step 1**" in markdown
         assert "Random words in its place" in markdown
         assert "which flatters them here" in text
-        assert "Words for one class" in text
         assert "resamples (gain" in sure
         assert "In the finished prompt" in words_matter or NO_EFFECT in words_matter
         assert "The loss while training, and where words entered" in text
@@ -139,23 +137,3 @@ def test_without_data_it_says_what_is_missing(pocket: Backbone, make_run: MakeRu
     assert "--data" in told
     assert "--words-file" in told
     assert "--plain" in told
-
-
-def test_words_that_were_not_chosen_in_the_sentence(
-    pocket: Backbone, make_run: MakeRun, six_scenes: Path, pool_file: Path, tmp_path: Path
-) -> None:
-    run = shutil.copytree(make_run("coop", 2), tmp_path / "run")
-    config = json.loads((run / "config.json").read_text())
-    # A loss without words that is not the sentence's says nothing about the images.
-    config["selection"] |= {"select_in": "prompt", "loss_without_words": 0.25}
-    (run / "config.json").write_text(json.dumps(config))
-    settings = ReportSettings(1, images=8)
-    analysis = analyse_run(run, six_scenes, settings, pocket, words_file=pool_file, cache=False)
-    assert analysis.notes == ()
-    assert analysis.stability is None
-    assert "trained again each time" in " ".join(missing.why for missing in analysis.missing)
-    document = report_document(analysis)
-    assert "sentence that chose them" not in as_markdown(document)
-    assert "which did not choose these words" in as_markdown(document)
-    assert "Beside" not in " ".join(each.answer for each in document.answers)
-    assert report_values(analysis)["select_in"] == "prompt"

@@ -15,9 +15,7 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
         *("run", "prompt", "words", "classes", "classes_as_saved", "notes", "data", "chosen"),
         *("results_when_trained", "diminishing_returns", "held_out", "effects", "chance"),
         *(
-            "select_in",
             "stopped_before",
-            "class_words",
             "stability",
             "people",
             "outcomes",
@@ -32,7 +30,6 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
         "chosen": "word gain utility redundancy loss best place lead earlier certified sense "
         "certainty how_sure",
         "effects": "frequency prompt words change replacements",
-        "class_words": "name images word gain certainty held_out clear",
         "chance": "frequency chosen draws places_by_loss of",
         "stability": "how shared resamples counts near",
         "outcomes": "methods classes images novel_classes novel_images why_no_novel comparison",

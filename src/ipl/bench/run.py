@@ -245,7 +245,7 @@ def settings_about_words() -> frozenset[str]:
 @cache
 def settings_about_search() -> frozenset[str]:
     """Returns the settings in a record that decide which words a search chooses."""
-    return frozenset([POOL, "select_in", *(s.name for s in settings() if s.option.part == WORDS)])
+    return frozenset([POOL, *(s.name for s in settings() if s.option.part == WORDS)])
 
 
 def settings_without_effect(names: Iterable[str], runs: Sequence[Run]) -> list[Setting]:

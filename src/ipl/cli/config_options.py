@@ -11,16 +11,6 @@ import typer
 
 from ipl.config import settings
 from ipl.config_fields import Setting
-from ipl.support.errors import ConfigError
-
-_EXPERIMENTAL = inspect.Parameter(
-    "experimental",
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    default=typer.Option(
-        False, "--experimental", help="Allow options that are experiments (docs/words.md)."
-    ),
-    annotation=bool,
-)
 
 
 def config_options(
@@ -48,22 +38,13 @@ def config_options(
         for parameter in signature.parameters.values():
             if parameter.name == "settings":
                 parameters += [_parameter(setting, unset, show_defaults) for setting in options]
-                if any(setting.option.experimental for setting in options):
-                    parameters.append(_EXPERIMENTAL)
             else:
                 parameters.append(parameter)
 
         @wraps(command)
         def run(**values: Any) -> None:
-            allowed = values.pop(_EXPERIMENTAL.name, False)
             chosen_values = {setting: values.pop(setting.name) for setting in options}
             chosen_values = {s: v for s, v in chosen_values.items() if not (unset and v is None)}
-            for setting, value in chosen_values.items():
-                if setting.option.experimental and value != setting.default and not allowed:
-                    raise ConfigError(
-                        f"{setting.flag} is an experiment that has not been shown to be worth "
-                        "anything (docs/words.md); add --experimental to use it."
-                    )
             command(**values, settings={s.name: _value(s, v) for s, v in chosen_values.items()})
 
         del run.__wrapped__  # its signature is not the command's
@@ -89,8 +70,7 @@ def _parameter(setting: Setting, unset: bool, show_default: bool) -> inspect.Par
         default = None
     if default is None:
         kind = kind | None
-    hidden = setting.option.experimental
-    option = typer.Option(default, str(setting.flag), help=help_text, hidden=hidden)
+    option = typer.Option(default, str(setting.flag), help=help_text)
     return inspect.Parameter(
         setting.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=option, annotation=kind
     )

@@ -13,17 +13,6 @@ from ipl.words.senses import Sense, sense_of
 
 BEST = 20  # how many words of a step are saved with a run
 DRAWN = 8  # how many of them are drawn
-HOW_CHOSEN = {  # by where words were scored
-    "sentence": "before any training, in the sentence “{template}”",
-    "prompt": (
-        "while the vectors were trained: each candidate was scored in its slot of the prompt as it "
-        "was then, on training images that those vectors had not been trained on"
-    ),
-    "unseen": (
-        "before this prompt was trained, in prompts with empty slots that were trained on one half "
-        "of the classes and scored on the training images of the other half"
-    ),
-}
 HOW_SURE = (
     "The images were drawn anew 1,000 times, within each class. Wins is how often the word was "
     "still the best of its step's twenty; the interval holds 90 % of its gains. The word was "
@@ -109,11 +98,11 @@ def words_section(
         return Section("words", "The words", nothing, about_words)
     proved = "no other word of the pool has a higher gain at its step (proved)"
     guess = f"approximate ({selection.search}): another word may be better"
-    how = HOW_CHOSEN[selection.select_in].format(template=selection.template)
     blocks: list[Block] = [
         Paragraph(
-            f"The words were chosen one after the other from {selection.pool_size:,}, {how}. Gain "
-            "is utility (how much the word lowers the cross-entropy on the training images) minus "
+            f"The words were chosen one after the other from {selection.pool_size:,}, before any "
+            f"training, in the sentence “{selection.template}”. Gain is utility (how much the word "
+            "lowers the cross-entropy on the training images) minus "
             f"{selection.lambda_:g} times redundancy (how much it repeats the words before it); "
             f"{proved if selection.certified else guess}."
         ),
@@ -158,8 +147,6 @@ def _curve(words: tuple[WordFacts, ...], selection: Selection) -> Block:
         ("word", "gain"), [[w.word, signed(w.gain)] for w in words], caption="Gain of each word"
     )
     gained = Figure("What each word gained", gains, gain_table)
-    if selection.select_in == "prompt":  # training between two steps changes the loss as well
-        return Figures((gained,))
     names = ["none", *(w.word for w in words)]
     losses = [selection.loss_without_words, *(w.loss for w in words)]
     values = ", ".join(f"{n} {v:.3f}" for n, v in zip(names, losses, strict=True))

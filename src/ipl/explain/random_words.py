@@ -132,11 +132,8 @@ def compare_with_random_words(
 # -- how it is shown ----------------------------------------------------------------------------
 
 
-def random_words_blocks(comparison: RandomComparison, select_in: str) -> list[Block]:
-    """Returns where the chosen words stand among random ones, as blocks of a section.
-
-    `select_in` says where the words were scored: in the sentence, or elsewhere.
-    """
+def random_words_blocks(comparison: RandomComparison) -> list[Block]:
+    """Returns where the chosen words stand among random ones, as blocks of a section."""
     heading = Heading("Random words in their places")
     if not comparison.draws:
         return [heading, Paragraph("The pool is too small to draw random words from.")]
@@ -160,13 +157,15 @@ def random_words_blocks(comparison: RandomComparison, select_in: str) -> list[Bl
             f"chosen words would be at any of {count + 1} places with equal probability. Random "
             "draws are grey dots, the chosen words the large dot in colour."
         ),
-        Paragraph(f"In {_sentence(select_in)}, nothing trained, the chosen words have {places}"),
+        Paragraph(
+            f"In the sentence that chose them, nothing trained, the chosen words have {places}"
+        ),
         Paragraph(
             f"In the finished prompt they have {ordinal(comparison.prompt_rank)} place by loss; "
             f"{better} of {count} random draws {'has' if better == 1 else 'have'} a higher "
             f"accuracy than {percent(chosen.prompt.accuracy)}. {FLATTERED}"
         ),
-        _strip_figures(comparison, select_in),
+        _strip_figures(comparison),
     ]
 
 
@@ -182,13 +181,7 @@ def held_out_sentences(comparison: RandomComparison) -> list[str]:
     ]
 
 
-def _sentence(select_in: str) -> str:
-    if select_in == "sentence":
-        return "the sentence that chose them"
-    return "the scoring sentence, which did not choose these words"
-
-
-def _strip_figures(comparison: RandomComparison, select_in: str) -> Block:
+def _strip_figures(comparison: RandomComparison) -> Block:
     chosen, draws = comparison.chosen, comparison.draws
     sentence = [Strip("held-out images", tuple(d.test_loss for d in draws), chosen.test_loss)]
     if chosen.shots_loss is not None:
@@ -211,7 +204,7 @@ def _strip_figures(comparison: RandomComparison, select_in: str) -> Block:
     table = Table(columns, rows, caption="The chosen words and every random draw")
     figures = []
     for title, groups, axis in (
-        (f"Loss in {_sentence(select_in)}", sentence, "cross-entropy (lower is better)"),
+        ("Loss in the sentence that chose them", sentence, "cross-entropy (lower is better)"),
         ("Loss in the finished prompt", losses, "cross-entropy (lower is better)"),
         ("Accuracy of the finished prompt", accuracies, "accuracy in % (higher is better)"),
     ):

@@ -19,7 +19,6 @@ from ipl.explain.baseline import (
     train_baseline,
 )
 from ipl.explain.chosen_words import WordFacts, word_facts, words_section
-from ipl.explain.class_words import ClassWord, class_words, class_words_section
 from ipl.explain.doubtful_images import (
     DoubtfulImages,
     doubtful_images_section,
@@ -115,7 +114,6 @@ class Analysis:
     test: Score | None
     effects: WordEffects | None
     random_words: RandomComparison | None
-    class_words: tuple[ClassWord, ...] | None
     stability: Stability | None
     vectors: Vectors
     baseline_vectors: Vectors | None
@@ -251,7 +249,7 @@ def _image_parts(
 ) -> dict[str, Any]:
     """Returns the parts that need images; each is None without them."""
     names = (
-        *("test", "effects", "random_words", "class_words", "stability", "outcomes"),
+        *("test", "effects", "random_words", "stability", "outcomes"),
         "doubtful_images",
     )
     parts: dict[str, Any] = dict.fromkeys(names)
@@ -264,9 +262,6 @@ def _image_parts(
         run, run_images, predictions, baseline, settings.strict, reporter
     )
     shots = run_images.shots  # None in other data than that of the training
-    if shots is not None and selection is not None and pool is not None:
-        scorers = [run.sentence_scorer(selection, images) for images in (shots, run_images.test)]
-        parts["class_words"] = class_words(scorers[0], pool.words, scorers[1], reporter)
     parts["doubtful_images"] = find_doubtful_images(run, run_images, predictions)
     if not run.words:
         return parts
@@ -284,7 +279,7 @@ def _image_parts(
         () if effects is None else effects.replacements,
         reporter,
     )
-    if shots is not None and settings.resamples and selection.select_in == "sentence":
+    if shots is not None and settings.resamples:
         parts["stability"] = resample_words(
             run, run_images.dataset, shots, selection, settings.resamples, reporter
         )
@@ -298,14 +293,13 @@ def _missing_parts(
     if run.run_images is None:
         missing.append(
             MissingPart(
-                "what each word does, random words, words for one class, stability, confusion, "
-                "calibration, accuracy",
+                "what each word does, random words, stability, confusion, calibration, accuracy",
                 "They need images, and a saved run names its data but does not say where it is: "
                 "give --data.",
             )
         )
     elif run.run_images.shots is None:
-        about_words = ", words for one class, stability" if run.selection and run.pool else ""
+        about_words = ", stability" if run.selection and run.pool else ""
         missing.append(
             MissingPart(
                 f"the linear probe, likely label errors, near-duplicates{about_words}",
@@ -318,14 +312,14 @@ def _missing_parts(
     elif run.selection is None:
         missing.append(
             MissingPart(
-                "gains, random words, words for one class, stability",
+                "gains, random words, stability",
                 run.result.config.about_words,
             )
         )
     elif run.pool is None:
         missing.append(
             MissingPart(
-                "random words, words for one class, stability",
+                "random words, stability",
                 "The run chose from a list of words that is not the bundled one: give "
                 "--words-file.",
             )
@@ -334,14 +328,6 @@ def _missing_parts(
         pass  # it is among the parts that need images
     elif not settings.resamples:
         missing.append(MissingPart("stability", "No resamples were asked for."))
-    elif run.selection.select_in != "sentence":
-        missing.append(
-            MissingPart(
-                "stability",
-                "The words were not chosen in the sentence alone: to choose them again for other "
-                "shots, vectors would have to be trained again each time.",
-            )
-        )
     if run.learner.layout.slots and baseline is None:
         train = "--plain train, or " if run.run_images is None or run.run_images.shots else ""
         missing.append(
@@ -376,13 +362,8 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
     if analysis.effects is not None and analysis.run_images is not None:
         images = len(analysis.run_images.test.items)
         sections.append(effects_section(analysis.effects, images))
-    selection = run.selection
     if (belief := _belief_section(analysis)) is not None:
         sections.append(belief)
-    if analysis.class_words and selection is not None:
-        sections.append(
-            class_words_section(analysis.class_words, selection.template, selection.pool_size)
-        )
     if ratings is not None:
         gains = {word.word: word.gain for word in analysis.words}
         sections.append(ratings_section(ratings, gains))
@@ -424,7 +405,7 @@ def _belief_section(analysis: Analysis) -> Section | None:
     blocks: list[Block] = []
     summary = []
     if random_words is not None and run.selection is not None:
-        blocks += random_words_blocks(random_words, run.selection.select_in)
+        blocks += random_words_blocks(random_words)
         if random_words.draws:
             place = f"{ordinal(random_words.held_out_rank)} place of {len(random_words.draws) + 1}"
             summary.append(f"{place} among random words on held-out images, before training.")
@@ -486,9 +467,7 @@ def _words_matter(analysis: Analysis) -> list[str]:
         ]
     if analysis.effects is not None:
         sentences += dependence_sentences(analysis.effects)
-    selection = analysis.run.selection
-    in_sentence = selection is not None and selection.select_in == "sentence"
-    if analysis.random_words is not None and in_sentence:
+    if analysis.random_words is not None:
         sentences += held_out_sentences(analysis.random_words)
     return sentences
 

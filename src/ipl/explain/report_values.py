@@ -48,15 +48,11 @@ def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[
             "notes": list(run_images.notes),
         },
         "chosen": _plain(analysis.words),
-        "select_in": run.selection.select_in if run.selection else None,
         "stopped_before": _plain(run.selection.stopped_before) if run.selection else None,
         "diminishing_returns": run.selection.diminishing_returns() if run.selection else None,
         "held_out": _plain(analysis.test),
         "effects": _plain(analysis.effects),
         "chance": _random_words_values(analysis.random_words),
-        "class_words": [{**_plain(each), "clear": each.clear} for each in analysis.class_words]
-        if analysis.class_words is not None
-        else None,
         "stability": _plain(analysis.stability),
         "people": _plain(ratings),
         "outcomes": None

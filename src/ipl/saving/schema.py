@@ -103,7 +103,6 @@ SELECTION: Shape = {
     "pool_size": COUNT,
     "pool_sha256": TEXT,
     "search?": TEXT,
-    "select_in?": TEXT,
     "stopped_before?": OrNull(STEP),
     "certified?": FLAG,
     "recall?": OrNull(SHARE),

@@ -43,21 +43,10 @@ class TrainingState:
 
 
 class Checkpoint:
-    """The state of one training in a cache; without a cache nothing is written.
+    """The state of one training in a cache; without a cache nothing is written."""
 
-    `start` is a state to go on from if the cache has none. With `keep`, `latest` is the last state,
-    for another training to go on from.
-    """
-
-    def __init__(
-        self,
-        cache: Cache | None = None,
-        key: str = "",
-        start: TrainingState | None = None,
-        keep: bool = False,
-    ) -> None:
-        self.cache, self.key, self.start, self.keep = cache, key, start, keep
-        self.latest = start
+    def __init__(self, cache: Cache | None = None, key: str = "") -> None:
+        self.cache, self.key = cache, key
         self._state: TrainingState | None = None  # the latest, if it is not written yet
         self._written = time.monotonic()
 
@@ -79,29 +68,20 @@ class Checkpoint:
         return cls(cache, key)
 
     def read(self) -> TrainingState | None:
-        """Returns the last state that was written, or that to start from; None without one."""
+        """Returns the last state that was written, None without one."""
         entry = self.cache.get(KIND, self.key) if self.cache else None
         if entry is None:
-            return self.start
+            return None
         try:
             epochs = tuple(EpochRecord(**epoch) for epoch in entry.facts["epochs"])
             seconds = float(entry.facts["seconds"])
         except (KeyError, TypeError, ValueError):  # written by another version
-            return self.start
+            return None
         tensors = {name: torch.from_numpy(array) for name, array in entry.arrays.items()}
-        self.latest = TrainingState(tensors, epochs, seconds)
-        return self.latest
-
-    @property
-    def wants_state(self) -> bool:
-        """Returns whether it does anything with the state after an epoch."""
-        return self.cache is not None or self.keep
+        return TrainingState(tensors, epochs, seconds)
 
     def update(self, state: TrainingState) -> None:
         """Takes the state after an epoch, and writes it if the last write was 20 seconds ago."""
-        self.latest = state if self.keep else None
-        if self.cache is None:
-            return
         self._state = state
         if time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES:
             self.write()
@@ -135,9 +115,8 @@ def training_key(
     views: int | str,
     hyperparameters: Hyperparameters,
     seed: int,
-    **more: Any,
 ) -> str:
-    """Returns a key of everything that a training depends on; `more` is what a caller adds.
+    """Returns a key of everything that a training depends on.
 
     It includes the code and the learning rate of every epoch, so that a training never resumes
     with another formula, schedule or template than it began with.
@@ -164,7 +143,6 @@ def training_key(
             for e in range(hyperparameters.epochs)
         ],
         seed=seed,
-        **more,
     )
 
 

@@ -25,7 +25,6 @@ from ipl.config import (
     GIVEN,
     MOST_WORDS,
     RANDOM,
-    SENTENCE,
     FitConfig,
     given_words,
 )
@@ -42,7 +41,6 @@ from ipl.training.baseline_names import WITHOUT_WORDS
 from ipl.training.baselines import compare_with_baselines
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
 from ipl.training.history import TrainingHistory, TrainingStarted
-from ipl.training.joint_selection import JointSteps
 from ipl.training.loop import train
 from ipl.training.result import FitResult, Trial, identity_of
 from ipl.training.views import View, make_views
@@ -51,7 +49,6 @@ from ipl.words.frequency import RandomWords
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import StepScorers
 from ipl.words.selection import Selection
 from ipl.words.template import Template
 
@@ -112,7 +109,7 @@ def fit(
 
     def check(k: int) -> None:  # fails before anything is computed
         new_learner(config, backbone, names, k)
-        if config.searches and config.select_in == SENTENCE:
+        if config.searches:
             choice.check(backbone, names, k)
         if config.arm == RANDOM and (size := len(choice.candidates(backbone))) < 2 * k:
             raise ConfigError(
@@ -127,8 +124,8 @@ def fit(
     notes += _note_interval(config)
     kind = learner_class(config.learner)
     views = make_views(config.views, kind, backbone, shots, config.seed, reporter, features)
-    words, selection, checkpoints = _find_words(
-        config, choice, backbone, names, shots, views, counts[-1], cache, features, reporter
+    words, selection = _find_words(
+        config, choice, backbone, names, shots, counts[-1], cache, features, reporter
     )
     trained_config = config
     if config.words == AUTO:
@@ -201,7 +198,7 @@ def fit(
         notes=(*notes, *held_out.notes),
         tensors=dict(learner.state_dict()),
         learner=learner,
-        checkpoints=(*checkpoints, *keys),
+        checkpoints=keys,
     )
     reporter.record_event(result)
     return result
@@ -213,38 +210,24 @@ def _find_words(
     backbone: Backbone,
     names: Sequence[str],
     shots: LabelledFeatures,
-    views: View,
     most: int,
     cache: Cache | None,
     features: FeatureStore | None,
     reporter: Reporter,
-) -> tuple[tuple[str, ...], Selection | None, tuple[str, ...]]:
-    """Returns the words of the prompt, the search if there was one, and keys of its trainings."""
+) -> tuple[tuple[str, ...], Selection | None]:
+    """Returns the words of the prompt, and the search if there was one."""
     if config.arm == GIVEN:
-        return given_words(config.words_given or ""), None, ()
+        return given_words(config.words_given or ""), None
     if not config.searches:
-        return (), None, ()
-    stop_at_noise = config.words == AUTO
-    checkpoints: list[str] = []
-    if config.select_in == SENTENCE:
-        scorers: StepScorers = choice.scorer(backbone, names, shots, features)
-    else:
-        steps = JointSteps(
-            config,
-            names,
-            lambda part, slots: new_learner(config, backbone, part, slots),
-            shots,
-            views,
-            None if stop_at_noise else most,
-            cache,
-            reporter,
-        )
-        scorers, checkpoints = steps, steps.checkpoints
-    selection = choice.search_with(scorers, most, cache, reporter, stop_at_noise=stop_at_noise)
+        return (), None
+    scorer = choice.scorer(backbone, names, shots, features)
+    selection = choice.search_with(
+        scorer, most, cache, reporter, stop_at_noise=config.words == AUTO
+    )
     words = selection.words
     if config.arm == RANDOM:
         words = _draw_words(config, choice.candidates(backbone), backbone, words)
-    return () if config.arm == EMPTY else words, selection, tuple(checkpoints)
+    return () if config.arm == EMPTY else words, selection
 
 
 def new_learner(

@@ -38,8 +38,6 @@ def train(
     seed: int = 1,
     reporter: Reporter = SILENT,
     checkpoint: Checkpoint | None = None,
-    stop: int | None = None,
-    delay: int = 0,
 ) -> TrainingHistory:
     """Trains a learner in place.
 
@@ -62,10 +60,6 @@ def train(
         Gets the progress, and an EpochRecord after every epoch.
     checkpoint : Checkpoint, optional
         The state to resume from, if there is one; the result is the same as without interruption.
-    stop : int, optional
-        The number of epochs after which to stop, before all are done; nothing is averaged then.
-    delay : int, default 0
-        The number of epochs before the first word enters.
 
     Returns
     -------
@@ -77,11 +71,7 @@ def train(
     NotFiniteError
         If the loss or a vector is not finite.
     """
-    arrivals = {
-        epoch + delay: word
-        for epoch, word in zip(hyperparameters.word_epochs(len(words)), words, strict=True)
-    }
-    last = hyperparameters.epochs if stop is None else stop
+    arrivals = dict(zip(hyperparameters.word_epochs(len(words)), words, strict=True))
     optimiser = new_optimiser(learner, hyperparameters.lr)
     average = Average(learner, hyperparameters)
     checkpoint = checkpoint or Checkpoint()
@@ -94,8 +84,7 @@ def train(
             next(batches(count, hyperparameters.batch, order))
             if epoch in arrivals:
                 learner.place_word(arrivals[epoch])
-        if state is not checkpoint.start:
-            reporter.say(f"Resuming after epoch {len(epochs)} of {last}.")
+        reporter.say(f"Resuming after epoch {len(epochs)} of {hyperparameters.epochs}.")
         for record in epochs:
             reporter.record_event(record)
     started = time.perf_counter() - spent
@@ -103,11 +92,11 @@ def train(
     with (
         training_threads(learner),
         training_stream(learner.backbone.device),
-        reporter.task("Training", last) as advance,
+        reporter.task("Training", hyperparameters.epochs) as advance,
     ):
         advance(len(epochs))
         try:
-            for epoch in range(len(epochs), last):
+            for epoch in range(len(epochs), hyperparameters.epochs):
                 word = arrivals.get(epoch)
                 if word is not None:
                     learner.place_word(word)
@@ -122,7 +111,7 @@ def train(
                 mean = _mean(losses, epoch)
                 average.add(epoch)
                 epochs.append(EpochRecord(epoch, rate, mean, word))
-                if checkpoint.wants_state:
+                if checkpoint.cache is not None:
                     tensors = training_tensors(learner, optimiser, average)
                     seconds = time.perf_counter() - started
                     checkpoint.update(TrainingState(tensors, tuple(epochs), seconds))
@@ -135,8 +124,7 @@ def train(
             if step is not None:
                 step.close()
             checkpoint.write()
-    if stop is None:
-        average.put_in_place()
+    average.put_in_place()
     _check_finite(learner)
     return TrainingHistory(tuple(epochs), time.perf_counter() - started)
 

@@ -88,7 +88,7 @@ def how_shots_differ(
     if same:
         return f"{same} of the {result.images} training images that were drawn are the same"
     selection = result.selection
-    if selection is not None and selection.select_in == "sentence":
+    if selection is not None:
         scorer = SentenceScorer(
             learner.backbone,
             learner.prompts.class_names,

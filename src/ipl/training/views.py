@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -98,18 +97,6 @@ class FreshViews:
                 features = normalize(self.backbone.encode_image(pixels), dim=-1)
         labels = self.labels[_move(indices, self.labels.device)]
         return Batch(labels, features, pixels if self.kind.prompts_images else None)
-
-
-class PartOfViews:
-    """The views of some of the images, with labels of their own."""
-
-    def __init__(self, views: View, images: Tensor, labels: Tensor, device: torch.device) -> None:
-        self.views, self.images, self.labels = views, images, labels.to(device)
-
-    def batch(self, epoch: int, indices: Tensor) -> Batch:
-        """Returns the images at these indices of the part."""
-        labels = self.labels[_move(indices, self.labels.device)]
-        return replace(self.views.batch(epoch, self.images[indices]), labels=labels)
 
 
 def make_views(

@@ -16,7 +16,7 @@ from ipl.words.greedy import check_k, greedy_search
 from ipl.words.modes import Search, Start
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import SentenceScorer, StepScorers, check_room
+from ipl.words.scorer import SentenceScorer, check_room
 from ipl.words.selection import Selection
 from ipl.words.template import Template
 
@@ -118,15 +118,15 @@ class WordChoice:
 
     def search_with(
         self,
-        scorers: StepScorers,
+        scorer: SentenceScorer,
         k: int,
         cache: Cache | None = None,
         reporter: Reporter = SILENT,
         start: Start = Search.start,
         stop_at_noise: bool = False,
     ) -> Selection:
-        """Chooses up to k words with any scorer; see `greedy_search`."""
-        pool = self.candidates(scorers.backbone)
+        """Chooses up to k words with a scorer; see `greedy_search`."""
+        pool = self.candidates(scorer.backbone)
         return greedy_search(
-            *(scorers, pool, k, self.objective, self.search, cache, reporter, start), stop_at_noise
+            *(scorer, pool, k, self.objective, self.search, cache, reporter, start), stop_at_noise
         )

@@ -17,7 +17,7 @@ from ipl.words.certainty import Resamples
 from ipl.words.modes import Mode, Search, SearchStep, Start
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import StepScorers
+from ipl.words.scorer import SentenceScorer, check_room
 from ipl.words.selection import RankedWord, Selection, SelectionStep
 from ipl.words.selection_cache import SelectionCache, word_embeddings
 
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 def greedy_search(
-    scorers: StepScorers,
+    scorer: SentenceScorer,
     pool: Pool,
     k: int,
     objective: Objective | None = None,
@@ -40,8 +40,8 @@ def greedy_search(
 
     Parameters
     ----------
-    scorers : StepScorers
-        Computes the loss of candidate words; a `SentenceScorer` is the same at every step.
+    scorer : SentenceScorer
+        Computes the loss of candidate words.
     pool : Pool
         The words to choose from, each a single token of the backbone.
     k : int
@@ -73,11 +73,11 @@ def greedy_search(
     objective, search = objective or Objective(), search or Search()
     check_k(k, pool)
     if k:
-        scorers.check_room(k)
-    entry = SelectionCache(cache, scorers, pool, objective, search)
-    selection, gains = entry.read() or (_empty_selection(scorers, pool, objective, search), [])
+        check_room(scorer.template, scorer.backbone, scorer.class_names, k)
+    entry = SelectionCache(cache, scorer, pool, objective, search)
+    selection, gains = entry.read() or (_empty_selection(scorer, pool, objective, search), [])
     if not k and not selection.steps:
-        selection = replace(selection, loss_without_words=scorers.for_step(()).loss(()))
+        selection = replace(selection, loss_without_words=scorer.loss(()))
     if enough := _enough(selection, k, stop_at_noise):
         if k:
             reporter.say("The words are in the cache.")
@@ -85,18 +85,15 @@ def greedy_search(
         return enough
     if not search.resumable:
         selection, gains = selection.first(0), []
-    if not scorers.backbone.causal:
+    if not scorer.backbone.causal:
         reporter.say(
-            f"The text tower of {scorers.backbone.name} is not causal: every prompt is encoded in "
+            f"The text tower of {scorer.backbone.name} is not causal: every prompt is encoded in "
             "full, which gives the same words but takes many times longer."
         )
-    embeddings = word_embeddings(cache, scorers.backbone, pool, objective)
-    mode: Mode | None = None
+    embeddings = word_embeddings(cache, scorer.backbone, pool, objective)
+    mode = start(search, scorer, pool.words)
+    resamples = Resamples(scorer.cross_entropy.labels)
     while True:
-        scorer = scorers.for_step(selection.words)
-        if mode is None or mode.scorer is not scorer:
-            mode = start(search, scorer, pool.words)
-            resamples = Resamples(scorer.cross_entropy.labels)
         title = f"Choosing word {len(selection.steps) + 1}" + ("" if stop_at_noise else f" of {k}")
         with reporter.task(title, len(pool)) as advance:
             loss, step, step_gains = _step(
@@ -125,12 +122,12 @@ def _enough(selection: Selection, k: int, stop_at_noise: bool) -> Selection | No
 
 
 def _empty_selection(
-    scorers: StepScorers, pool: Pool, objective: Objective, search: Search
+    scorer: SentenceScorer, pool: Pool, objective: Objective, search: Search
 ) -> Selection:
     return Selection(
         steps=(),
         loss_without_words=float("nan"),  # the first step knows it
-        **scorers.facts,
+        template=scorer.template.text,
         **asdict(objective),
         pool_size=len(pool),
         pool_sha256=pool.sha256,

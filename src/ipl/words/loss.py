@@ -9,8 +9,6 @@ are far smaller than the differences between words; `slack` is a bound on them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -101,47 +99,6 @@ class CrossEntropy:
         slope = expected - self._right
         loss = logits.logsumexp(0).mean() - (texts * self._right).sum()
         return loss - (slope * texts).sum(), slope
-
-
-class JoinedCrossEntropy(CrossEntropy):
-    """The mean cross-entropy over images of which each part is compared with texts of its own.
-
-    The texts of all parts stand one after the other; the loss is convex in all of them.
-    """
-
-    def __init__(self, parts: Sequence[CrossEntropy]) -> None:
-        self.parts = tuple(parts)
-        self.sizes = [part.classes for part in parts]
-        self.images = torch.cat([part.images for part in parts])
-        starts = accumulate(self.sizes, initial=0)
-        labels = [part.labels + start for part, start in zip(parts, starts, strict=False)]
-        self.labels = torch.cat(labels)
-        self.classes, self.logit_scale = sum(self.sizes), parts[0].logit_scale
-        self.shares = [len(part.images) / len(self.images) for part in parts]
-
-    def losses(self, features: Tensor) -> Tensor:
-        """Returns the loss (candidates,) of text features (candidates, classes, dim)."""
-        return self._add(
-            part.losses(texts) for part, texts in self._split(features.split(self.sizes, 1))
-        )
-
-    def image_losses(self, features: Tensor) -> Tensor:
-        """Returns the loss of each image (candidates, images)."""
-        parts = self._split(features.split(self.sizes, 1))
-        return torch.cat([part.image_losses(texts) for part, texts in parts], dim=1)
-
-    def tangent(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the tangent at texts (classes, dim) of length one or less."""
-        tangents = [part.tangent(own) for part, own in self._split(texts.split(self.sizes))]
-        slopes = [share * slope for share, (_, slope) in zip(self.shares, tangents, strict=True)]
-        return self._add(offset for offset, _ in tangents), torch.cat(slopes)
-
-    def _split(self, texts: Iterable[Tensor]) -> Iterator[tuple[CrossEntropy, Tensor]]:
-        return zip(self.parts, texts, strict=True)
-
-    def _add(self, values: Iterable[Tensor]) -> Tensor:
-        """Returns the mean of the parts' values, weighted by their images."""
-        return torch.stack([s * v for s, v in zip(self.shares, values, strict=True)]).sum(0)
 
 
 class Tangents:

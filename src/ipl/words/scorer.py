@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,33 +20,6 @@ from ipl.words.template import Template
 FEWEST_CHUNKS = 3  # of features that are put together into a block
 FEWEST_CLASSES = 20  # over which the errors of 8-bit integers average out
 WHOLE_PROMPTS = 512  # encoded together where the tower is not causal
-
-
-class StepScorers(Protocol):
-    """Gives the scorer of each step of a search: the same one, or one that training has changed."""
-
-    @property
-    def backbone(self) -> Backbone:
-        """Returns the frozen towers."""
-        ...
-
-    @property
-    def question(self) -> dict[str, Any]:
-        """Returns what the losses depend on beside the backbone, for the key of a cache."""
-        ...
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Returns what a selection says about how its words were scored."""
-        ...
-
-    def check_room(self, k: int) -> None:
-        """Raises ConfigError if a prompt with k words is too long for the text tower."""
-        ...
-
-    def for_step(self, words: tuple[str, ...]) -> CandidateScorer:
-        """Returns the scorer of the step after these words."""
-        ...
 
 
 class CandidateScorer(ABC):
@@ -215,24 +188,10 @@ class SentenceScorer(CandidateScorer):
         }
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """Returns what a selection says about how its words were scored."""
-        return {"template": self.template.text}
-
-    def check_room(self, k: int) -> None:
-        """Raises ConfigError if the sentence with k words is too long for the text tower."""
-        check_room(self.template, self.backbone, self.class_names, k)
-
-    @property
     def precisions(self) -> tuple[torch.dtype, ...]:
         """Returns the precisions below fp32 that are faster, the lowest first."""
         rough = len(self.class_names) >= FEWEST_CLASSES and int8_kernels(self.backbone) is not None
         return (*((torch.int8,) if rough else ()), *super().precisions)
-
-    def for_step(self, words: tuple[str, ...]) -> CandidateScorer:
-        """Returns itself: the sentence stays the same."""
-        del words
-        return self
 
     def features(
         self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32

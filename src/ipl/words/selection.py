@@ -137,9 +137,6 @@ class Selection:
         The hash of the pool.
     search : str, default "exhaustive"
         The mode of the search.
-    select_in : str, default "sentence"
-        Where the words were scored: in the template ("sentence"), in the prompt while its vectors
-        were trained ("prompt"), or in prompts for classes that it was not trained on ("unseen").
     stopped_before : SelectionStep or None, default None
         The next word, if the search stopped because the interval of its gain includes 0.
     """
@@ -153,7 +150,6 @@ class Selection:
     pool_size: int
     pool_sha256: str
     search: str = "exhaustive"
-    select_in: str = "sentence"
     stopped_before: SelectionStep | None = None
 
     def __repr__(self) -> str:

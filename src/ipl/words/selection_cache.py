@@ -14,7 +14,7 @@ from ipl.support.cache import Cache, key_of
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
-from ipl.words.scorer import StepScorers
+from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
 Array = np.ndarray[Any, Any]
@@ -27,17 +27,17 @@ class SelectionCache:
     def __init__(
         self,
         cache: Cache | None,
-        scorers: StepScorers,
+        scorer: SentenceScorer,
         pool: Pool,
         objective: Objective,
         search: Search,
     ) -> None:
         self.cache = cache
-        question, backbone = scorers.question, scorers.backbone
+        question, backbone = scorer.question, scorer.backbone
         self.facts = {
             "backbone": backbone.name,
             "classes": question["classes"],
-            **scorers.facts,
+            "template": scorer.template.text,
             "pool_size": len(pool),
             "images": len(question["labels"]),
         }

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from ipl import Backbone, PromptClassifier
-from ipl.apps.workbench import fit_thread, rendering
+from ipl.apps.workbench import rendering
 from ipl.apps.workbench.fit_thread import (
     BUG_MESSAGE,
     FitCancelled,
@@ -23,9 +22,7 @@ from ipl.apps.workbench.fit_thread import (
 )
 from ipl.apps.workbench.sessions import Session, Workbench
 from ipl.config import FitConfig
-from ipl.explain.report import ReportSettings, analyse_run
 from ipl.support.errors import ConfigError, IplError
-from ipl.support.progress import Reporter
 from ipl.training.history import EpochRecord
 from ipl.training.loop import _OneThread
 from tests.helpers.workbench import LONG, QUICK, learn, wait_for, with_images
@@ -143,54 +140,6 @@ def test_a_waiting_fit_can_be_cancelled(
     fit.join(10)
     assert fit.state == "cancelled"
     workbench.end()
-
-
-def test_the_words_for_one_class_are_those_of_a_report(
-    session: Session, dropped: Dropped, pocket: Backbone, tmp_path: Path
-) -> None:
-    for name in ("beach", "castle"):
-        (tmp_path / "data" / name).mkdir(parents=True)
-        for file in dropped(name):
-            (tmp_path / "data" / name / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "words.txt").write_text("\n".join(session.workbench.candidates.words))
-    session.use_folder(str(tmp_path / "data"))
-    learn(session)
-    assert session.classifier is not None
-    assert session.origin is not None
-    session.classifier.save_pretrained(tmp_path / "run")
-    analysis = analyse_run(
-        tmp_path / "run",
-        tmp_path / "data",
-        ReportSettings(resamples=0),
-        pocket,
-        words_file=tmp_path / "words.txt",
-    )
-    assert len(session.origin.class_words) == 2
-    assert session.origin.class_words == analysis.class_words
-
-
-def test_cancelling_the_words_for_one_class_leaves_the_prompt(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def cancelled(
-        scorer: object, words: Sequence[str], held_out: object, reporter: Reporter
-    ) -> None:
-        session.cancel()
-        with reporter.task("Choosing a word for each class", len(words)):
-            raise AssertionError("the work went on")
-
-    monkeypatch.setattr(fit_thread, "class_words", cancelled)
-    learn(session)
-    assert session.classifier is not None
-    assert session.origin is not None
-    assert session.origin.class_words == ()
-    assert re.search(r"Done in .* s, without words for one class\.", rendering.status(session))
-
-
-def test_a_prompt_without_words_has_no_words_for_one_class(session: Session) -> None:
-    fit = learn(session, WorkbenchSettings("coop", words=0, shots=3, epochs=2, seed=1))
-    assert fit.class_words == ()
-    assert "for one class" not in rendering.outcome(session)
 
 
 def test_a_fit_releases_its_turn(session: Session) -> None:

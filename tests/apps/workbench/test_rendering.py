@@ -9,10 +9,8 @@ from pathlib import Path
 from ipl import PromptClassifier
 from ipl.apps.workbench import rendering
 from ipl.apps.workbench.fit_thread import FitQueue, FitWatcher, WorkbenchSettings
-from ipl.apps.workbench.sessions import PromptOrigin, Session, Workbench
+from ipl.apps.workbench.sessions import Session, Workbench
 from ipl.display.plots import Series, lines
-from ipl.explain.class_words import ClassWord
-from ipl.words.certainty import Certainty
 from tests.helpers.page_check import Page
 from tests.helpers.workbench import LONG, learn, wait_for
 
@@ -109,24 +107,6 @@ def test_a_prompt_stands_beside_its_baselines(session: Session) -> None:
     learn(session, WorkbenchSettings("coop", words=1, shots=2, epochs=2, seed=1))
     text = text_of(rendering.outcome(session))
     assert "the box on the left trains it without words too, in about " in text
-
-
-def test_each_class_has_its_word_or_is_named_without_one(fitted_session: Session) -> None:
-    assert rendering.class_words(fitted_session) == ""
-    sand = ClassWord("<i>beach", 8, "sand", 0.5, Certainty(0.9, 0.2, 0.8), None)
-    noise = ClassWord("castle", 8, "wall", 0.4, Certainty(0.2, -0.1, 0.9), None)
-    images = fitted_session.image_classes
-    fitted_session.origin = PromptOrigin(images, (), (sand, noise))
-    html = rendering.outcome(fitted_session)
-    text = text_of(html)
-    assert "Words for one class. A word stands out for 1 of 2 classes." in text
-    assert "Each of 8 words was scored" in text
-    assert "<i>beach sand 8 +0.500 +0.200 to +0.800 90 %" in text
-    assert "No word stands out for castle." in text
-    assert "<i>" not in html
-    fitted_session.origin = PromptOrigin(images, (), (noise,))
-    text = text_of(rendering.outcome(fitted_session))
-    assert "A word stands out for 0 of 1 class." in text
 
 
 def test_an_error_about_other_images_is_forgotten(session: Session) -> None:

@@ -1,7 +1,4 @@
-"""One fit in a thread of its own: its settings, what it reports, and how it is cancelled.
-
-After the fit the same thread finds the words for one class.
-"""
+"""One fit in a thread of its own: its settings, what it reports, and how it is cancelled."""
 
 from __future__ import annotations
 
@@ -9,29 +6,20 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.labelled_features import LabelledFeatures, draw_shots, encode_items
 from ipl.classifier import PromptClassifier
 from ipl.config import MOST_WORDS, FitConfig
 from ipl.datasets.dataset import Dataset
-from ipl.explain.class_words import ClassWord, class_words
-from ipl.explain.loaded_run import at_most
-from ipl.explain.report import IMAGES
 from ipl.learners.registry import learner_class
-from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import Advance, Reporter
 from ipl.training.history import EpochRecord
-from ipl.words.pool import Pool
-from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
-from ipl.words.template import Template
 
 BOUNDS = {"words": (0, MOST_WORDS), "shots": (1, 100), "epochs": (1, 500), "seed": (0, 2**32 - 1)}
 BUG_MESSAGE = "Internal error; the terminal that runs `ipl ui` shows the details."
@@ -197,7 +185,6 @@ class FitThread:
         self.state, self.error, self.seconds = "waiting", "", 0.0
         self._dataset, self._queue, self._on_done = dataset, queue, on_done
         self._compare = compare
-        self.class_words: tuple[ClassWord, ...] = ()
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
@@ -228,10 +215,6 @@ class FitThread:
                 self.classifier.set_params(reporter=self.watcher)
                 self.classifier.fit(self._dataset, compare=self._compare)
                 self.watcher.check()
-                with suppress(FitCancelled):  # then only these are left out: the prompt is done
-                    self.class_words = find_class_words(
-                        self.classifier, self._dataset, self.watcher
-                    )
                 self.seconds = time.perf_counter() - start
             finally:
                 self._queue.release()
@@ -244,29 +227,3 @@ class FitThread:
         except Exception:  # a bug: the page names it, the terminal shows the traceback
             traceback.print_exc()
             self.error, self.state = BUG_MESSAGE, "failed"
-
-
-def find_class_words(
-    classifier: PromptClassifier, dataset: Dataset, reporter: Reporter
-) -> tuple[ClassWord, ...]:
-    """Returns the word of each class as a report has them; none if no words were searched."""
-    selection, config = classifier.selection_, classifier.result_.config
-    if selection is None:
-        return ()
-    backbone = classifier.learner_.backbone
-    store = FeatureStore(backbone, Cache())  # which has the features since the fit
-    shots, rest = draw_shots(dataset, config.shots, config.seed, store)
-    held_out = encode_items(at_most(dataset.test or rest, IMAGES), "held-out", store)
-
-    def scorer(images: LabelledFeatures) -> SentenceScorer:
-        return SentenceScorer(
-            backbone,
-            dataset.class_names,
-            images.features,
-            images.labels,
-            Template(selection.template),
-        )
-
-    pool = (classifier.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
-    checked = scorer(held_out) if held_out.items else None
-    return class_words(scorer(shots), pool.words, checked, reporter)

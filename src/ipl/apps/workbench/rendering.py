@@ -10,11 +10,9 @@ from ipl.apps.workbench.fit_thread import FitThread
 from ipl.apps.workbench.image_classes import ImageClass, ImageClasses
 from ipl.apps.workbench.sessions import Session
 from ipl.apps.workbench.word_gain import GainInRun
-from ipl.display.document import Figures, Paragraph, Section
 from ipl.display.formatting import listed, number, ordinal, percent, several, signed
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
-from ipl.explain.class_words import class_words_section
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import prompt_pieces
 from ipl.training.baselines import (
@@ -106,9 +104,7 @@ def status(session: Session) -> str:
     if fit.state == "cancelled":
         return box(paragraph(f"Cancelled. {earlier}".strip(), "done"))
     if fit.state == "done":
-        cancelled = fit.watcher.cancelled and not fit.class_words
-        left_out = ", without words for one class" if cancelled else ""
-        return box(paragraph(f"Done in {fit.seconds:.1f} s{left_out}.", "done"))
+        return box(paragraph(f"Done in {fit.seconds:.1f} s.", "done"))
     if fit.state == "waiting":
         return box(paragraph(WAITING, "done"))
     progress = fit.watcher.progress
@@ -152,7 +148,6 @@ def outcome(session: Session) -> str:
         *_comparison(result),
         *(paragraph(note, "warning") for note in notes),
         words(classifier.selection_),
-        class_words(session),
         side_by_side(_figures(classifier.selection_, epochs, len(epochs))),
         *([paragraph(result.about_losses, "quiet")] if epochs and result.about_losses else []),
     )
@@ -212,15 +207,6 @@ def words(selection: Selection | None) -> str:
     columns = ("word", "gain", "utility", "redundancy", "loss after", "next best")
     caption = f"The words: gain = utility \N{MINUS SIGN} {selection.lambda_:g} times redundancy"
     return Table(columns, rows, caption=caption).to_html() + sentences
-
-
-def class_words(session: Session) -> str:
-    """Returns the words for one class to open, if the last fit found them."""
-    origin, classifier = session.origin, session.classifier
-    selection = classifier.selection_ if classifier is not None else None
-    if origin is None or selection is None or not origin.class_words:
-        return ""
-    return folded(class_words_section(origin.class_words, selection.template, selection.pool_size))
 
 
 def _figures(
@@ -364,21 +350,6 @@ def figure(title: str, svg: str, numbers: Table | None = None) -> str:
         table = numbers.to_html(hide_caption=True)
         details = f"<details><summary>The numbers</summary>{table}</details>"
     return f"<figure><figcaption>{escape(title)}</figcaption>{svg}{details}</figure>"
-
-
-def folded(section: Section) -> str:
-    """Returns a section of a report, with its tables, below one line to open it with."""
-    parts = []
-    for block in section.blocks:
-        if isinstance(block, Paragraph):
-            parts.append(paragraph(block.text, block.kind))
-        elif isinstance(block, Figures):
-            parts.append(side_by_side([figure(f.title, f.svg, f.table) for f in block.figures]))
-            parts += [block.table.to_html()] if block.table is not None else []
-        else:
-            raise TypeError(f"{type(block).__name__} has no form on this page.")
-    summary = escape(f"{section.title}. {section.summary}")
-    return f"<details><summary>{summary}</summary>{''.join(parts)}</details>"
 
 
 def side_by_side(figures: Sequence[str]) -> str:

@@ -37,7 +37,6 @@ from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import ImageSource, thumbnail
 from ipl.datasets.readers import read_dataset
 from ipl.datasets.scenes import scenes_dataset
-from ipl.explain.class_words import ClassWord
 from ipl.support.cache import Cache, cache_folder
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import replace_file
@@ -65,11 +64,10 @@ class RankedImage:
 
 @dataclass(frozen=True)
 class PromptOrigin:
-    """The images that a prompt was learnt from on this page, and what else its fit gave."""
+    """The images that a prompt was learnt from on this page, and the warnings of its fit."""
 
     image_classes: ImageClasses
     warnings: tuple[str, ...]
-    class_words: tuple[ClassWord, ...] = ()
 
 
 class Session:
@@ -181,7 +179,7 @@ class Session:
                     assert self.fit is not None
                     self.classifier = trained
                     warnings = tuple(self.fit.watcher.warnings)
-                    self.origin = PromptOrigin(image_classes, warnings, self.fit.class_words)
+                    self.origin = PromptOrigin(image_classes, warnings)
 
             self.fit = FitThread(classifier, dataset, workbench.queue, on_done, settings.compare)
             return self.fit
