@@ -35,7 +35,8 @@ from serving import as_request, exchange, learn, make_requests, peak_mib, server
 
 from ipl import Backbone
 from ipl.backbone.preprocessing import Preprocessing
-from ipl_scenes import CLASSES, draw
+from ipl.datasets.images import open_image
+from ipl.datasets.scenes import PER_CLASS, cached_scenes
 
 COPIES = 16
 SCAN = b"\xff\xda"
@@ -113,7 +114,8 @@ def tree_peak_mib(process: int) -> float:
 def photograph(index: int, edge: int) -> Image.Image:
     """Returns a drawn scene of edge x edge pixels with noise of several sizes over it."""
     stream = np.random.default_rng(index)
-    pixels = np.asarray(draw(CLASSES[index], index).resize((edge, edge))).astype(np.float32)
+    scene = open_image(cached_scenes().test[index * PER_CLASS].path)
+    pixels = np.asarray(scene.resize((edge, edge))).astype(np.float32)
     for grain in (1, 8, 64, 512):
         size = edge // grain
         noise = Image.fromarray(stream.normal(0, 10, (size, size)).astype(np.float32))

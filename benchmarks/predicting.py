@@ -26,8 +26,8 @@ from serving import learn
 
 from ipl import PromptClassifier
 from ipl.datasets.images import open_image
+from ipl.datasets.scenes import cached_scenes
 from ipl.inference.prediction_stream import BATCH, PredictionSpeed, predict_stream
-from ipl_scenes import CLASSES, draw
 
 PART = 512  # images between two turns
 DIFFERENT = 200  # images; the others are copies
@@ -37,10 +37,11 @@ def write_images(folder: Path, count: int, edge: int) -> list[Path]:
     """Returns the paths of JPEG images of edge x edge pixels."""
     folder.mkdir()
     paths: list[Path] = []
+    scenes = cached_scenes().test
     for index in range(count):
         path = folder / f"{index:05}.jpg"
         if index < DIFFERENT:
-            image = draw(CLASSES[index % len(CLASSES)], index)
+            image = open_image(scenes[2 * index].path)
             image.resize((edge, edge)).save(path, quality=90)
         else:
             path.write_bytes(paths[index % DIFFERENT].read_bytes())

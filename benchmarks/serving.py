@@ -28,15 +28,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
-from itertools import cycle, islice
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 
 from ipl import PromptClassifier
-from ipl.datasets.scenes import scenes_dataset
+from ipl.datasets.images import open_image
+from ipl.datasets.scenes import cached_scenes, scenes_dataset
 from ipl.inference.engines import ImageEncoder
-from ipl_scenes import CLASSES, draw
 
 BOUNDARY = b"between-the-parts"
 IMAGES = 40
@@ -62,9 +62,9 @@ def learn(folder: Path, learner: str) -> Path:
 def make_requests(edge: int) -> list[bytes]:
     """Returns complete requests, each with a different JPEG image of edge x edge pixels."""
     requests = []
-    for index, name in enumerate(islice(cycle(CLASSES), IMAGES)):
+    for item in cached_scenes().test[:: 480 // IMAGES]:
         file = BytesIO()
-        draw(name, index).resize((edge, edge)).save(file, "JPEG", quality=90)
+        open_image(item.path).resize((edge, edge)).save(file, "JPEG", quality=90)
         requests.append(as_request(file.getvalue()))
     return requests
 
@@ -219,13 +219,13 @@ class Measured:
         )
 
 
-def print_accuracy(run: Path, engines: list[str], images: int) -> None:
+def print_accuracy(run: Path, engines: list[str]) -> None:
     """Prints how the engines' classes and probabilities of drawn scenes differ from torch's."""
     prompt = PromptClassifier.from_pretrained(run, device="cpu")
     evaluate = prompt.learner_.backbone.preprocessing.evaluate
-    drawn = [(name, index) for name in CLASSES for index in range(5000, 5000 + images)]
-    labels = np.array([list(prompt.classes_).index(name) for name, _ in drawn])
-    pixels = np.stack([evaluate(draw(name, index)) for name, index in drawn])
+    items = cached_scenes().test  # the prompt has the same classes, in the same order
+    labels = np.array([item.label for item in items])
+    pixels = np.stack([evaluate(open_image(item.path)) for item in items])
     exact = None
     for engine in engines:
         encode = ImageEncoder(prompt, engine).encode
@@ -251,7 +251,6 @@ def main() -> None:
     parser.add_argument("--learner", default="coop")
     parser.add_argument("--engines", default="torch,onnx", help="separated by commas")
     parser.add_argument("--before", help="the src folder of another version, measured first")
-    parser.add_argument("--images", type=int, default=50, help="of each class, for the accuracy")
     parser.add_argument("options", nargs="*", help="after --: options of ipl serve")
     given = parser.parse_args()
     asked, engines = make_requests(given.edge), given.engines.split(",")
@@ -277,7 +276,7 @@ def main() -> None:
         )
         for row in rows:
             print(row.line(rows[0]))
-        print_accuracy(run, engines, given.images)
+        print_accuracy(run, engines)
     sys.exit(any(row.errors for row in rows))
 
 

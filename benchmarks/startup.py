@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipl.datasets.scenes import scenes_dataset
 from ipl.display.table import Table
-from ipl_scenes import draw
 
 HEAVY = (
     *("torch", "transformers", "matplotlib", "pandas", "sklearn", "gradio", "fastapi"),
@@ -100,11 +100,8 @@ def rows(folder: Path, times: int) -> Iterator[list[str]]:
 
 
 def make_data(folder: Path) -> None:
-    """Writes what the commands read: forty drawn images and the records of a small bench."""
-    for name in ("beach", "castle"):
-        (folder / "data" / name).mkdir(parents=True)
-        for index in range(20):
-            draw(name, index).save(folder / "data" / name / f"{index}.png")
+    """Writes what the commands read: forty images and the records of a small bench."""
+    scenes_dataset(folder / "data", train=10, test=10, classes=("beach", "castle"))
     records = folder / "bench" / "records"
     records.mkdir(parents=True)
     for seed in (1, 2, 3):

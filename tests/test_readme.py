@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 ROOT = Path(__file__).parents[1]
 TOP = ("CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
@@ -28,8 +28,8 @@ def test_the_python_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         for name in ("castle", "lake"):
             (tmp_path / folder / name).mkdir(parents=True)
             for index in range(4):
-                draw(name, index).save(tmp_path / folder / name / f"{index}.png")
-    draw("castle", 9).save(tmp_path / "photo.jpg")
+                open_scene(name, index).save(tmp_path / folder / name / f"{index}.png")
+    open_scene("castle", 9).save(tmp_path / "photo.jpg")
     monkeypatch.chdir(tmp_path)
     values: dict[str, Any] = {}
     exec(first + second, values)  # the text of our own file
@@ -58,7 +58,7 @@ def test_files_that_are_named_exist(page: Path) -> None:
 def _imported_names(code: str) -> Iterator[tuple[str, str]]:
     """Yields the module and the name of every `from ipl... import name`."""
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and re.match(r"ipl(_scenes)?(\.|$)", node.module or ""):
+        if isinstance(node, ast.ImportFrom) and re.match(r"ipl(\.|$)", node.module or ""):
             yield from ((str(node.module), alias.name) for alias in node.names)
 
 

@@ -12,8 +12,9 @@ import pytest
 from PIL import ExifTags, Image
 
 from ipl import PromptClassifier
+from ipl.datasets.scenes import CLASSES
 from ipl.support import hub
-from ipl_scenes import CLASSES, draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.tutorials import load_backbones_once, run_command
 
 RECIPES = Path(__file__).parents[1] / "docs" / "recipes.md"
@@ -27,8 +28,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("castle", "lake"):
         (tmp_path / "images" / name).mkdir(parents=True)
         for index in range(4):
-            draw(name, index).save(tmp_path / "images" / name / f"{index}.png")
-    lying = draw("castle", 9).crop((0, 8, 96, 88)).transpose(Image.Transpose.ROTATE_90)
+            open_scene(name, index).save(tmp_path / "images" / name / f"{index}.png")
+    lying = open_scene("castle", 9).crop((0, 8, 96, 88)).transpose(Image.Transpose.ROTATE_90)
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6  # it has to be turned by a quarter, as a phone's
     lying.save(tmp_path / "photo.jpg", exif=exif)

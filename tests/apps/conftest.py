@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ipl import Backbone, Dataset, Pool, PromptClassifier
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.serving import to_bytes
 
 POOL = Pool.from_words(("blue", "furry", "remote", "title"), "test")
@@ -33,4 +33,4 @@ def classifier(make_classifier: Callable[[str], PromptClassifier]) -> PromptClas
 @pytest.fixture(scope="session")
 def beach() -> bytes:
     """Returns a drawn beach as a PNG file."""
-    return to_bytes(draw("beach", 0))
+    return to_bytes(open_scene("beach", 0))

@@ -18,7 +18,7 @@ from ipl.apps.decoder_process import LARGE, DecoderPool, DecoderProcess
 from ipl.apps.image_decoding import decode_image
 from ipl.apps.limits import Limits, Refusal
 from ipl.apps.serve.app import create_app
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.serving import sentence, to_bytes, upload
 
 Make = Callable[..., DecoderPool]
@@ -52,7 +52,7 @@ def process_id(pool: DecoderPool) -> int:
 def test_it_decodes_as_this_process_does(make: Make, pocket: Backbone) -> None:
     pool = make()
     for index, kind in enumerate(("PNG", "JPEG", "WEBP", "GIF")):
-        data = to_bytes(draw("castle", index).resize((120, 90)), kind)
+        data = to_bytes(open_scene("castle", index).resize((120, 90)), kind)
         expected = decode_image(data, Limits().max_pixels, pocket.preprocessing)
         decoded = pool.decode(data)
         assert decoded is not None
@@ -82,7 +82,7 @@ def test_large_images_are_set_aside_unless_asked_for(make: Make) -> None:
 
 
 def test_a_process_that_hangs_is_killed_and_another_started(make: Make) -> None:
-    pool, data = make(decode_seconds=0.5), to_bytes(draw("castle", 1))
+    pool, data = make(decode_seconds=0.5), to_bytes(open_scene("castle", 1))
     pool.start()
     number = process_id(pool)
     os.kill(number, signal.SIGSTOP)
@@ -101,7 +101,7 @@ def test_a_process_that_has_ended_costs_nothing(make: Make) -> None:
     pool = make()
     pool.start()
     os.kill(process_id(pool), signal.SIGKILL)
-    assert pool.decode(to_bytes(draw("castle", 1))) is not None
+    assert pool.decode(to_bytes(open_scene("castle", 1))) is not None
 
 
 def test_an_image_that_ends_processes_is_refused(
@@ -111,7 +111,7 @@ def test_an_image_that_ends_processes_is_refused(
     command = f"from ipl.apps import decoder_process; {crash}; decoder_process.main()"
     monkeypatch.setattr(decoder_process, "COMMAND", command)
     pool = make()
-    refusal = refused(pool, to_bytes(draw("castle", 1)))
+    refusal = refused(pool, to_bytes(open_scene("castle", 1)))
     assert (refusal.status, refusal.sentence) == (
         422, "image: the image is damaged; the decoder ended.",
     )  # fmt: skip
@@ -120,7 +120,7 @@ def test_an_image_that_ends_processes_is_refused(
     command = f"from ipl.apps import decoder_process\n{error}\ndecoder_process.decode_image = fail"
     monkeypatch.setattr(decoder_process, "COMMAND", f"{command}\ndecoder_process.main()")
     with pytest.raises(RuntimeError, match="Traceback(.|\n)*a bug"):
-        pool.decode(to_bytes(draw("castle", 1)))
+        pool.decode(to_bytes(open_scene("castle", 1)))
 
 
 def test_signals_for_the_service_do_not_end_it(make: Make) -> None:
@@ -128,7 +128,7 @@ def test_signals_for_the_service_do_not_end_it(make: Make) -> None:
     pool.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         os.kill(process_id(pool), number)
-    assert pool.decode(to_bytes(draw("castle", 1))) is not None
+    assert pool.decode(to_bytes(open_scene("castle", 1))) is not None
     assert pool.started == 1
 
 
@@ -142,7 +142,7 @@ def test_memory_is_limited(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (refusal.status, refusal.sentence) == (
         413, "image: there is not enough memory to decode it.",
     )  # fmt: skip
-    assert pool.decode(to_bytes(draw("castle", 1))) is not None
+    assert pool.decode(to_bytes(open_scene("castle", 1))) is not None
     assert pool.started == 1
 
 
@@ -156,14 +156,14 @@ def test_one_that_cannot_be_started_is_a_bug(
 
 def test_the_service_survives_it(classifier: PromptClassifier) -> None:
     app = create_app(classifier, Limits(decode_seconds=0.5, wait_ms=0))
-    data = to_bytes(draw("castle", 1))
+    data = to_bytes(open_scene("castle", 1))
     with TestClient(app, raise_server_exceptions=False) as client:
         pool = app.state.service.decoders
         os.kill(process_id(pool), signal.SIGSTOP)
         assert "longer than 0.5 s" in sentence(upload(client, data), 413)
         pool.limits = Limits()
         expected = upload(client, data).json()
-        large = to_bytes(draw("castle", 1).resize((2048, 2048)))
+        large = to_bytes(open_scene("castle", 1).resize((2048, 2048)))
         answer = upload(client, large)
         assert answer.status_code == 200
         assert answer.json()["classes"][0]["name"] == expected["classes"][0]["name"]

@@ -19,7 +19,7 @@ from ipl.apps.image_decoding import ENOUGH, MAX_SCANS, check_image_header, decod
 from ipl.apps.limits import Refusal
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.datasets.images import open_image
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.serving import to_bytes
 
 PIXELS = 1_000_000
@@ -75,7 +75,7 @@ def test_a_large_jpeg_is_decoded_at_a_reduced_size(
     size: tuple[int, int], progressive: bool, preprocessing: Preprocessing,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    coarse = draw("castle", 1).resize(size)
+    coarse = open_scene("castle", 1).resize(size)
     data = to_bytes(coarse, "JPEG", quality=90, progressive=progressive)
     sizes = []
     evaluate = Preprocessing.evaluate
@@ -98,7 +98,7 @@ def test_a_large_jpeg_is_decoded_at_a_reduced_size(
 def test_a_jpeg_that_cannot_be_halved_is_decoded_exactly(
     size: tuple[int, int], pocket: Backbone
 ) -> None:
-    data = to_bytes(draw("castle", 1).resize(size), "JPEG")
+    data = to_bytes(open_scene("castle", 1).resize(size), "JPEG")
     with Image.open(BytesIO(data)) as image:
         expected = pocket.preprocessing.evaluate(image.convert("RGB"))
     assert np.array_equal(decode_image(data, PIXELS, pocket.preprocessing), expected)

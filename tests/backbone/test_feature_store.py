@@ -23,9 +23,10 @@ from ipl.backbone.encode_images import ImageFeatures, encode_batches, encode_fil
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.image_processes import HashedFile, hash_file
 from ipl.datasets.images import ImageSource
+from ipl.datasets.scenes import CLASSES
 from ipl.support.cache import Cache
 from ipl.support.progress import Reporter
-from ipl_scenes import CLASSES, draw
+from tests.helpers.scenes import open_scene
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -57,7 +58,7 @@ def images(tmp_path: Path) -> list[Path]:
     paths = []
     for number in range(6):
         paths.append(tmp_path / f"{number}.png")
-        draw(CLASSES[number], 0).resize((96, 96)).save(paths[-1])
+        open_scene(CLASSES[number], 0).resize((96, 96)).save(paths[-1])
     return paths
 
 
@@ -204,8 +205,8 @@ def test_images_are_hashed_once_and_anew_if_they_change(
 
     monkeypatch.setattr(store_module, "hash_file", count_hashed)
     store = FeatureStore(pocket, cache)
-    pixels = ImageSource("in memory", lambda: draw(CLASSES[0], 0))
-    other_pixels = ImageSource("also in memory", lambda: draw(CLASSES[0], 1))
+    pixels = ImageSource("in memory", lambda: open_scene(CLASSES[0], 0))
+    other_pixels = ImageSource("also in memory", lambda: open_scene(CLASSES[0], 1))
     missing = images[0].with_name("missing.png")
     found = store.hashes([*images, images[0], missing, pixels, other_pixels])
     sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in images]

@@ -15,8 +15,8 @@ from ipl.backbone.backbone import Backbone
 from ipl.bench.plan import Plan
 from ipl.bench.run import Run, expand
 from ipl.bench.runner import RunEnvironment
-from ipl_scenes import draw
 from tests.helpers.class_folders import write_class_folders
+from tests.helpers.scenes import open_scene
 
 EUROSAT = ("beach", "castle", "desert", "forest", "lake")
 DTD = ("bridge", "canyon", "island", "volcano")
@@ -30,7 +30,7 @@ def write_split(folder: Path, images: str, file: str, names: tuple[str, ...]) ->
         for index in range(4):
             path = folder / images / name / f"{index}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            draw(name, index).save(path)
+            open_scene(name, index).save(path)
             parts["train" if index < 2 else "test"].append([f"{name}/{index}.png", label, name])
     (folder / file).write_text(json.dumps(parts))
 

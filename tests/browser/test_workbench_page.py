@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ipl import Backbone, Pool, PromptClassifier
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -34,7 +34,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
         (root / name).mkdir()
         files[name] = [root / name / f"{index}.png" for index in range(4)]
         for index, path in enumerate(files[name]):
-            draw(name, index).save(path)
+            open_scene(name, index).save(path)
     return files
 
 

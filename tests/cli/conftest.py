@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from ipl.cli.main import main
-from ipl_scenes import CLASSES, draw
+from ipl.datasets.scenes import CLASSES
+from tests.helpers.scenes import open_scene
 from tests.helpers.threads import on_one_thread
 
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
@@ -79,7 +80,7 @@ def draw_folder(root: Path, counts: Mapping[str, int]) -> Path:
         scene = name if name in CLASSES else CLASSES[number]
         (root / name).mkdir(parents=True)
         for index in range(count):
-            draw(scene, index).save(root / name / f"{index}.png")
+            open_scene(scene, index).save(root / name / f"{index}.png")
     return root
 
 

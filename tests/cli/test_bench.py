@@ -19,7 +19,7 @@ from ipl.classifier import PromptClassifier
 from ipl.cli.bench import carry_out
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 NAMES = ("beach", "castle", "forest", "lake")
 Bench = Callable[..., Any]
@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for label, name in enumerate(NAMES):
         (root / "eurosat/2750" / name).mkdir(parents=True)
         for index in range(3):
-            draw(name, index).save(root / "eurosat/2750" / name / f"{index}.png")
+            open_scene(name, index).save(root / "eurosat/2750" / name / f"{index}.png")
             parts["train" if index < 2 else "test"].append([f"{name}/{index}.png", label, name])
     (root / "eurosat/split_zhou_EuroSAT.json").write_text(json.dumps(parts))
     return root

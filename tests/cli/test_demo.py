@@ -14,7 +14,7 @@ import pytest
 
 from ipl.classifier import PromptClassifier
 from ipl.cli.demo import DemoSize
-from ipl_scenes import CLASSES
+from ipl.datasets.scenes import CLASSES
 
 Call = Callable[..., Any]
 METHODS = {
@@ -86,7 +86,7 @@ def test_json_and_what_is_saved(first: Any, folder: Path) -> None:
     assert len(list(Path(told["saved"]["bench"], "records").iterdir())) == len(told["runs"]) == 9
     assert told["words"] == [step["word"] for step in told["selection"]["steps"]]
     run, scenes = (Path(told["saved"][name]) for name in ("run", "scenes"))
-    assert sum(1 for _ in scenes.rglob("*.png")) == 2 * 2 * len(CLASSES)
+    assert sum(1 for _ in scenes.rglob("*.jpg")) == 2 * 2 * len(CLASSES)
     classifier = PromptClassifier.from_pretrained(run, device="cpu")
     assert classifier.prompt_ == told["prompt"]
     assert classifier.classes_ == list(CLASSES[:10])
@@ -128,7 +128,7 @@ def test_a_folder_it_must_not_replace_is_refused_at_once(ipl: Call, home: Path) 
     message = ipl("demo", "--quiet", "--device", "cpu").error
     assert "ipl-demo/run" in message
     assert (home / "ipl-demo" / "run" / "thesis.txt").read_text() == "mine"
-    assert not (home / "ipl-demo" / "scenes").exists()  # nothing was drawn for nothing
+    assert not (home / "ipl-demo" / "scenes").exists()  # nothing was unpacked for nothing
 
 
 def test_a_file_in_the_way_is_refused(ipl: Call, home: Path) -> None:

@@ -21,7 +21,7 @@ from PIL import Image
 from ipl.classifier import PromptClassifier
 from ipl.inference import engines
 from ipl.inference.prediction_stream import predict_stream
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 Call = Callable[..., Any]
 
@@ -29,7 +29,7 @@ Call = Callable[..., Any]
 @pytest.fixture
 def beach(home: Path) -> Path:
     """Returns an image that the saved run has not seen."""
-    draw("beach", 11).save(home / "new beach.png")
+    open_scene("beach", 11).save(home / "new beach.png")
     return home / "new beach.png"
 
 
@@ -130,7 +130,7 @@ def test_a_folder_means_all_images_in_it(predict: Call, home: Path) -> None:
     names = ["album/b.JPG", "album/deep/c.png", "album/é [final].png"]
     (home / "album" / "deep").mkdir(parents=True)
     for index, name in enumerate(names):
-        draw("castle", index).save(home / name)
+        open_scene("castle", index).save(home / name)
     (home / "album" / "notes.txt").write_text("no image")
     told = predict("album", "--json").json
     assert sorted(p["image"] for p in told["predictions"]) == sorted(names)
@@ -142,8 +142,8 @@ def test_a_folder_leaves_out_hidden_files_and_folders_named_like_images(
 ) -> None:
     (home / "album" / "trip.jpg").mkdir(parents=True)
     (home / "album" / ".cache").mkdir()
-    draw("castle", 0).save(home / "album" / "a.png")
-    draw("castle", 0).save(home / "album" / ".cache" / "thumb.png")
+    open_scene("castle", 0).save(home / "album" / "a.png")
+    open_scene("castle", 0).save(home / "album" / ".cache" / "thumb.png")
     (home / "album" / "._a.png").write_bytes(b"a resource fork of macOS")
     told = predict("album", "--json").json
     assert [p["image"] for p in told["predictions"]] == ["album/a.png"]
@@ -153,7 +153,7 @@ def test_a_folder_leaves_out_hidden_files_and_folders_named_like_images(
 @pytest.mark.parametrize("name", ["photo[final].png", "a[b/c].png", "[red]x.png"])
 def test_brackets_in_a_name_are_shown(name: str, predict: Call, home: Path) -> None:
     (home / name).parent.mkdir(exist_ok=True)
-    draw("castle", 0).save(home / name)
+    open_scene("castle", 0).save(home / name)
     result = predict(name)
     assert result.code == 0
     assert name in result.out
@@ -167,7 +167,7 @@ def test_brackets_in_a_class_are_shown(predict: Call, beach: Path) -> None:
 
 def test_pixels_are_limited(predict: Call, beach: Path, home: Path) -> None:
     Image.new("L", (100, 101)).save(home / "large.png")
-    draw("beach", 11).convert("RGB").resize((100, 100)).save(home / "small.png")
+    open_scene("beach", 11).convert("RGB").resize((100, 100)).save(home / "small.png")
     assert predict(home / "large.png", "--json").json["skipped"] == []
     result = predict("large.png", "small.png", "--json", "--max-pixels", 10_000)
     reason = "the image has 100 x 101 pixels; at most 10,000 are allowed"
@@ -247,7 +247,7 @@ def album(home: Path) -> Path:
     folder = home / "album"
     (folder / "deep").mkdir(parents=True)
     for index, name in enumerate(("a.png", "b.jpg", "deep/c.png")):
-        draw("beach", index + 20).save(folder / name)
+        open_scene("beach", index + 20).save(folder / name)
     (folder / "broken.png").write_text("no image")
     return folder
 

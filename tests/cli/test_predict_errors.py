@@ -27,9 +27,9 @@ def copy(saved_run: Path, home: Path) -> Path:
 @pytest.fixture
 def predict_error(ipl: Call, copy: Path, home: Path) -> Callable[[], str]:
     """Returns what `ipl predict` says of the broken copy, having changed nothing."""
-    from ipl_scenes import draw
+    from tests.helpers.scenes import open_scene
 
-    draw("beach", 7).save(home / "beach.png")
+    open_scene("beach", 7).save(home / "beach.png")
 
     def call() -> str:
         before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 Call = Callable[..., Any]
 CLASSES = ("beach", "castle", "desert", "forest")
@@ -24,7 +24,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for label, name in enumerate(CLASSES):
         (folder / "eurosat" / "2750" / name).mkdir(parents=True)
         for index in range(4):
-            draw(name, index).save(folder / "eurosat" / "2750" / name / f"{index}.png")
+            open_scene(name, index).save(folder / "eurosat" / "2750" / name / f"{index}.png")
             parts["train" if index < 2 else "test"].append([f"{name}/{index}.png", label, name])
     (folder / "eurosat" / "split_zhou_EuroSAT.json").write_text(json.dumps(parts))
     return folder

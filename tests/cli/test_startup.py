@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ipl.cli.main import COMMANDS
-from ipl_scenes import draw
 from tests.helpers.records import record, write_records
+from tests.helpers.scenes import open_scene
 
 HEAVY = (
     *("torch", "transformers", "matplotlib", "pandas", "sklearn"),
@@ -116,7 +116,7 @@ def test_nothing_heavy_is_imported(
     for name in ("cat", "dog"):
         (data / name).mkdir(parents=True)
         for index in range(3):
-            draw(("beach", "castle")[name == "dog"], index).save(data / name / f"{index}.png")
+            open_scene(("beach", "castle")[name == "dog"], index).save(data / name / f"{index}.png")
     bench = write_records(tmp_path / "bench", record(), record(words=3))
     places = {"data": data, "bench": bench}
     typed = [[part.format(**places) for part in command] for command in commands]

@@ -28,12 +28,12 @@ from ipl.datasets.images import (
     open_image,
     small_jpeg,
 )
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 
 @pytest.fixture(scope="module")
 def scene() -> Image.Image:
-    return draw("castle", 3)
+    return open_scene("castle", 3)
 
 
 def _pixels(image: Image.Image) -> NDArray[np.float64]:
@@ -90,7 +90,7 @@ def test_a_image_is_turned_upright(scene: Image.Image, tmp_path: Path) -> None:
 def test_every_orientation_is_applied_once(orientation: int, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    stored = draw("castle", 3).resize((24, 16))
+    stored = open_scene("castle", 3).resize((24, 16))
     stored.save(tmp_path / "a.png", exif=exif)
     opened = open_image(tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as image:
@@ -103,7 +103,7 @@ def test_every_orientation_is_applied_once(orientation: int, tmp_path: Path) -> 
 def test_broken_exif_is_ignored(kind: str, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     exif = _exif()
-    stored = draw("castle", 3).resize((24, 16))
+    stored = open_scene("castle", 3).resize((24, 16))
     stored.save(tmp_path / "plain", kind)
     plain = _pixels(open_image(tmp_path / "plain"))
     upright = np.rot90(plain, -1)
@@ -130,7 +130,7 @@ def test_a_damaged_directory_of_a_tiff_is_an_unreadable_image(tmp_path: Path) ->
     file = BytesIO()
     exif = Image.Exif()
     exif.load(_exif())
-    draw("castle", 3).resize((24, 16)).save(file, "TIFF", exif=exif)
+    open_scene("castle", 3).resize((24, 16)).save(file, "TIFF", exif=exif)
     path = tmp_path / "a.tif"
     reasons = []
     for _ in range(200):
@@ -300,7 +300,7 @@ def test_names_of_litter(name: str, litter: bool) -> None:
 
 def test_a_small_jpeg_keeps_its_shape(tmp_path: Path) -> None:
     path = tmp_path / "wide.png"
-    draw("castle", 3).resize((90, 45)).save(path)
+    open_scene("castle", 3).resize((90, 45)).save(path)
     for side, size in ((30, (30, 15)), (200, (90, 45))):
         small = Image.open(BytesIO(small_jpeg(path, side)))
         assert (small.format, small.mode, small.size) == ("JPEG", "RGB", size)

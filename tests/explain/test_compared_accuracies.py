@@ -26,7 +26,7 @@ from ipl.inference.evaluation import evaluate
 from ipl.metrics import paired_difference
 from ipl.support.errors import ConfigError
 from ipl.training.baselines import difference_sentence
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 MakeRun = Callable[..., Path]
 
@@ -49,7 +49,7 @@ def more(scenes: Dataset, tmp_path: Path) -> Path:
         folder = tmp_path / "more" / name
         folder.mkdir(parents=True)
         for index in range(60, 63):
-            draw(name, index).save(folder / f"new-{index}.png")
+            open_scene(name, index).save(folder / f"new-{index}.png")
         for part, count in (("train", 4), ("test", 2)):
             items = [item for item in getattr(scenes, part) if item.label == label]
             for item in items[:count]:

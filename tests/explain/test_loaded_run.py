@@ -21,8 +21,8 @@ from ipl.explain.report import ReportSettings, analyse_run, report_document
 from ipl.explain.report_values import report_values
 from ipl.inference.evaluation import evaluate
 from ipl.support.errors import ConfigError, DataError, SavedRunError
-from ipl_scenes import draw
 from tests.helpers.page_check import check_page
+from tests.helpers.scenes import open_scene
 
 MakeRun = Callable[..., Path]
 
@@ -33,7 +33,7 @@ def others(make_run: MakeRun, pocket: Backbone, tmp_path: Path) -> Path:
     for name in load_run(make_run("coop", 2), pocket).result.classes:
         (tmp_path / "others" / name).mkdir(parents=True)
         for index in range(60, 66):
-            draw(name, index).save(tmp_path / "others" / name / f"{index}.png")
+            open_scene(name, index).save(tmp_path / "others" / name / f"{index}.png")
     return tmp_path / "others"
 
 
@@ -177,7 +177,7 @@ def test_data_without_its_classes_is_refused(
 ) -> None:
     for name in ("cat", "dog"):
         (tmp_path / name).mkdir()
-        draw("lake", 0).save(tmp_path / name / "0.png")
+        open_scene("lake", 0).save(tmp_path / name / "0.png")
     with pytest.raises(DataError, match="has none of the classes that"):
         analyse_run(make_run("coop", 0), tmp_path, backbone=pocket)
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from ipl.display.table import Table
-from ipl_scenes import draw
 from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import ForkServer
+from tests.helpers.scenes import open_scene
 
 COLUMNS = ("attack", "times", "failures", "peak memory", "seconds")
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
@@ -99,7 +99,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("beach", "castle", "forest", "lake"):
         (root / "data" / name).mkdir(parents=True)
         for index in range(3):
-            draw(name, index).save(root / "data" / name / f"{index}.png")
+            open_scene(name, index).save(root / "data" / name / f"{index}.png")
     (root / "words.txt").write_text("\n".join(WORDS) + "\n")
     return root / "data"
 

@@ -18,10 +18,10 @@ from typing import Any
 import httpx
 from PIL import Image
 
-from ipl_scenes import draw
 from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import Command, ForkServer
 from tests.helpers.mutations import damage_bytes
+from tests.helpers.scenes import open_scene
 from tests.helpers.serving import as_json, to_bytes
 from tests.helpers.workbench_tab import Tab, file_data
 
@@ -126,14 +126,14 @@ def attack_service(seconds: int, honest: int, server: ForkServer, run: Path, hom
     running = server.start(*command, folder=home, cache=home / "cache")
     port = int(running.line(" answers at ").split(" answers at http://127.0.0.1:")[1].split()[0])
     bodies = [
-        json.dumps(as_json(to_bytes(draw(name, 9), kind), top=1)).encode()
+        json.dumps(as_json(to_bytes(open_scene(name, 9), kind), top=1)).encode()
         for name, kind in (("beach", "PNG"), ("castle", "JPEG"), ("forest", "WEBP"))
     ]
     expected = []
     for body in bodies:
         request = httpx.post(f"http://127.0.0.1:{port}/predict", content=body, headers=JSON)
         expected.append(request.json()["classes"][0]["name"])
-    until, attacks = time.monotonic() + seconds, hostile_requests(to_bytes(draw("lake", 0)))
+    until, attacks = time.monotonic() + seconds, hostile_requests(to_bytes(open_scene("lake", 0)))
     outcome = Outcome(f"clients: serve, {honest} honest and {honest // 4} hostile for {seconds} s")
     with ThreadPoolExecutor(2 * honest) as threads:
         asking = [threads.submit(ask, port, bodies, expected, until) for _ in range(honest)]
@@ -197,7 +197,7 @@ def work_in_tab(address: str, until: float) -> tuple[int, list[str]]:
         while time.monotonic() < until:
             tab = Tab(address)
             for number in range(3):
-                (path,) = tab.upload(to_bytes(draw("beach", number))).json()
+                (path,) = tab.upload(to_bytes(open_scene("beach", number))).json()
                 assert tab.add_class(path).status_code == 200
                 result = tab.result()
                 assert "1 class with" in result, result
@@ -212,7 +212,7 @@ def attack_workbench(seconds: int, honest: int, server: ForkServer, home: Path) 
     running = server.start("ui", "--port", 0, "--device", "cpu", folder=home, cache=home / "cache")
     address = running.line("open at").split(" at ")[1].split()[0].rstrip("/")
     port = int(address.rpartition(":")[2])
-    draw("lake", 0).save(home / "secret.png")
+    open_scene("lake", 0).save(home / "secret.png")
     until = time.monotonic() + seconds
     outcome = Outcome(f"clients: ui, {honest} honest and {honest} hostile tabs for {seconds} s")
     with ThreadPoolExecutor(2 * honest) as threads:

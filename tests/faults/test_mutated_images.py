@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from PIL import Image, features
 
-from ipl_scenes import draw
 from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import ForkServer
 from tests.helpers.mutations import damage_bytes
+from tests.helpers.scenes import open_scene
 
 BATCH = 100  # images in one folder, for one command
 MEMORY = 500 << 20  # bytes that a command may take beside what it starts with
@@ -35,8 +35,8 @@ def exif() -> Image.Exif:
 
 def originals() -> list[tuple[str, bytes]]:
     """Returns the suffix and the bytes of images in every format and mode that has one."""
-    scene = draw("beach", 0)
-    frames = [draw("beach", number).resize((48, 48)) for number in range(3)]
+    scene = open_scene("beach", 0)
+    frames = [open_scene("beach", number).resize((48, 48)) for number in range(3)]
     wanted: list[tuple[str, str, Image.Image, dict[str, Any]]] = [
         (".jpg", "JPEG", scene, {"exif": exif()}),
         (".jpg", "JPEG", scene, {"progressive": True, "exif": exif()}),

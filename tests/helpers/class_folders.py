@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 
 def write_class_folders(folder: Path, style: str, names: tuple[str, ...]) -> None:
@@ -12,4 +12,4 @@ def write_class_folders(folder: Path, style: str, names: tuple[str, ...]) -> Non
     for name in names:
         (folder / name).mkdir(parents=True)
         for index in range(3):
-            draw(name, index, style).save(folder / name / f"{index}.png")
+            open_scene(name, index, style).save(folder / name / f"{index}.png")

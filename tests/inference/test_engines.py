@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from ipl import Backbone, Dataset, PromptClassifier
+from ipl.datasets.scenes import CLASSES
 from ipl.inference.engines import ENGINES, ImageEncoder
 from ipl.support.errors import ConfigError
-from ipl_scenes import CLASSES, draw
+from tests.helpers.scenes import open_scene
 
 FP32_TOLERANCE = 1e-4  # of a probability
 INT8_TOLERANCE = 0.2
@@ -31,7 +32,7 @@ def classifier(
 @pytest.fixture(scope="module")
 def pixels(pocket: Backbone) -> Any:
     """Returns two images of each scene, as the image tower takes them."""
-    images = [draw(name, index) for name in CLASSES for index in (500, 501)]
+    images = [open_scene(name, index) for name in CLASSES for index in (46, 47)]
     return np.stack([pocket.preprocessing.evaluate(image) for image in images])
 
 
@@ -44,7 +45,7 @@ def test_all_engines_agree(classifier: PromptClassifier, pixels: Any) -> None:
         encoder.close()
         probabilities[engine] = classifier.probabilities(features[engine])
     exact = probabilities["torch"]
-    images = [draw(name, index) for name in CLASSES for index in (500, 501)]
+    images = [open_scene(name, index) for name in CLASSES for index in (46, 47)]
     np.testing.assert_allclose(exact, classifier.predict_proba(images), atol=1e-5)
     np.testing.assert_allclose(probabilities["onnx-fp32"], exact, atol=FP32_TOLERANCE)
     assert (probabilities["onnx-fp32"].argmax(1) == exact.argmax(1)).all()

@@ -15,7 +15,7 @@ from ipl.inference import Prediction, Ranking, predict_stream
 from ipl.inference.engines import ImageEncoder
 from ipl.inference.prediction_stream import PredictionSpeed
 from ipl.support.errors import ConfigError
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,8 @@ def test_batches_are_taken_as_they_are_asked_for(
 ) -> None:
     monkeypatch.setattr("ipl.inference.prediction_stream.BATCH", 2)
     (tmp_path / "bad.png").write_bytes(b"not an image")
-    draw("beach", 1).save(tmp_path / "good.png")
-    images = [draw("castle", 1), tmp_path / "bad.png", tmp_path / "good.png"]
+    open_scene("beach", 1).save(tmp_path / "good.png")
+    images = [open_scene("castle", 1), tmp_path / "bad.png", tmp_path / "good.png"]
     taken: list[Any] = []
 
     def sources() -> Iterator[Path | Image.Image]:
@@ -66,7 +66,7 @@ def test_a_batch_is_divided_among_threads_and_put_together_again(
     encoder.workers, encoder.on_cpu = 3, on_cpu
     monkeypatch.setattr("ipl.inference.prediction_stream.ImageEncoder", lambda _: encoder)
     (tmp_path / "bad.png").write_bytes(b"not an image")
-    good = [draw("castle", index) for index in range(10)]
+    good = [open_scene("castle", index) for index in range(10)]
     speed = PredictionSpeed()
     (batch,) = predict_stream(classifier, [*good, tmp_path / "bad.png"], speed=speed)
     assert batch[-1].error == "not an image"
@@ -82,7 +82,7 @@ def test_a_batch_is_divided_among_threads_and_put_together_again(
 
 
 def test_the_threshold_leaves_classes_out(classifier: PromptClassifier) -> None:
-    ((prediction,),) = predict_stream(classifier, [draw("lake", 1)], Ranking(threshold=1.0))
+    ((prediction,),) = predict_stream(classifier, [open_scene("lake", 1)], Ranking(threshold=1.0))
     assert prediction.classes == ()
     for ranking in ({"top": 0}, {"threshold": 1.5}, {"threshold": -0.1}):
         with pytest.raises(ConfigError, match="it must be"):

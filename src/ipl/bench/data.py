@@ -186,7 +186,7 @@ def check_data(runs: Iterable[Run], root: Path | None, paths: Mapping[str, str],
         key = (run.protocol, run.dataset, run.targets, run.shots, run.seed)
         tasks[key] = tasks.get(key, False) or run.arm != ZERO_SHOT
     names = dict.fromkeys(name for _, dataset, targets, *_ in tasks for name in (dataset, *targets))
-    names.pop(SCENES, None)  # drawn by code, so nothing can be missing
+    names.pop(SCENES, None)  # in the package, so nothing can be missing
     data = _read_all(list(names), root, paths)
     incomplete: dict[str, str] = {}
     for (protocol, name, targets, shots, seed), trains in tasks.items():
@@ -344,7 +344,7 @@ class BenchData:
 def items_sha256(items: Iterable[Item], root: str) -> str:
     """Returns the SHA-256 of the paths below `root` and the labels, in their order.
 
-    Drawn scenes are in the folder of the cache.
+    The drawn scenes are in the folder of the cache.
     """
     digest = hashlib.sha256()
     starts = [str(folder).rstrip("/") + "/" for folder in (Path(root), cache_folder())]

@@ -167,7 +167,7 @@ def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) ->
         for domain, images in group.images.items():
             name = f"{group.name}/{domain}"
             rows.append([name, f"{group.classes}", f"{images:,}", template_of(name), name])
-    rows.append(["scenes", "20", "480", template_of("scenes"), "(drawn when needed)"])
+    rows.append(["scenes", "20", "480", template_of("scenes"), "(in the package)"])
     columns = ["name", *NUMBERS, "template", "folder and split file"]
     return Table(columns, rows, numbers=NUMBERS)
 

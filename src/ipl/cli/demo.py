@@ -1,4 +1,4 @@
-"""`ipl demo`: the whole way, from drawn images to a readable prompt, in two minutes or less."""
+"""`ipl demo`: the whole way, from images to a readable prompt, in two minutes or less."""
 
 from __future__ import annotations
 
@@ -54,26 +54,23 @@ def demo(
     quiet: bool = QUIET,
     as_json: bool = JSON,
 ) -> None:
-    """Draw images, learn prompts with and without words, and show what the words are worth."""
+    """Learn prompts with and without words for drawn scenes; show what the words are worth."""
     from ipl.bench.tables.result_table import build_tables
     from ipl.datasets.scenes import scenes_dataset
     from ipl.saving.run_folder import check_target
     from ipl.support.files import write_json
     from ipl.support.progress import Reporter
     from ipl.words.selection import words_table
-    from ipl_scenes import CLASSES
 
     started = time.perf_counter()
     size = QUICK if quick else FULL
     reporter = Reporter(quiet=quiet)
-    kept = {"what": f"nothing; {folder} may contain some of the drawn images."}
+    kept = {"what": f"nothing; {folder} may contain some of the images."}
     with on_interrupt(lambda: f"kept: {kept['what']}"):
         check_target(folder / "run", overwrite=True)
-        images = size.per_class
-        with reporter.task("Drawing images", 2 * images * len(CLASSES)) as advance:
-            dataset = scenes_dataset(folder / "scenes", images, images, progress=advance)
+        dataset = scenes_dataset(folder / "scenes", size.per_class, size.per_class)
         kept["what"] = f"the images in {folder / 'scenes'}."
-        reporter.say(f"Drew {len(dataset.train) + len(dataset.test)} images of 20 classes.")
+        reporter.say(f"{len(dataset.train) + len(dataset.test)} drawn images of 20 classes.")
         records, classifier = _run_plan(size, dataset, folder, device, reporter)
         run = folder / "run"
         classifier.save_pretrained(run, overwrite=True)

@@ -9,6 +9,7 @@ from ipl.datasets.benchmarks import BENCHMARKS, Benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.imagenet import read_imagenet, read_variant
 from ipl.datasets.readers import read_folder
+from ipl.datasets.scenes import cached_scenes
 from ipl.datasets.split_file import prompt_name, read_split, read_split_set
 from ipl.support.errors import ConfigError, DataError, did_you_mean
 from ipl.support.files import is_folder, read_lines
@@ -24,7 +25,7 @@ def read_benchmark(name: str, root: str | Path) -> Dataset:
     ----------
     name : str
         The name of a dataset such as `dtd`, a domain such as `pacs/photo`, or `scenes` for the
-        drawn scenes, which are in the cache's folder and are drawn there when they are missing.
+        drawn scenes of this package, which are unpacked into the cache's folder.
     root : str or Path
         The folder that contains the folders of the datasets.
 
@@ -43,8 +44,6 @@ def read_benchmark(name: str, root: str | Path) -> Dataset:
     check_benchmark_name(name)
     root = Path(root)
     if name == "scenes":
-        from ipl.datasets.scenes import cached_scenes  # drawing needs NumPy
-
         return cached_scenes()
     if not is_folder(root):
         raise DataError(f"No such folder: {root}; it should contain the folders of the datasets.")

@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ipl import Backbone, PromptClassifier
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.serving import as_json, sentence, to_bytes, upload
 
 SECONDS = 10
@@ -30,7 +30,7 @@ def probabilities(response: Any) -> dict[str, float]:
 def test_predictions_are_those_of_the_classifier(
     scene: str, client: TestClient, classifier: PromptClassifier
 ) -> None:
-    image = draw(scene, 7)
+    image = open_scene(scene, 7)
     expected = dict(zip(classifier.classes_, classifier.predict_proba([image])[0], strict=True))
     for response in (
         upload(client, to_bytes(image)),
@@ -46,7 +46,7 @@ def test_a_request_may_bring_its_own_classes(
 ) -> None:
     names = ["sandy beach", "castle, old", "cat"]
     other = classifier.with_classes(names)
-    expected = dict(zip(names, other.predict_proba([draw("beach", 0)])[0], strict=True))
+    expected = dict(zip(names, other.predict_proba([open_scene("beach", 0)])[0], strict=True))
     many = upload(client, beach, classes=names)
     assert probabilities(many) == pytest.approx(expected, abs=1e-6)
     listed = client.post("/predict", json=as_json(beach, classes=names))

@@ -13,9 +13,9 @@ from ipl import PromptClassifier
 from ipl.apps.serve.model import Model, Question
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
-IMAGES = [draw(scene, 5) for scene in ("beach", "forest", "mountain", "castle")]
+IMAGES = [open_scene(scene, 5) for scene in ("beach", "forest", "mountain", "castle")]
 OTHER = ("cat", "dog")
 
 

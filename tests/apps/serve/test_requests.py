@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.serving import as_json, sentence, to_bytes, upload
 
 Start = Callable[..., TestClient]
@@ -38,7 +38,7 @@ def test_a_length_that_is_no_length(length: str, start: Start) -> None:
 
 
 def test_pixels(start: Start) -> None:
-    image = draw("beach", 0)
+    image = open_scene("beach", 0)
     width, height = image.size
     assert upload(start(max_pixels=width * height), to_bytes(image)).status_code == 200
     message = sentence(upload(start(max_pixels=width * height - 1), to_bytes(image)), 413)

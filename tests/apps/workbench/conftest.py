@@ -9,7 +9,7 @@ import pytest
 
 from ipl import Backbone, Pool, PromptClassifier
 from ipl.apps.workbench.sessions import PromptOrigin, Session, Workbench
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.workbench import learn, with_images
 
 WORDS = ("bright", "dark", "ocean", "sand", "stone", "tower", "wall", "water")
@@ -25,7 +25,7 @@ def dropped(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Path
         for index, path in enumerate(paths):
             if not path.exists():
                 path.parent.mkdir(exist_ok=True)
-                draw(scene, index).save(path)
+                open_scene(scene, index).save(path)
         return paths
 
     return make

@@ -16,7 +16,7 @@ from PIL import Image
 from ipl.apps.workbench.app import create_workbench_app
 from ipl.apps.workbench.file_access import named_paths
 from ipl.apps.workbench.sessions import Workbench
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 from tests.helpers.serving import to_bytes
 from tests.helpers.workbench_tab import Tab, file_data
 
@@ -47,7 +47,7 @@ def tab(server: tuple[str, Path]) -> Tab:
 
 
 def test_what_a_tab_uploaded_is_read(tab: Tab) -> None:
-    (path,) = tab.upload(to_bytes(draw("beach", 0))).json()
+    (path,) = tab.upload(to_bytes(open_scene("beach", 0))).json()
     assert tab.add_class(path).status_code == 200
     result = tab.result()
     assert "1 class with 1 image." in result
@@ -60,7 +60,7 @@ def test_no_other_file_is_read(
 ) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "secret.png")
     os.mkfifo(tmp_path / "pipe")
-    (path,) = tab.upload(to_bytes(draw("lake", 0))).json()
+    (path,) = tab.upload(to_bytes(open_scene("lake", 0))).json()
     link = server[1] / "inbox" / "link.png"
     link.unlink(missing_ok=True)
     link.symlink_to(tmp_path / "secret.png")
@@ -93,19 +93,19 @@ def test_a_file_may_not_hide_anywhere_in_a_call(tab: Tab) -> None:
 
 
 def test_another_tab_does_not_read_it(tab: Tab, server: tuple[str, Path]) -> None:
-    (path,) = tab.upload(to_bytes(draw("castle", 0))).json()
+    (path,) = tab.upload(to_bytes(open_scene("castle", 0))).json()
     other = Tab(server[0])
     assert other.add_class(path).status_code == 403
     assert tab.add_class(path).status_code == 200
     tab.result()
     assert other.add_class(path).status_code == 403
-    assert other.upload(to_bytes(draw("castle", 0))).json() == [path]  # the same image, its own now
+    assert other.upload(to_bytes(open_scene("castle", 0))).json() == [path]  # its own now
     assert other.add_class(path).status_code == 200
     assert "1 class with 1 image." in other.result()
 
 
 def test_an_upload_belongs_to_an_open_session(tab: Tab, server: tuple[str, Path]) -> None:
-    image = to_bytes(draw("forest", 7))
+    image = to_bytes(open_scene("forest", 7))
     for key in ("", "nobody"):
         refused = tab.upload(image, key=key)
         assert refused.status_code == 403

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from ipl import Backbone, Dataset, Pool, PromptClassifier
-from ipl_scenes import draw
+from tests.helpers.scenes import open_scene
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")
 FAST: dict[str, Any] = {
@@ -32,5 +32,5 @@ def fitted(pocket: Backbone, scenes: Dataset) -> Callable[..., PromptClassifier]
 
 @pytest.fixture(scope="session")
 def images() -> list[Image.Image]:
-    """Returns five drawn images that no classifier has seen."""
-    return [draw(name, 50) for name in ("beach", "snowfield", "castle", "lake", "sunset")]
+    """Returns five scenes that no classifier has seen."""
+    return [open_scene(name, 47) for name in ("beach", "snowfield", "castle", "lake", "sunset")]

@@ -132,7 +132,7 @@ class Session:
 
     def use_scenes(self) -> None:
         """Replaces all images by some of the drawn scenes."""
-        self._use_dataset(scenes_dataset(cache_folder() / "scenes", redraw=False, classes=SCENES))
+        self._use_dataset(scenes_dataset(cache_folder() / "scenes", classes=SCENES))
 
     def _use_dataset(self, dataset: Dataset) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ from ipl.backbone.feature_store import FeatureStore
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset, quote_classes
 from ipl.datasets.images import UnreadableImageError
+from ipl.datasets.scenes import scenes_dataset
 from ipl.inference.exports.common import check_export_folder, metadata, require_fixed_texts
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import replace_folder, write_json
 from ipl.training.trained_images import find_trained
-from ipl_scenes import CLASSES, draw
 
 FP32, INT8, METADATA = "model.onnx", "model-int8.onnx", "export.json"
 TOLERANCE = 1e-4  # between our probabilities and those of the fp32 file
@@ -220,8 +221,9 @@ def _comparison_images(
     """Returns images to compare on, resized and cropped, and their labels if they have any."""
     backbone = classifier.learner_.backbone
     if check is None:
-        drawn = [draw(name, index) for name in CLASSES for index in (1000, 1001)]
-        return np.stack([crop(backbone, image) for image in drawn]), None
+        with TemporaryDirectory() as folder:
+            scenes = scenes_dataset(Path(folder), train=0, test=2)
+            return np.stack([crop(backbone, item.path) for item in scenes.test]), None
     names = [str(name) for name in classifier.classes_]
     items = check.test or check.train
     items = items[:: 1 + (len(items) - 1) // MAX_IMAGES]  # evenly spaced
