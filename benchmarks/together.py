@@ -1,58 +1,45 @@
-"""Runs at the same time on one GPU: three seeds at once beside one seed.
+"""What three seeds cost on one GPU: as a command, one after the other and in worker processes.
 
-    python benchmarks/together.py --device cuda
-    python benchmarks/together.py --device cuda --commands
-    python benchmarks/together.py --device cuda --classes 100,400 --learners coop,maple --in-turn
+    python benchmarks/together.py
+    python benchmarks/together.py --mps
+    python benchmarks/together.py --source OTHER/src --options="--engine joined"
 
-For each learner, the runs of a base-to-novel row (train on half of the classes, test on all), from
-image files to records: those of one seed, and those of three seeds at the same time, with the
-engines `threads` and `joined`; with --in-turn, one after the other, too. Epochs are the published
-ones unless --epochs says otherwise. Images are generated. Every measurement has a cache of its own,
-empty at first. By default all is done in this process, after short runs of other seeds, so that
-kernels and the backbone are loaded. With --commands every measurement is a command of its own,
-`ipl bench base-to-novel ...`, as people type it, and `threads` is left out; kernels have been
-compiled by a short one before. The last column says how far the losses of `joined` are from those
-of `threads`.
+Base-to-novel rows of each learner with ViT-B/16's sizes and random weights, on generated images:
+`ipl bench base-to-novel` with one seed, with three seeds and `--jobs 1`, and with three seeds and
+`--jobs 3`. Every command has a cache of its own, empty at first; a short one before has compiled
+the kernels. With --mps the worker processes share the GPU by NVIDIA's Multi-Process Service, which
+is started and ended here. --source is the source of another version, whose own options for several
+jobs --options gives.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
 
-from common import build, long_class_names, save_vit_b16
+from common import long_class_names, save_vit_b16
 from PIL import Image
 
-import ipl.bench.runner
-from ipl.bench.engines import make_engine
-from ipl.bench.grid import run_grid
-from ipl.bench.plan import Plan
-from ipl.bench.records import record_path
-from ipl.bench.run import Run, expand, prompts_images
-from ipl.bench.runner import RunEnvironment
 from ipl.display.table import Table
 from ipl.words.pool import Pool
 
 LEARNERS = "coop,cocoop,kgcoop,maple,promptsrc"
 TRAINED, TESTED = 32, 24  # images of each class that shots are drawn from, and to test on
-SHOTS = 16
-ONE, THREE, WARM = "1", "1,2,3", "8,9"  # seeds
+ONE, THREE, WARM = "1", "1,2,3", "9"  # seeds
 
 
-def draw_dataset(
-    folder: Path, classes: int, edge: int, trained: int = SHOTS, tested: int = 8
-) -> None:
+def draw_dataset(folder: Path, classes: int, edge: int) -> None:
     """Writes a dataset in class folders, with images to train on and others to test on."""
     names = long_class_names(Pool.bundled().words, classes)
 
@@ -69,135 +56,96 @@ def draw_dataset(
     tasks = [
         (number, part, name, index)
         for number, name in enumerate(names)
-        for part, images in (("train", trained), ("test", tested))
+        for part, images in (("train", TRAINED), ("test", TESTED))
         for index in range(images)
     ]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(draw, tasks))
 
 
-class Rows:
-    """Does base-to-novel rows on one dataset."""
+class Commands:
+    """Runs `ipl bench base-to-novel` in a folder."""
 
     def __init__(self, folder: Path, options: argparse.Namespace) -> None:
         self.folder, self.options = folder, options
         self._number = count()
 
-    def take(
-        self, learner: str, seeds: str, engine: str, jobs: int, epochs: int = 0
-    ) -> tuple[float, Path]:
-        """Returns the seconds that a row takes, and the folder of its records."""
+    def seconds(self, learner: str, seeds: str, jobs: int, *more: str) -> float:
+        """Returns the seconds that a command takes."""
         out = self.folder / f"row-{next(self._number)}"
-        os.environ["IPL_CACHE"] = str(out / "cache")
-        do = self._command if self.options.commands else self._runs
-        return do(self.values(learner, epochs), seeds, engine, jobs, out), out
-
-    def values(self, learner: str, epochs: int) -> dict[str, Any]:
-        """Returns the settings of a row; 0 epochs are as many as the options say."""
+        environment = {**os.environ, "IPL_CACHE": str(out / "cache")}
+        if self.options.source:
+            environment["PYTHONPATH"] = str(self.options.source)
         values = {
-            "protocol": "base-to-novel",
-            "learners": learner,
-            "arms": self.options.arms,
-            "shots": SHOTS,
-            "views": self.options.views,
-            "precision": self.options.precision,
+            **{"datasets": self.folder / "data", "backbone": self.folder / "vit-b16", "out": out},
+            **{"learners": learner, "arms": "plain", "seeds": seeds, "jobs": jobs},
+            **{"precision": "fp16", "device": self.options.device},
         }
-        if self.options.commands:
-            values["backbone"] = str(self.folder / "vit-b16")
-        if epochs := epochs or self.options.epochs:
-            values["epochs"] = epochs
-        if self.options.arms != "plain":
-            values["words"] = 3
-        return values
-
-    def _runs(self, values: dict[str, Any], seeds: str, engine: str, jobs: int, out: Path) -> float:
-        paths = {"data": str(self.folder / "data")}
-        plan = Plan.from_values({**values, "datasets": "data", "seeds": seeds})
-        runs: Sequence[Run] = expand(plan)
-        environment = RunEnvironment(
-            str(self.folder), self.options.device, paths=paths, keeps_crops=prompts_images(runs)
-        )
+        command = [sys.executable, "-m", "ipl", "bench", "base-to-novel", "--quiet", *more]
+        command += [part for name, value in values.items() for part in (f"--{name}", str(value))]
+        if jobs > 1:
+            command += shlex.split(self.options.options)
         started = time.perf_counter()
-        result = run_grid(runs, out, make_engine(engine, environment, jobs))
-        if result.failed:
-            raise SystemExit(next(iter(result.failed.values())))
+        subprocess.run(command, check=True, env=environment)
         return time.perf_counter() - started
 
-    def _command(
-        self, values: dict[str, Any], seeds: str, engine: str, jobs: int, out: Path
-    ) -> float:
-        given = {**values, "seeds": seeds, "engine": engine, "jobs": jobs}
-        given |= {"datasets": str(self.folder / "data"), "device": self.options.device, "out": out}
-        command = [sys.executable, "-m", "ipl", "bench", given.pop("protocol"), "--quiet"]
-        command += [part for name, value in given.items() for part in (f"--{name}", str(value))]
-        started = time.perf_counter()
-        subprocess.run(command, check=True)
-        return time.perf_counter() - started
-
-    def measure(self, learner: str) -> list[str]:
+    def row(self, learner: str) -> list[str]:
         """Returns the cells of a learner."""
-        jobs, options = self.options.jobs, self.options
-        self.take(learner, WARM, "joined", 2, epochs=3)
-        one, _ = self.take(learner, ONE, "threads", 1)
-        cells = [learner, f"{one:.1f}", ""]
-        if options.in_turn:
-            cells[-1] = f"{self.take(learner, THREE, 'threads', 1)[0]:.1f}"
-        outs = []
-        for engine in ("threads", "joined"):
-            if engine == "threads" and options.commands:
-                cells += ["", ""]
-                continue
-            seconds, out = self.take(learner, THREE, engine, jobs)
-            cells += [f"{seconds:.1f}", f"{seconds / one:.2f}"]
-            outs.append(out)
-        return [*cells, _distance(*outs) if len(outs) == 2 else ""]
+        self.seconds(learner, WARM, 1, "--epochs", "3")
+        one = self.seconds(learner, ONE, 1)
+        in_turn = self.seconds(learner, THREE, 1)
+        with shared_gpu(self.folder, self.options.mps):
+            together = self.seconds(learner, THREE, 3)
+        times = [f"{seconds:.1f}" for seconds in (one, in_turn, together)]
+        return [learner, *times, f"{together / one:.2f}"]
 
 
-def _distance(one: Path, other: Path) -> str:
-    """Returns how far apart the losses of the last epochs in two folders of records are."""
-    apart = [0.0]
-    for path in sorted((one / "records").glob("*.json")):
-        there = json.loads(record_path(other, path.stem).read_text())
-        records = (json.loads(path.read_text()), there)
-        if all(record["history"] for record in records):
-            losses = [record["history"]["epochs"][-1]["loss"] for record in records]
-            apart.append(abs(losses[0] - losses[1]) / losses[0])
-    return f"{max(apart):.0e}"
+@contextmanager
+def shared_gpu(folder: Path, wanted: bool) -> Iterator[None]:
+    """Lets processes compute on the GPU at the same time during the block, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    pipes = folder / "mps"
+    pipes.mkdir(exist_ok=True)
+    names = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+    os.environ.update(dict.fromkeys(names, str(pipes)))
+    try:
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True)
+        yield
+    finally:
+        subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, check=False)
+        for name in names:
+            del os.environ[name]
+
+
+def measure(options: argparse.Namespace) -> Sequence[list[str]]:
+    """Returns the row of each learner."""
+    rows = []
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        draw_dataset(folder / "data", options.classes, options.edge)
+        save_vit_b16(folder / "vit-b16")
+        commands = Commands(folder, options)
+        for learner in options.learners.split(","):
+            rows.append(commands.row(learner))
+            print(*rows[-1], sep="; ", flush=True)
+    return rows
 
 
 def main() -> None:
     """Reads the command line and prints a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", choices=["pocket", "vit-b16"], default="vit-b16")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--precision", default="fp16")
-    parser.add_argument("--classes", default="100", help="of the dataset; half of them are trained")
+    parser.add_argument("--classes", type=int, default=100, help="half of them are trained")
     parser.add_argument("--learners", default=LEARNERS)
-    parser.add_argument("--arms", default="plain")
-    parser.add_argument("--jobs", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=0, help="0: the published ones")
-    parser.add_argument("--views", default="8")
     parser.add_argument("--edge", type=int, default=256, help="pixels of the images")
-    parser.add_argument("--commands", action="store_true", help="measure whole commands")
-    parser.add_argument("--in-turn", action="store_true", help="three seeds one after the other")
-    options = parser.parse_args()
-    columns = ["learner", "one seed, s", "three in turn, s", "threads, s", "threads / one"]
-    columns += ["joined, s", "joined / one", "losses apart"]
-    for classes in map(int, options.classes.split(",")):
-        with tempfile.TemporaryDirectory() as work:
-            rows, folder = [], Path(work)
-            draw_dataset(folder / "data", classes, options.edge, TRAINED, TESTED)
-            if options.commands:
-                save_vit_b16(folder / "vit-b16")
-            else:
-                backbone = build(options.model, options.device, options.precision)
-                ipl.bench.runner.load_backbone = lambda *_, loaded=backbone: loaded
-            bench = Rows(folder, options)
-            for learner in options.learners.split(","):
-                rows.append(bench.measure(learner))
-                print(*rows[-1], sep="; ", flush=True)
-        print(f"\n{classes // 2} classes\n")
-        print(Table(columns, rows, numbers=columns[1:]).to_markdown())
+    parser.add_argument("--mps", action="store_true", help="share the GPU by NVIDIA's MPS")
+    parser.add_argument("--source", type=Path, help="the source of another version")
+    parser.add_argument("--options", default="", help="more options of the command with --jobs 3")
+    rows = measure(parser.parse_args())
+    columns = ["learner", "one seed, s", "three, --jobs 1, s", "three, --jobs 3, s", "three / one"]
+    print(Table(columns, rows, numbers=columns[1:]).to_markdown())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
     python benchmarks/training.py --model pocket --classes 50
     python benchmarks/training.py --model vit-b16 --device cuda --classes 50,500
-    python benchmarks/training.py --model vit-b16 --device cuda --classes 50,500 --at-once 1,3,6
 
 Both sides train the same learner on the same crops in this process, at the learner's own batch
 size, in fp16 on a GPU and in fp32 on a CPU. The straightforward side does what research code does:
@@ -33,20 +32,12 @@ from torch.nn.functional import normalize
 from ipl.backbone import backbone as backbone_module
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import to_device
-from ipl.display.table import Table
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.prompts.bound_prompts import BoundPrompts
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser
-from ipl.training.step import (
-    Recording,
-    TrainingStep,
-    clone_batch,
-    copy_batch,
-    make_step,
-    training_stream,
-)
+from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import BankedViews
 from ipl.words.pool import Pool
 
@@ -180,46 +171,6 @@ class Bench:
             name, words, classes, size, plain, ours, with_padding, plain_gib, ours_gib, difference
         )
 
-    def at_once(
-        self, name: str, words: int, counts: Sequence[int], seconds: float, padding: bool
-    ) -> str:
-        """Returns the milliseconds for one step of each of several trainings, by their number."""
-        learner, device = self.learner(name, words, False), self.backbone.device
-        if padding:
-            learner.prompts.__dict__["own_rows"] = None
-        indices = torch.arange(learner.hyperparameters(words).batch)
-        batch, optimiser = self.views(type(learner)).batch(0, indices), new_optimiser(learner, 1e-5)
-        # Steps of other trainings take as long; these may work on the same learner.
-        steps = [make_step(learner, optimiser, batch, Reporter()) for _ in range(max(counts))]
-        streams = [torch.cuda.Stream() if device.type == "cuda" else None for _ in steps]
-
-        def take_turns(count: int) -> None:
-            for step, stream in zip(steps[:count], streams[:count], strict=True):
-                with torch.cuda.stream(stream):
-                    step(batch)
-
-        each = [per_call([lambda n=n: take_turns(n)] * 16, device, seconds) for n in counts]
-        return ", ".join(f"{1000 * value:.2f}" for value in each)
-
-    def joined(self, name: str, words: int, counts: Sequence[int], seconds: float) -> str:
-        """Returns the same for steps that are computed as one, on a GPU."""
-        kind, device, each = learner_class(name), self.backbone.device, []
-        batch = self.views(kind).batch(0, torch.arange(kind.hyperparameters(words).batch))
-        for count in counts:
-            learners = [self.learner(name, words, False) for _ in range(count)]
-            steps = [TrainingStep(learner, new_optimiser(learner, 1e-5)) for learner in learners]
-            batches = [clone_batch(batch) for _ in steps]
-            with training_stream(device):
-                recording = Recording(steps, batches)
-
-            def step(batches: Sequence[Batch] = batches, recording: Recording = recording) -> None:
-                for own in batches:
-                    copy_batch(batch, own)
-                recording.replay()
-
-            each.append(per_call([step] * 16, device, seconds))
-        return ", ".join(f"{1000 * value:.2f}" for value in each)
-
     @torch.no_grad()
     def evaluation(self, words: int, seconds: float) -> Measurement:
         """Returns the milliseconds per image of CoCoOp's evaluation, for both sides."""
@@ -306,28 +257,6 @@ def table(found: Sequence[Measurement]) -> str:
     return "\n".join(lines)
 
 
-def time_together(backbone: Backbone, options: argparse.Namespace) -> None:
-    """Prints what a step takes beside those of other trainings."""
-    counts = [int(number) for number in options.at_once.split(",")]
-    rows = []
-    for classes in map(int, options.classes.split(",")):
-        bench = Bench(backbone, classes)
-        for name in options.learners.split(","):
-            for words in map(int, options.words.split(",")):
-                times = [
-                    bench.at_once(name, words, counts, options.seconds, padding)
-                    for padding in (True, False)
-                ]
-                if backbone.device.type == "cuda":
-                    times.append(bench.joined(name, words, counts, options.seconds))
-                rows.append([name, str(classes), str(words), *times])
-                print(*rows[-1], sep="; ", flush=True)
-    trainings = f"{options.at_once} at once, ms"
-    columns = ["learner", "classes", "words", f"with padding: {trainings}", f"without: {trainings}"]
-    columns += [f"joined: {trainings}"] if backbone.device.type == "cuda" else []
-    print(Table(columns, rows, numbers=columns[1:3]).to_markdown())
-
-
 def main() -> None:
     """Prints a table; with --json, also writes a JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -337,17 +266,11 @@ def main() -> None:
     parser.add_argument("--learners", default=LEARNERS, help="names with commas between")
     parser.add_argument("--words", default="0,3", help="numbers with commas between")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each side is timed")
-    parser.add_argument(
-        "--at-once", default="", help="trainings that share the GPU, such as 1,3,6, instead"
-    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     precision = "fp16" if options.device == "cuda" else "fp32"
     backbone = build(options.model, options.device, precision)
     found: list[Measurement] = []
-    if options.at_once:
-        time_together(backbone, options)
-        return
 
     def add(measurement: Measurement) -> None:
         found.append(measurement)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -18,8 +18,6 @@ from ipl.backbone.siglip import SiglipBackbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.scenes import scenes_dataset
-from ipl.learners.learner import Batch, Learner
-from ipl.training import joined_steps
 from ipl.words.pool import Pool
 from tests.helpers.threads import on_one_thread
 
@@ -66,20 +64,6 @@ def one_thread() -> Iterator[None]:
     """Keeps the many tiny products of a file's tests from waiting for each other's threads."""
     with on_one_thread():
         yield
-
-
-@pytest.fixture
-def joined(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list that gets the number of trainings of every step."""
-    sizes: list[int] = []
-    compute = joined_steps.joined_losses
-
-    def counted(learners: Sequence[Learner], batches: Sequence[Batch]) -> list[torch.Tensor]:
-        sizes.append(len(learners))
-        return compute(learners, batches)
-
-    monkeypatch.setattr(joined_steps, "joined_losses", counted)
-    return sizes
 
 
 @pytest.fixture(scope="session")

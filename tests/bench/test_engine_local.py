@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ipl.bench.engines import make_engine
 from ipl.bench.engines import worker_process as process
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
@@ -19,7 +18,7 @@ from ipl.bench.grid import run_grid
 from ipl.bench.records import record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
-from ipl.support.errors import ConfigError, IplError
+from ipl.support.errors import IplError
 
 Runs = Callable[..., tuple[Run, ...]]
 ANSWER = """
@@ -128,14 +127,3 @@ def test_gpus_to_spread_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-5ab")
     assert visible_gpus("auto") == ["3", "GPU-5ab"]
     assert visible_gpus("cpu") == visible_gpus("cuda:1") == []
-
-
-def test_engines_are_checked(environment: RunEnvironment) -> None:
-    with pytest.raises(
-        ConfigError, match="engine is 'cloud'; it must be one of local, threads, joined, ray"
-    ):
-        make_engine("cloud", environment)
-    with pytest.raises(ConfigError, match="jobs is 0"):
-        make_engine("local", environment, jobs=0)
-    with pytest.raises(ConfigError, match="address is 'auto'"):
-        make_engine("local", environment, address="auto")

@@ -15,7 +15,6 @@ from torch import Tensor
 
 import ipl.bench.engines.ray_engine as ray_engine
 from ipl.backbone.backbone import Backbone
-from ipl.bench.engines import make_engine
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.ray_engine import RayEngine
 from ipl.bench.engines.ray_search import spread_over_ray
@@ -121,7 +120,7 @@ def test_without_ray_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'ipl\[scale\]'"):
-        make_engine("ray", environment)
+        RayEngine(environment)
 
 
 @pytest.mark.slow

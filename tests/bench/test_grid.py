@@ -220,7 +220,7 @@ def test_a_training_is_kept_until_its_record_is_written(
             run_grid([run], tmp_path, LocalEngine(environment))
     assert Cache().usage()["trainings"][0] == 1
     with monkeypatch.context() as patch:  # no epoch is trained again
-        patch.setattr("ipl.training.loop.first_step", full)
+        patch.setattr("ipl.training.loop.make_step", full)
         assert run_grid([run], tmp_path, LocalEngine(environment)).done == [run.id]
     assert Cache().usage()["trainings"][0] == 0
     assert "checkpoints" not in json.loads(record_path(tmp_path, run.id).read_text())

@@ -174,10 +174,7 @@ def test_bad_options_are_refused(bench: Bench, home: Path, more: list[str], mess
     ("more", "message"),
     [
         (["--jobs", "0"], "jobs is 0; it must be 1 or more."),
-        (["--engine", "rayy"], "it must be one of local, threads, joined, ray. Did you mean 'ray'"),
-        (["--address", "foo:1"], "address is 'foo:1'; it is for the engine ray, not for 'local'."),
         (["--device", "gpu"], "device is 'gpu'; it must be auto, cpu, cuda, cuda:1 or mps."),
-        (["--engine", "joined"], "engine is 'joined', which lets runs share one NVIDIA GPU"),
         (["--memory", "-1"], "memory is -1.0; it must be a number above 0."),
     ],
 )
@@ -306,13 +303,13 @@ def test_crops_are_kept_if_a_run_prompts_images(
 ) -> None:
     seen: list[RunEnvironment] = []
 
-    def spy(name: str, environment: RunEnvironment, *more: object) -> None:
+    def spy(environment: RunEnvironment, *more: object) -> None:
         seen.append(environment)
         raise ConfigError("seen")
 
-    monkeypatch.setattr("ipl.bench.engines.make_engine", spy)
+    monkeypatch.setattr("ipl.bench.engines.local.LocalEngine", spy)
     values = {"protocol": "few-shot", "datasets": "scenes", "shots": 1, "learners": learners}
     runs = tuple(expand(Plan.from_values(values)))
     with pytest.raises(ConfigError, match="seen"):
-        carry_out(runs, tmp_path, RunEnvironment(""), "local", 1, None, False, SILENT)
+        carry_out(runs, tmp_path, RunEnvironment(""), 1, None, False, SILENT)
     assert [environment.keeps_crops for environment in seen] == [expected]

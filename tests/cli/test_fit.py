@@ -554,7 +554,7 @@ def test_a_full_disk_at_saving_does_not_lose_the_training(
     assert not (home / "run").exists()
     assert Cache().usage()["trainings"][0] == 1
     with monkeypatch.context() as patch:
-        patch.setattr("ipl.training.loop.first_step", _must_not_train)
+        patch.setattr("ipl.training.loop.make_step", _must_not_train)
         assert fit(data, "--out", home / "run").code == 0
     assert same_run(home / "run", home / "expected")
     assert Cache().usage()["trainings"][0] == 0
@@ -581,7 +581,7 @@ def test_a_kill_after_the_last_epoch_does_not_lose_the_training(
     command = [sys.executable, "-c", KILLED, *map(str, arguments)]
     assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
     assert sorted(os.listdir(home)) == [".run.lock", "data", "expected"]
-    monkeypatch.setattr("ipl.training.loop.first_step", _must_not_train)
+    monkeypatch.setattr("ipl.training.loop.make_step", _must_not_train)
     assert fit(data, "--out", home / "run").code == 0
     assert sorted(os.listdir(home)) == ["data", "expected", "run"]
     assert same_run(home / "run", home / "expected")

@@ -49,7 +49,7 @@ REFUSED = [
     ["select", "/nonexistent"],
     ["bench", "base-to-novle", "--datasets", "{data}"],
     ["bench", "few-shot", "--datasets", "{data}", "--arms", "nothing"],
-    ["bench", "few-shot", "--datasets", "{data}", "--engine", "rayy"],
+    ["bench", "few-shot", "--datasets", "{data}", "--jobs", "0"],
     ["table", "/nonexistent"],
     ["recipe", "show", "nothing"],
     ["words", "--backbone", "poket"],

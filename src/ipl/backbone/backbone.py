@@ -322,24 +322,13 @@ class Backbone(ABC):
         BackboneError
             If a prompt is longer than `positions`.
         """
-        if not self._shares_beginnings(prompts):
+        if not self.causal or not prompts.beginnings.shape[1]:
             return self.encode_text(prompts.whole(), prompts.eos, enter)
-        fit = self.prompts_at_once(prompts)
+        fit = self._prompts_that_fit(prompts.endings.shape[1], prompts.beginnings, prompts.endings)
         if len(prompts.endings) <= fit:
             return self._encode_shared(prompts, enter)
         parts = prompts.parts(fit // 4 or 1)
         return torch.cat([_run_again(self._encode_shared, part, enter) for part in parts])
-
-    def prompts_at_once(self, prompts: SharedPrompts) -> int:
-        """Returns how many prompts like these `encode_shared` runs at once; more go in parts."""
-        tokens = prompts.endings.shape[1]
-        if not self._shares_beginnings(prompts):
-            tokens += prompts.beginnings.shape[1]
-            tokens = self.positions if self.fills_positions else tokens
-        return self._prompts_that_fit(tokens, prompts.beginnings, prompts.endings)
-
-    def _shares_beginnings(self, prompts: SharedPrompts) -> bool:
-        return self.causal and prompts.beginnings.shape[1] > 0
 
     def _prompts_that_fit(self, tokens: int, *embeddings: Tensor) -> int:
         """Returns how many prompts of so many rows of their own can be run at once."""

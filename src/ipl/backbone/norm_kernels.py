@@ -25,10 +25,10 @@ def _enters(row, first, count, part, parts):
     return (place >= 0) & (place < count) & (row < part * parts), place
 
 
-@triton.jit(do_not_specialize=["total", "first", "count", "part", "parts", "each"])
+@triton.jit(do_not_specialize=["total", "first", "count", "part", "parts"])
 def _forward(
     rows, branch, entering, stream, normed, deviations, total, width, eps,
-    first, count, part, parts, each,
+    first, count, part, parts,
     ADDS: tl.constexpr, ENTERS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, BLOCK)
@@ -40,7 +40,7 @@ def _forward(
         x += tl.load(branch + at, live, other=0.0).to(tl.float32)
     if ENTERS:
         new, place = _enters(row, first, count, part, parts)
-        known = (row // part // each * count + place)[:, None] * width + columns[None, :]
+        known = place[:, None] * width + columns[None, :]
         entered = tl.load(entering + known, new[:, None] & inside, other=0.0).to(tl.float32)
         x = tl.where(new[:, None], entered, x)
     if ADDS or ENTERS:
@@ -87,7 +87,7 @@ class _AddAndNorm(torch.autograd.Function):
         rows: Tensor,
         branch: Tensor | None,
         entering: Tensor | None,
-        where: tuple[int, int, int, int, int],
+        where: tuple[int, int, int, int],
         eps: float,
     ) -> tuple[Tensor, Tensor]:
         rows = rows.contiguous()
@@ -117,18 +117,19 @@ class _AddAndNorm(torch.autograd.Function):
         grad, grad_entering = torch.empty_like(normed), None
         width = normed.shape[-1]
         if ctx.enters:
-            _, count, _, parts, each = ctx.where
-            kind = normed.dtype if each == 1 else torch.float32  # sums are rounded once
+            _, count, _, parts = ctx.where
+            kind = normed.dtype if parts == 1 else torch.float32  # sums are rounded once
             grad_entering = normed.new_empty(parts, count, width, dtype=kind)
         _backward[(triton.cdiv(len(deviations), ROWS),)](
             normed, deviations, grad_normed.contiguous(),
             normed if grad_stream is None else grad_stream.contiguous(),
             grad, grad if grad_entering is None else grad_entering, len(deviations), width,
-            *ctx.where[:-1], ADDS=grad_stream is not None, ENTERS=ctx.enters,
+            *ctx.where, ADDS=grad_stream is not None, ENTERS=ctx.enters,
             ROWS=ROWS, BLOCK=triton.next_power_of_2(width),
         )  # fmt: skip
-        if grad_entering is not None and each > 1:
-            grad_entering = grad_entering.unflatten(0, (-1, each)).sum(1).to(normed.dtype)
+        if grad_entering is not None:
+            several = len(grad_entering) > 1
+            grad_entering = grad_entering.sum(0).to(normed.dtype) if several else grad_entering[0]
         return grad, grad if ctx.adds else None, grad_entering, None, None
 
 
@@ -139,9 +140,9 @@ def add_and_norm(
 
     The norm is a layer norm without scale and shift.
     """
-    new, where = None, (0, 0, 1, 0, 1)
+    new, where = None, (0, 0, 1, 0)
     if entering is not None:
         new = entering.rows
-        where = (entering.first, new.shape[1], entering.part, entering.parts, entering.each)
+        where = (entering.first, len(new), entering.part, entering.parts)
     stream, normed = _AddAndNorm.apply(rows, branch, new, where, eps)
     return stream, normed

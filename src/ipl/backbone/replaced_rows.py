@@ -14,35 +14,22 @@ Enter = Callable[[int, Tensor], Tensor]
 
 
 class EnteringRows(NamedTuple):
-    """Rows that enter a matrix of rows at the same place of each of its first parts.
+    """Rows that enter a matrix of rows at the same place of each of its first parts."""
 
-    Of several sets of rows, the first enters the first parts, as many as each other set.
-    """
-
-    rows: Tensor  # (sets, count, width)
+    rows: Tensor  # (count, width)
     first: int  # row of a part
     part: int  # rows
     parts: int
 
-    @property
-    def each(self) -> int:
-        """Returns how many parts a set of rows enters."""
-        each, rest = divmod(self.parts, len(self.rows))
-        if rest:
-            raise ValueError(f"{self.parts} parts cannot be divided among {len(self.rows)} sets.")
-        return each
-
     def put_into(self, hidden: Tensor) -> Tensor:
         """Returns a matrix (..., width) with these rows in place of its own."""
-        width, count = hidden.shape[-1], self.rows.shape[1]
+        width, count = hidden.shape[-1], len(self.rows)
         flat = hidden.reshape(-1, width)
         # Split instead of indexed: the gradients are then joined in one pass instead of added up.
         parts, rest = flat.split([self.parts * self.part, len(flat) - self.parts * self.part])
         sizes = [self.first, count, self.part - self.first - count]
         before, _, after = parts.view(self.parts, self.part, width).split(sizes, dim=1)
-        rows = self.rows.to(hidden.dtype)
-        several = len(rows) > 1  # an export traces one set, with any number of parts
-        rows = rows.repeat_interleave(self.each, 0) if several else rows.expand(self.parts, -1, -1)
+        rows = self.rows.to(hidden.dtype).expand(self.parts, -1, -1)
         entered = torch.cat([before, rows, after], dim=1).view(-1, width)
         return (torch.cat([entered, rest]) if len(rest) else entered).view(hidden.shape)
 
@@ -55,9 +42,8 @@ class ReplacedRows:
     ----------
     start : int
         The first row to replace; a negative number counts from the end.
-    deep : Tensor of shape (layers, rows, width) or (layers, sets, rows, width)
-        `deep[i]` enters before layer i + 1. Other rows and layers stay as they are. Of several
-        sets, each enters an equal part of the batch.
+    deep : Tensor of shape (layers, rows, width)
+        `deep[i]` enters before layer i + 1. Other rows and layers stay as they are.
     """
 
     start: int
@@ -69,12 +55,7 @@ class ReplacedRows:
             return hidden
         batch, rows = hidden.shape[:2]
         first = range(rows)[self.start]
-        return EnteringRows(self.sets[number - 1], first, rows, batch).put_into(hidden)
-
-    @property
-    def sets(self) -> Tensor:
-        """Returns the prompts as (layers, sets, rows, width)."""
-        return self.deep if self.deep.ndim == 4 else self.deep[:, None]
+        return EnteringRows(self.deep[number - 1], first, rows, batch).put_into(hidden)
 
 
 def entering_rows(
@@ -86,7 +67,7 @@ def entering_rows(
     """
     if not isinstance(enter, ReplacedRows):
         return {}, enter
-    layers = enumerate(enter.sets.to(dtype).unbind(), start=1)
+    layers = enumerate(enter.deep.to(dtype).unbind(), start=1)
     first = range(part)[enter.start]
     return {number: EnteringRows(rows, first, part, parts) for number, rows in layers}, None
 

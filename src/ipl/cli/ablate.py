@@ -54,7 +54,6 @@ def ablate(
         Path("ipl-ablation"), "--out", help="The folder of the records, tables and plots."
     ),
     jobs: int = common.JOBS,
-    engine: str = common.ENGINE,
     address: Text = common.ADDRESS,
     device: str = common.DEVICE,
     memory: float = common.MEMORY,
@@ -88,7 +87,7 @@ def ablate(
         if name not in ABLATIONS:
             raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
         varied = ABLATIONS[name]
-        check_engine_options(engine, jobs, address, device, memory)
+        check_engine_options(jobs, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = read_recipe(recipe or f"ablations/{name}")
@@ -113,9 +112,7 @@ def ablate(
         str(data or ""), device, memory, not no_cache, paths=planned.paths, log_to=log_to
     )
     target = save_to / "ablations"
-    result = carry_out(
-        planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
-    )
+    result = carry_out(planned.runs, save_to, environment, jobs, address, retry_failed, reporter)
     records, warnings = read_records([save_to])
     for warning in warnings:
         reporter.warn(warning)

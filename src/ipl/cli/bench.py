@@ -48,7 +48,6 @@ def bench(
     settings: dict[str, Any],
     save_to: Path = Option(Path("ipl-bench"), "--out", help="The folder of the records."),
     jobs: int = common.JOBS,
-    engine: str = common.ENGINE,
     address: Text = common.ADDRESS,
     device: str = common.DEVICE,
     memory: float = common.MEMORY,
@@ -70,7 +69,7 @@ def bench(
         from ipl.loggers.logger import check_loggers
         from ipl.support.progress import Reporter
 
-        check_engine_options(engine, jobs, address, device, memory)
+        check_engine_options(jobs, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
@@ -90,9 +89,7 @@ def bench(
     environment = RunEnvironment(
         str(data or ""), device, memory, not no_cache, profile, planned.paths, log_to
     )
-    result = carry_out(
-        planned.runs, save_to, environment, engine, jobs, address, retry_failed, reporter
-    )
+    result = carry_out(planned.runs, save_to, environment, jobs, address, retry_failed, reporter)
     _show(result, as_json)
     if result.failed:
         raise typer.Exit(1)
@@ -145,7 +142,6 @@ def carry_out(
     runs: tuple[Run, ...],
     save_to: Path,
     environment: RunEnvironment,
-    engine: str,
     jobs: int,
     address: str | None,
     retry_failed: bool,
@@ -154,17 +150,22 @@ def carry_out(
     """Does the runs; if it is stopped, it says what was done and how to resume."""
     from dataclasses import replace
 
-    from ipl.bench.engines import make_engine
+    from ipl.bench.engines.engine import Engine
+    from ipl.bench.engines.local import LocalEngine
     from ipl.bench.grid import GridResult, run_grid
     from ipl.bench.run import prompts_images
     from ipl.display.formatting import several
 
     environment = replace(environment, keeps_crops=prompts_images(runs))
-    work = make_engine(engine, environment, jobs, address)
+    engine: Engine = LocalEngine(environment, jobs)
+    if address is not None:
+        from ipl.bench.engines.ray_engine import RayEngine
+
+        engine = RayEngine(environment, jobs, address)
     result = GridResult(save_to, runs)
     with on_interrupt(lambda: f"{result.summary} {_how_to_resume(save_to)}"):
         try:
-            run_grid(runs, save_to, work, retry_failed, reporter, result)
+            run_grid(runs, save_to, engine, retry_failed, reporter, result)
         except IplError as error:
             if not result.done:
                 raise

@@ -68,13 +68,14 @@ GIVEN = typer.Option(
     None,
     help="The words of the arm given: a file with a line `dataset: word, word` for each dataset.",
 )
-JOBS = typer.Option(1, "--jobs", help="Runs at the same time; with ray, on each GPU or node.")
-ENGINE = typer.Option(
-    "local",
-    help="local (this machine), threads (runs share one GPU), joined (and steps of the same shape "
-    "are computed as one) or ray (a cluster).",
+JOBS = typer.Option(
+    1, "--jobs", help="Runs at the same time; on a cluster, on each of its GPUs or nodes."
 )
-ADDRESS = typer.Option(None, help="The Ray cluster to join (default: one is started here).")
+ADDRESS = typer.Option(
+    None,
+    help="Run on the Ray cluster at this address: HOST:PORT, or local to start one here (default: "
+    "no Ray, processes of this machine).",
+)
 RETRY_FAILED = typer.Option(False, "--retry-failed", help="Repeat runs that failed earlier.")
 DRY_RUN = typer.Option(False, "--dry-run", help="List the runs without doing them.")
 

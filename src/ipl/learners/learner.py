@@ -295,7 +295,7 @@ class Learner(nn.Module, LearnerSpec):
             images = self.image_features(pixels)
             return self.text_features(), images
         current = torch.cuda.current_stream(device)
-        # Of another pool than the streams of trainings, which must not be captured.
+        # Of another pool than the stream on which a step is recorded.
         other = torch.cuda.Stream(device, priority=-1)
         other.wait_stream(current)
         with torch.cuda.stream(other):

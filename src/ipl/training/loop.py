@@ -15,12 +15,10 @@ from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
-from ipl.support.turns import no_turn, pass_turn
 from ipl.training.checkpoint import Checkpoint, TrainingState
 from ipl.training.history import EpochRecord, TrainingHistory
-from ipl.training.joined_steps import first_step
 from ipl.training.schedule import images_per_epoch, learning_rate
-from ipl.training.step import TrainingStep, training_stream
+from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import View
 
 MOMENTUM = 0.9
@@ -90,8 +88,7 @@ def train(
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
     with (
-        training_threads(learner),
-        training_stream(learner.backbone.device),
+        _training_threads(learner),
         reporter.task("Training", hyperparameters.epochs) as advance,
     ):
         advance(len(epochs))
@@ -105,9 +102,8 @@ def train(
                 losses = []
                 for indices in batches(count, hyperparameters.batch, order):
                     batch = views.batch(epoch, indices)
-                    step = step or first_step(learner, optimiser, batch, reporter)
+                    step = step or make_step(learner, optimiser, batch, reporter)
                     losses.append(step(batch))
-                    pass_turn()
                 mean = _mean(losses, epoch)
                 average.add(epoch)
                 epochs.append(EpochRecord(epoch, rate, mean, word))
@@ -121,8 +117,6 @@ def train(
             checkpoint.remove()
             raise
         finally:
-            if step is not None:
-                step.close()
             checkpoint.write()
     average.put_in_place()
     _check_finite(learner)
@@ -253,7 +247,7 @@ class _OneThread:
 _one_thread = _OneThread()
 
 
-def training_threads(learner: Learner) -> AbstractContextManager[None]:
+def _training_threads(learner: Learner) -> AbstractContextManager[None]:
     """Returns a context in which a learner trains with the best number of threads."""
     classes, tokens, width = learner.prompts.embeddings.shape
     shared = learner.prompts.shared
@@ -267,9 +261,7 @@ def training_threads(learner: Learner) -> AbstractContextManager[None]:
 
 def _mean(losses: Sequence[Tensor], epoch: int) -> float:
     """Returns the mean loss of an epoch, waiting for the device only once."""
-    stacked = torch.stack(list(losses))
-    with no_turn():
-        values: list[float] = stacked.tolist()
+    values: list[float] = torch.stack(list(losses)).tolist()
     for batch, value in enumerate(values, start=1):
         if not math.isfinite(value):
             raise NotFiniteError(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import queue as queues
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,27 +32,6 @@ class Queue(Protocol):
     def __len__(self) -> int:
         """Returns how many may be left to take."""
         ...
-
-
-Results = queues.Queue[FinishedRun | BaseException | None]  # None: a thread has ended
-
-
-def collect_results(threads: Sequence[threading.Thread], results: Results) -> Iterator[FinishedRun]:
-    """Starts threads and yields the runs that they finish, until all have ended.
-
-    The first error that one of them hands over is raised.
-    """
-    for thread in threads:
-        thread.start()
-    running = len(threads)
-    while running:
-        result = results.get()
-        if isinstance(result, BaseException):
-            raise result
-        if result is None:
-            running -= 1
-        else:
-            yield result
 
 
 class Engine(Protocol):

@@ -6,13 +6,7 @@ import queue as queues
 import threading
 from collections.abc import Iterator
 
-from ipl.bench.engines.engine import (
-    FinishedRun,
-    Queue,
-    ReportProgress,
-    Results,
-    collect_results,
-)
+from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.engines.worker_process import DiedError, WorkerProcess, visible_gpus
 from ipl.bench.record_writing import failure
@@ -53,7 +47,7 @@ class _Workers:
     ) -> None:
         self.environment, self.jobs, self.queue, self.report = environment, jobs, queue, report
         self.gpus = visible_gpus(environment.device)
-        self.results: Results = queues.Queue()
+        self.results: queues.Queue[FinishedRun | BaseException | None] = queues.Queue()
         self.workers: dict[int, WorkerProcess] = {}
         self.stopping = False
         self._lock = threading.Lock()
@@ -65,7 +59,17 @@ class _Workers:
             for number in range(min(self.jobs, max(1, len(self.queue))))
         ]
         try:
-            yield from collect_results(threads, self.results)
+            for thread in threads:
+                thread.start()
+            running = len(threads)
+            while running:
+                result = self.results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                if result is None:  # a thread has ended
+                    running -= 1
+                else:
+                    yield result
         finally:
             self._stop()
             for thread in threads:

@@ -25,9 +25,7 @@ class RayEngine:
     Tasks only return records. The caller writes them, so that none is written twice.
     """
 
-    def __init__(
-        self, environment: RunEnvironment, jobs: int = 1, address: str | None = None
-    ) -> None:
+    def __init__(self, environment: RunEnvironment, jobs: int = 1, address: str = "local") -> None:
         self.environment, self.jobs, self.address = environment, jobs, address
         self.ray = import_ray()
 
@@ -117,7 +115,7 @@ def connect(ray: Any, address: str | None) -> None:
     try:
         ray.init(
             address=address,
-            include_dashboard=None if address else False,
+            include_dashboard=False if address in (None, "local") else None,
             log_to_driver=False,
             logging_level="ERROR",
         )
