@@ -30,7 +30,6 @@ NEEDED = (  # what a user would miss first; test_contents compares all files
     "ipl/bench/recipes/base-to-novel/coop-ipl.yaml",
     "ipl/bench/paper/base_to_novel.csv",
     "ipl/display/document.html.jinja",
-    "ipl/apps/rate/page/page.html",
     "ipl/apps/serve/docs_page.html.jinja",
     "ipl/datasets/drawn_scenes/scenes.zip",
     "ipl/saving/card.md.jinja",

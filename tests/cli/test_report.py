@@ -108,7 +108,6 @@ def test_bad_input_gets_one_sentence(
         (("run", "run", "--data", "nowhere"), "No such file or folder: nowhere."),
         (("run", "run", "--data", "dat"), "No such file or folder: dat. Did you mean 'data'?"),
         (("run", "run", "--images", "0"), "images is 0"),
-        (("run", "run", "--ratings", "nowhere"), "nowhere"),
         (("run", "run"), "ipl-comparison.html already exists"),
     ],
 )

@@ -17,7 +17,6 @@ def test_the_keys_of_the_json_stay(analysis: Analysis) -> None:
         *(
             "stopped_before",
             "stability",
-            "people",
             "outcomes",
             "vectors",
             "plain_learner",

@@ -10,17 +10,14 @@ import json
 import random
 import shutil
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ipl.explain.ratings.raters import Raters
 from ipl.support.files import recover_folder
 from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import ForkServer
-from tests.helpers.ratings import write_small_study
 from tests.helpers.saved_runs import same_run
 
 LONGEST_CHAIN = 4  # kills of one command before it is left alone
@@ -201,40 +198,6 @@ def _records(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
-def kill_ratings(count: int, server: ForkServer, folder: Path) -> Outcome:
-    """Kills `ipl rate` while people answer: what the page said is saved is there."""
-    study = write_small_study(folder / "study")
-    chance, outcome, saved = random.Random(0), Outcome("kill: rate"), dict[str, int]()
-    while outcome.count < count:
-        running = server.start(
-            *("rate", "study", "--port", 0),
-            folder=folder,
-            cache=folder / "cache",
-            kill_at=chance.randint(20, 90),
-        )
-        port = running.line("can be rated at").split(" at http://127.0.0.1:")[1].split()[0]
-        connection = HTTPConnection("127.0.0.1", int(port), timeout=60)
-        sent: dict[str, int] = {}
-        try:
-            while True:
-                item, rating = chance.choice(sorted(study.items)), chance.randint(1, 5)
-                sent = {item: rating}
-                body = json.dumps({"name": "Anna", "item": item, "rating": rating})
-                headers = {"Content-Type": "application/json", "x-ipl-rating": "1"}
-                connection.request("POST", "/rate", body, headers)
-                assert connection.getresponse().read().startswith(b'{"done":')
-                saved |= sent
-        except (OSError, HTTPException):
-            ended = running.wait()
-        outcome.count += ended.killed
-        outcome.peak = max(outcome.peak, ended.peak)
-        there = Raters(folder / "study", study).answers("Anna")
-        if there not in (saved, saved | sent):
-            outcome.failures.append(f"{there} instead of {saved} or {saved | sent}")
-        saved = there
-    return outcome
-
-
 def test_fits(
     server: ForkServer, fit: Command, undisturbed: Path, times: Times, check: Check
 ) -> None:
@@ -260,7 +223,3 @@ def test_benches(
     check: Check,
 ) -> None:
     check(kill_benches(times(few, many), jobs, server, grid, whole, steps))
-
-
-def test_ratings(server: ForkServer, times: Times, check: Check, tmp_path: Path) -> None:
-    check(kill_ratings(times(5, 200), server, tmp_path))

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from ipl.explain.ratings import METHODS, WordSet, write_sheet
 from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import ForkServer
 from tests.helpers.mutations import SECONDS, damage
-from tests.helpers.ratings import write_small_study
 
 BATCH = 250  # damaged files for one process
 MEMORY = 700 << 20  # bytes that it may take beside what it starts with
@@ -48,8 +48,8 @@ TARGETS: dict[str, tuple[str, tuple[str, ...], int]] = {
         ("predict", "run", "image.png", "--classes", "classes.txt", "--device", "cpu"),
         5,
     ),
-    "study": ("study/study.json", ("rate", "study", "--results"), 3),
-    "ratings": ("study/raters/anna.json", ("rate", "study", "--results"), 2),
+    "filled sheet": ("sheet.csv", ("rate", "--read", "sheet.csv"), 3),
+    "key of a sheet": ("sheet.key.json", ("rate", "--read", "sheet.csv"), 3),
 }
 
 
@@ -79,10 +79,10 @@ def originals(
     for number, record in enumerate(sorted(records.iterdir())):
         name = ("one", "two", "three", "four", "five", "six")[number]
         shutil.copy(record, root / "grid" / "records" / f"{name}.json")
-    study = write_small_study(root / "study")
-    answers = {item: {"rating": 3, "time": "2026-01-01"} for item in sorted(study.items)}
-    rater = {"format": "ipl-ratings", "version": 1, "rater": "Anna", "answers": answers}
-    (root / "study" / "raters" / "anna.json").write_text(json.dumps(rater))
+    sets = [WordSet("run", method, "data", "beach, lake", (method,)) for method in METHODS]
+    write_sheet(root / "sheet.csv", sets)
+    sheet = (root / "sheet.csv").read_text(encoding="utf-8")
+    (root / "sheet.csv").write_text(sheet.replace(",\n", ",3\n"), encoding="utf-8")
     return root
 
 

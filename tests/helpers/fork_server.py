@@ -230,7 +230,6 @@ class ForkedWorker:
 def _import_once() -> None:
     import torch
 
-    import ipl.apps.rate.app
     import ipl.apps.serve.app
     import ipl.backbone.loading as loading
     import ipl.bench.engines.worker_process as worker_process

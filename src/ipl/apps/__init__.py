@@ -1,1 +1,1 @@
-"""Programs with a page or an HTTP interface: `serve`, `rate`, `workbench`, and what they share."""
+"""Programs with a page or an HTTP interface: `serve`, `workbench`, and what they share."""

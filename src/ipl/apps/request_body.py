@@ -15,15 +15,6 @@ from starlette.types import Message, Receive
 from ipl.apps.limits import Limits, Refusal
 
 
-async def read_json(request: Request, limits: Limits) -> dict[str, Any]:
-    """Returns the JSON object in the body of a request."""
-    kind = content_type(request)
-    if kind != "application/json":
-        raise Refusal(415, f"Content-Type is {kind!r}; it must be application/json.")
-    with refused_disconnects():
-        return parse_json(await limited_request(request, limits).body())
-
-
 def parse_json(body: bytes) -> dict[str, Any]:
     """Returns the JSON object in a body."""
     try:

@@ -22,9 +22,6 @@ def compare(
         None, "--out", help="The file to write (default: ipl-comparison.html, .md or .json)."
     ),
     kind: str | None = FORMAT,
-    ratings: Path | None = typer.Option(
-        None, "--ratings", help="A study of `ipl rate` with people's ratings of these runs."
-    ),
     images: int = IMAGES,
     device: str = common.DEVICE,
     overwrite: bool = common.OVERWRITE,
@@ -48,21 +45,19 @@ def compare(
         comparison_values,
         read_runs,
     )
-    from ipl.explain.ratings.results import read_ratings
     from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     read_runs(runs, data, images)
-    study = None if ratings is None else read_ratings(ratings)
     if not as_json:  # then nothing is written
         check_output_file(target, overwrite)
     with on_interrupt(lambda: "nothing was written."):
         comparison = compare_runs(runs, data, images, device, not no_cache, reporter)
         for note in comparison.notes:
             reporter.warn(note)
-        values = comparison_values(comparison, study)
+        values = comparison_values(comparison)
         if not as_json:
-            write_page(target, kind, comparison_document(comparison, study), values)
+            write_page(target, kind, comparison_document(comparison), values)
     if as_json:
         print_json(values)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,11 @@ from rich.text import Text
 
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
-from ipl.support.errors import ConfigError, DataError
+from ipl.support.errors import ConfigError
 from ipl.support.hub import is_on_hub
 
 if TYPE_CHECKING:
     from ipl.display.document import Document
-    from ipl.explain.ratings.results import RunRating
-    from ipl.explain.report import MissingPart
     from ipl.support.progress import Reporter
 
 FORMATS = ("html", "md", "json")
@@ -42,9 +39,6 @@ def report(
     kind: str | None = FORMAT,
     plain: str | None = typer.Option(
         None, "--plain", help="Compare with the learner without words: train, or a saved run."
-    ),
-    ratings: Path | None = typer.Option(
-        None, "--ratings", help="A study of `ipl rate` (default: RUN-ratings, if it exists)."
     ),
     resamples: int = typer.Option(
         5, "--resamples", help="How often to choose words again for other shots; 0: never."
@@ -81,7 +75,6 @@ def report(
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
     check_arguments(run, data, settings, words_file)
-    rating, missing_rating = find_ratings(run, ratings)
     if not as_json:  # then nothing is written
         check_output_file(target, overwrite)
     with on_interrupt(lambda: "nothing was written."):
@@ -90,10 +83,9 @@ def report(
         )
         for note in analysis.notes:
             reporter.warn(note)
-        analysis = replace(analysis, missing=(*analysis.missing, *missing_rating))
-        values = report_values(analysis, rating)
+        values = report_values(analysis)
         if not as_json or log_to:
-            document = report_document(analysis, rating)
+            document = report_document(analysis)
             if not as_json:
                 write_page(target, kind, document, values)
             log_report(log_to, run, document, reporter)
@@ -120,23 +112,6 @@ def log_report(log_to: Sequence[str], run: Path, document: Document, reporter: R
     with log_run(log_to, f"{run.resolve().name}-report", {"run": str(run)}, reporter) as log:
         log.log_text("result/report", as_markdown(document))
         log.log_file("report.html", as_html(document).encode())
-
-
-def find_ratings(run: Path, study: Path | None) -> tuple[RunRating | None, tuple[MissingPart, ...]]:
-    """Returns the ratings of a run; without `study`, those of the study beside it, if any."""
-    from ipl.explain.ratings.results import ratings_of
-    from ipl.explain.ratings.study import default_study, is_study
-    from ipl.explain.report import MissingPart
-
-    if study is not None:
-        return ratings_of(run, study), ()
-    beside = default_study(run)
-    if not is_study(beside):
-        return None, ()
-    try:
-        return ratings_of(run, beside), ()
-    except DataError as error:  # it was not asked for, so that is no reason to stop
-        return None, (MissingPart("what people say of the words", str(error)),)
 
 
 def default_target(run: Path, kind: str) -> Path:

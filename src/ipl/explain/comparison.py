@@ -38,14 +38,6 @@ from ipl.explain.compared_accuracies import (
 )
 from ipl.explain.compared_settings import ComparedSettings, compare_settings, settings_section
 from ipl.explain.loaded_run import RunImages, load_run
-from ipl.explain.ratings.results import (
-    ALPHA_MEANING,
-    BEST_RATING,
-    TITLES,
-    RatingResults,
-    mean_text,
-)
-from ipl.explain.ratings.study import CHOSEN, METHODS, fingerprint
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.format import read_run
 from ipl.saving.run_folder import find_run
@@ -215,19 +207,14 @@ def _position(run: ComparedRun, word: str) -> int:
 # -- how it is shown ----------------------------------------------------------------------------
 
 
-def comparison_document(comparison: Comparison, study: RatingResults | None = None) -> Document:
-    """Returns the runs side by side: words, accuracies, settings that differ, shared words.
-
-    With a study of `ipl rate`, what people say of their words as well.
-    """
+def comparison_document(comparison: Comparison) -> Document:
+    """Returns the runs side by side: words, accuracies, settings that differ, shared words."""
     sections = [
         _words_section(comparison),
         accuracy_section(comparison.runs),
         settings_section(comparison.settings, [run.name for run in comparison.runs]),
         _vectors_section(comparison),
     ]
-    if study is not None:
-        sections.insert(1, _ratings_section(comparison, study))
     differing = ", ".join(key for key, _ in comparison.settings.differ)
     return Document(
         title=f"{len(comparison.runs)} prompts side by side",
@@ -306,27 +293,6 @@ def _curve_name(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def _ratings_section(comparison: Comparison, study: RatingResults) -> Section:
-    ratings = {rating.fingerprint: rating for rating in study.runs}
-    rows, rating_bars = [], []
-    for run in comparison.runs:
-        rating = ratings.get(fingerprint(run.result))
-        if rating is None:
-            rows.append([run.name, "not in the study", "", "", ""])
-            continue
-        alpha = rating.agreement.ordinal.value
-        means = [mean_text(rated) for rated in rating.lists]
-        rows.append([run.name, *means, "" if alpha is None else number(alpha, 3)])
-        if (mean := rating.of(CHOSEN).mean) is not None:
-            rating_bars.append(Bar(run.name, mean, number(mean, 2)))
-    title = "Mean rating of the chosen words, from 1 to 5"
-    values = ", ".join(f"{bar.label} {bar.shown}" for bar in rating_bars) or "none yet"
-    columns = ("run", *(TITLES[method] for method in METHODS), "alpha (ordinal)")
-    table = Table(columns, rows, caption="Mean rating ± deviation over words")
-    figure = Figure(title, bars(rating_bars, f"{title}: {values}.", BEST_RATING), table)
-    return Section("people", "What people say", (figure, Paragraph(ALPHA_MEANING)))
-
-
 def _vectors_section(comparison: Comparison) -> Section:
     moves = [(run.name, run.moved) for run in comparison.runs if run.moved is not None]
     if not moves:
@@ -340,17 +306,12 @@ def _vectors_section(comparison: Comparison) -> Section:
     return Section("vectors", "The soft vectors", (figure,))
 
 
-def comparison_values(comparison: Comparison, study: RatingResults | None = None) -> dict[str, Any]:
-    """Returns the comparison as plain values for JSON; raters stay without names."""
-    ratings = {rating.fingerprint: asdict(rating) for rating in study.runs} if study else {}
+def comparison_values(comparison: Comparison) -> dict[str, Any]:
+    """Returns the comparison as plain values for JSON."""
     minus_first = [None, *map(asdict, differences(comparison.runs))]
     return {
         "runs": [
-            {
-                **_run_values(run),
-                "minus_first": difference,
-                "people": ratings.get(fingerprint(run.result)),
-            }
+            {**_run_values(run), "minus_first": difference}
             for run, difference in zip_longest(comparison.runs, minus_first)
         ],
         "verdict": list(verdict(comparison.runs)),

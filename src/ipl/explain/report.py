@@ -34,7 +34,6 @@ from ipl.explain.random_words import (
     held_out_sentences,
     random_words_blocks,
 )
-from ipl.explain.ratings.results import RunRating, ratings_section
 from ipl.explain.stability import RESAMPLES, Stability, resample_words, stability_blocks
 from ipl.explain.vectors import Vectors, describe_vectors, vectors_section
 from ipl.explain.word_effects import (
@@ -342,15 +341,13 @@ def _missing_parts(
 # -- the document -------------------------------------------------------------------------------
 
 
-def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Document:
+def report_document(analysis: Analysis) -> Document:
     """Lay out a report as a document, which can be written as HTML or Markdown.
 
     Parameters
     ----------
     analysis : Analysis
         What `analyse_run` computed.
-    ratings : RunRating, optional
-        What people say of the run's words.
 
     Returns
     -------
@@ -364,9 +361,6 @@ def report_document(analysis: Analysis, ratings: RunRating | None = None) -> Doc
         sections.append(effects_section(analysis.effects, images))
     if (belief := _belief_section(analysis)) is not None:
         sections.append(belief)
-    if ratings is not None:
-        gains = {word.word: word.gain for word in analysis.words}
-        sections.append(ratings_section(ratings, gains))
     if analysis.outcomes is not None:
         sections.append(outcomes_section(analysis.outcomes))
     if analysis.doubtful_images is not None:

@@ -8,21 +8,18 @@ from typing import Any
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name
 from ipl.explain.random_words import RandomComparison
-from ipl.explain.ratings.results import RunRating
 from ipl.explain.report import Analysis
 
 
-def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[str, Any]:
+def report_values(analysis: Analysis) -> dict[str, Any]:
     """Return everything a report shows as plain values for JSON, without its images.
 
-    The parts are dataclasses whose field names become keys of the JSON; raters stay without names.
+    The parts are dataclasses whose field names become keys of the JSON.
 
     Parameters
     ----------
     analysis : Analysis
         What `analyse_run` computed.
-    ratings : RunRating, optional
-        What people say of the run's words.
 
     Returns
     -------
@@ -54,7 +51,6 @@ def report_values(analysis: Analysis, ratings: RunRating | None = None) -> dict[
         "effects": _plain(analysis.effects),
         "chance": _random_words_values(analysis.random_words),
         "stability": _plain(analysis.stability),
-        "people": _plain(ratings),
         "outcomes": None
         if analysis.outcomes is None
         else {

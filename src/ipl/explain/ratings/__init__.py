@@ -1,1 +1,0 @@
-"""Words rated by people, who do not know where each word comes from."""
