@@ -5,18 +5,16 @@ FROM python:3.12-slim
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG PIP_INDEX_URL=https://pypi.org/simple
 
-# torch's own index has a build without CUDA, which is some gigabytes smaller. What it needs is
-# locked in requirements.txt.
+# torch's own index has a build without CUDA, which is some gigabytes smaller.
 ARG TORCH=2.13.0
 RUN pip install --no-cache-dir --no-deps torch==${TORCH} --index-url ${TORCH_INDEX}
 
-# What is locked comes before the sources, so that a change of these installs nothing anew.
+# The versions of requirements.txt, which has the hashes of far more than the service needs.
 WORKDIR /source
-COPY requirements.txt ./
-RUN pip install --no-cache-dir --require-hashes -r requirements.txt
-COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY pyproject.toml requirements.txt README.md LICENSE NOTICE ./
 COPY src ./src
-RUN pip install --no-cache-dir --no-build-isolation '.[serve]'
+RUN grep -o '^[A-Za-z0-9].*==[^\\]*' requirements.txt > versions.txt \
+    && pip install --no-cache-dir -c versions.txt '.[serve]'
 
 RUN useradd --create-home --uid 10001 ipl
 USER ipl

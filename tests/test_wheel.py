@@ -124,13 +124,7 @@ def test_contents(wheel: Path) -> None:
 def test_sdist_has_what_a_contributor_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames()}
-    needed = (
-        "pyproject.toml",
-        "Makefile",
-        "requirements-test.txt",
-        "CONTRIBUTING.md",
-        "CITATION.cff",
-    )
+    needed = ("pyproject.toml", "Makefile", "requirements.txt", "CONTRIBUTING.md", "CITATION.cff")
     assert {*needed, ".ci/run", "tests/test_wheel.py", "docs/guide.md"} <= names
 
 

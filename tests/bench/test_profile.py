@@ -66,7 +66,7 @@ def test_without_nvml_the_process_is_watched_and_that_is_said(
         time.sleep(0.25)
     assert usage.profile is not None
     assert usage.profile["source"] == "process"
-    assert "ipl[profile]" in usage.notes[0]
+    assert "ipl[scale]" in usage.notes[0]
 
 
 def test_peak_memory_is_that_of_the_block() -> None:

@@ -438,7 +438,7 @@ def test_parquet_without_its_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = predict(album, "--format", "parquet", "--out", home / "x.parquet").error
-    assert "pip install 'ipl[parquet]'" in message
+    assert "pip install 'ipl[data]'" in message
     assert not (home / "x.parquet").exists()
 
 

@@ -32,21 +32,13 @@ def test_it_prints_and_writes_all_formats(ipl: Call, bench: Path) -> None:
     assert json.loads((bench / "tables" / "table.json").read_text())["unit"] == "%"
 
 
-def test_a_page_with_figures_which_are_files_too(
-    ipl: Call, bench: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_with_figures_which_are_files_too(ipl: Call, bench: Path) -> None:
     write_records(bench, *(record(words=5, seed=seed) for seed in (1, 2, 3)))
-    with monkeypatch.context() as patch:
-        patch.setattr("ipl.display.plot_files.find_spec", lambda name: None)
-        shown = ipl("table", bench, "--page")
-    assert (shown.code, shown.err.count("pip install 'ipl[plots]'")) == (0, 1)
-    assert not (bench / "tables" / "figures").exists()
-    page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
-    assert "Base-to-novel. Accuracy in %" in "".join(page.text)
     assert f"Page:   {bench / 'tables' / 'index.html'}" in ipl("table", bench, "--page").err
     figures = {path.name for path in (bench / "tables" / "figures").iterdir()}
     assert {"words-base-to-novel.svg", "words-base-to-novel.png"} <= figures
     page = check_page((bench / "tables" / "index.html").read_text(encoding="utf-8"))
+    assert "Base-to-novel. Accuracy in %" in "".join(page.text)
     assert 2 * len(page.of("img")) == len(figures)
 
 

@@ -8,7 +8,6 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from ipl.display import plot_files
 from ipl.display.plot_files import (
     BarPanel,
     ErrorBarLine,
@@ -18,7 +17,6 @@ from ipl.display.plot_files import (
     plot_intervals,
     plot_panels,
 )
-from ipl.support.errors import ConfigError
 
 
 def _panel(title: str, labels: tuple[str, ...], joined: bool = True) -> Panel:
@@ -88,11 +86,3 @@ def test_bars_and_intervals_as_files() -> None:
     texts = _svg_texts(files["svg"])
     assert {"CoOp", "x", "y", "Intervals", "points"} <= set(texts)
     assert Image.open(BytesIO(files["png"])).format == "PNG"
-
-
-def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plot_files, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'ipl\[plots\]', or leave it out"):
-        plot_files.check_matplotlib()
-    with pytest.raises(ConfigError, match="needs matplotlib"):
-        plot_panels([], "t", "x", "y")

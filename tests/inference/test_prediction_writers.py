@@ -89,7 +89,7 @@ def test_a_frame() -> None:
 
 def test_a_frame_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ConfigError, match=r"needs the package pandas; .* 'ipl\[pandas\]'"):
+    with pytest.raises(ConfigError, match=r"needs the package pandas; .* 'ipl\[data\]'"):
         predictions_to_frame(BATCHES)
 
 

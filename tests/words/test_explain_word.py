@@ -98,7 +98,7 @@ def test_explain_a_name_left_out(tokenizer: Any) -> None:
 def test_explain_without_the_extra(no_dictionary: None) -> None:
     unknown = explain_word("blockchain", Pool.bundled(), WholeWords())
     assert unknown.unchecked == ("frequency", "synset")
-    assert "pip install 'ipl[lexicon]'" in unknown.sentence
+    assert "pip install 'ipl[data]'" in unknown.sentence
     assert json.loads(json.dumps(unknown.as_dict()))["filters"]["synset"]["passed"] is None
 
 

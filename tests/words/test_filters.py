@@ -93,5 +93,5 @@ def test_missing_package_names_the_extra(
     module: str, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(FilterUnavailable, match=r"ipl\[lexicon\]"):
+    with pytest.raises(FilterUnavailable, match=r"ipl\[data\]"):
         ask("dog")

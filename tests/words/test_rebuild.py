@@ -97,5 +97,5 @@ def test_missing_raw_words_say_how_to_get_them() -> None:
 
 def test_missing_nltk_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nltk.corpus", None)
-    with pytest.raises(FilterUnavailable, match=r"ipl\[lexicon\]"):
+    with pytest.raises(FilterUnavailable, match=r"ipl\[data\]"):
         raw_words_from_nltk()

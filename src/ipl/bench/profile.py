@@ -33,7 +33,7 @@ class UsageMonitor:
         if self._sampler and device.type == "cuda" and self._sampler.source != "nvml":
             self.notes.append(
                 "The utilisation of the GPU cannot be measured without NVML; the profile is that "
-                "of the process: pip install 'ipl[profile]'."
+                "of the process: pip install 'ipl[scale]'."
             )
 
     def __enter__(self) -> UsageMonitor:

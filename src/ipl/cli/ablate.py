@@ -102,10 +102,6 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    if not no_plot:
-        from ipl.display.plot_files import check_matplotlib
-
-        check_matplotlib()  # before hours of training
     from ipl.bench.runner import RunEnvironment
 
     environment = RunEnvironment(

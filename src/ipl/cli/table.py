@@ -145,7 +145,9 @@ def _show(
         if searches:
             sections["Words"] = words_tables(searches)
         title = ", ".join(folder.resolve().name for folder in folders)
-        drawings = _figures(results, costs, reporter)
+        from ipl.bench.tables.figures import draw_figures
+
+        drawings = draw_figures(results, costs)
         written |= _write_page(target, title, runs, warnings, results, sections, drawings)
     earlier = _earlier_files(target, written)
     hint = "" if page or words or earlier else "  (--page adds a page with figures)"
@@ -281,14 +283,3 @@ def _sections(results: list[ResultTable], costs: list[CostRow]) -> dict[str, lis
 
     sections = {result.title: display_tables([result]) for result in results}
     return sections | ({COST: [cost_table(costs)]} if costs else {})
-
-
-def _figures(results: list[ResultTable], costs: list[CostRow], reporter: Reporter) -> list[Drawing]:
-    """Returns the figures; without matplotlib none, and a line that says so."""
-    from ipl.bench.tables.figures import draw_figures
-    from ipl.display.plot_files import has_matplotlib
-
-    if not has_matplotlib():
-        reporter.say("Figures need matplotlib, which is not installed: pip install 'ipl[plots]'.")
-        return []
-    return draw_figures(results, costs)

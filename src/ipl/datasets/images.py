@@ -250,7 +250,7 @@ def _unidentified(name: str, file: Path | BytesIO | None) -> UnreadableImageErro
     if brand in (b"avif", b"avis") and "AVIF" not in image_formats():
         return NotAnImageError(f"{name}: an AVIF image, which needs Pillow 11.3 or newer")
     if brand in HEIF_BRANDS and "HEIF" not in image_formats():
-        return NotAnImageError(f"{name}: a HEIC image, which needs: pip install 'ipl[heif]'")
+        return NotAnImageError(f"{name}: a HEIC image, which needs: pip install 'ipl[data]'")
     if _is_cut_short(file):
         return UnreadableImageError(f"{name}: the file is truncated")
     if _is_webp(head):  # the one decoder that takes memory before it says how many pixels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ipl.support.errors import ConfigError
+from ipl.support.extras import require
 
 if TYPE_CHECKING:
     import pandas
@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 def make_frame(rows: Any, columns: Sequence[str], index: Any = None) -> pandas.DataFrame:
     """Returns rows as a frame; raises ConfigError, with how to install it, without pandas."""
-    try:
-        import pandas
-    except ImportError:
-        raise ConfigError(
-            "A frame needs the package pandas; install it with: pip install 'ipl[pandas]'."
-        ) from None
+    require("A frame", "data", "pandas")
+    import pandas
+
     return pandas.DataFrame(rows, index, list(columns))

@@ -1,4 +1,4 @@
-"""Plots as files: lines, bars and intervals as SVG and PNG, drawn with matplotlib if installed."""
+"""Plots as files: lines, bars and intervals as SVG and PNG, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from ipl.display.plots import ticks
-from ipl.support.errors import ConfigError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FILE_FORMATS = ("svg", "png")
 # Can be told apart with every common kind of colour blindness (Okabe and Ito).
@@ -86,20 +84,6 @@ class Interval:
     high: float | None = None
 
 
-def has_matplotlib() -> bool:
-    """Returns whether plot files can be drawn."""
-    return find_spec("matplotlib") is not None
-
-
-def check_matplotlib() -> None:
-    """Raises ConfigError unless plot files can be drawn."""
-    if not has_matplotlib():
-        raise ConfigError(
-            "A plot needs matplotlib, which is not installed: pip install 'ipl[plots]', or leave "
-            "it out with --no-plot."
-        )
-
-
 def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -> dict[str, bytes]:
     """Returns panels side by side over one legend, as the bytes of an SVG and of a PNG file.
 
@@ -116,11 +100,6 @@ def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -
     -------
     dict of str to bytes
         The files by format, "svg" and "png". The same plot gives the same SVG file.
-
-    Raises
-    ------
-    ConfigError
-        If matplotlib is not installed.
     """
     with _new_figure() as figure:
         columns = 2 if len(panels) == 4 else min(len(panels), PANELS_PER_ROW)
@@ -156,11 +135,6 @@ def plot_bars(labels: Sequence[str], panels: Sequence[BarPanel], title: str) -> 
     -------
     dict of str to bytes
         The files by format, "svg" and "png".
-
-    Raises
-    ------
-    ConfigError
-        If matplotlib is not installed.
     """
     with _new_figure() as figure:
         figure.set_size_inches(3.6 * len(panels) + 1.6, 1.3 + 0.32 * len(labels))
@@ -193,11 +167,6 @@ def plot_intervals(
     -------
     dict of str to bytes
         The files by format, "svg" and "png".
-
-    Raises
-    ------
-    ConfigError
-        If matplotlib is not installed.
     """
     labels = list(dict.fromkeys(interval.label for _, group in groups for interval in group))
     lines = sum(len(group) + 1 for _, group in groups)
@@ -227,11 +196,7 @@ def plot_intervals(
 
 @contextmanager
 def _new_figure() -> Iterator[Figure]:
-    """Gives an empty figure to draw in; raises ConfigError unless matplotlib is installed."""
-    check_matplotlib()
-    import matplotlib
-    from matplotlib.figure import Figure
-
+    """Gives an empty figure to draw in."""
     with matplotlib.rc_context(FILE_STYLE):
         yield Figure(layout="constrained")
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from ipl.display.frame import make_frame
 from ipl.display.table import without_formula
 from ipl.inference.prediction_stream import Prediction, printable
-from ipl.support.errors import ConfigError
+from ipl.support.extras import require
 
 if TYPE_CHECKING:
     import pandas
@@ -107,14 +107,10 @@ class ParquetWriter(PredictionWriter):
     """The same rows as in CSV, in a Parquet file."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise ConfigError(
-                "--format parquet needs the package pyarrow; install it with: "
-                "pip install 'ipl[parquet]'."
-            ) from None
+        require("--format parquet", "data", "pyarrow")
+        import pyarrow
+        import pyarrow.parquet
+
         self._arrow = pyarrow
         text, integer, real = pyarrow.string(), pyarrow.int32(), pyarrow.float32()
         types = (text, integer, text, real, text)

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from typing import Any
 
 from ipl.support.errors import ConfigError, did_you_mean
@@ -150,11 +149,3 @@ def check_loggers(texts: Sequence[str]) -> None:
     """Raises ConfigError if one of the loggers cannot be made, or can log nothing."""
     for text in texts:
         make_logger(text).check()
-
-
-def require_package(name: str) -> None:
-    """Raises ConfigError, with how to install it, unless a logger's package is installed."""
-    if find_spec(name) is None:
-        raise ConfigError(
-            f"--log-to {name} needs the package {name}; install it with: pip install 'ipl[{name}]'."
-        )

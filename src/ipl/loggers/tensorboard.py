@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ipl.display.table import Table
-from ipl.loggers.logger import RunLogger, require_package
+from ipl.loggers.logger import RunLogger
 from ipl.support.errors import ConfigError
+from ipl.support.extras import require
 from ipl.support.files import write_bytes
 
 SECONDS_BETWEEN_WRITES = 5
@@ -28,7 +29,7 @@ class TensorBoardLogger(RunLogger):
     """
 
     def __init__(self, target: str) -> None:
-        require_package("tensorboard")
+        require("--log-to tensorboard", "loggers", "tensorboard")
         super().__init__(target)
         self.folder = Path(target)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ipl.loggers.logger import RunLogger, require_package
+from ipl.loggers.logger import RunLogger
+from ipl.support.extras import require
 
 
 class WandbLogger(RunLogger):
@@ -21,7 +22,7 @@ class WandbLogger(RunLogger):
     """
 
     def __init__(self, target: str) -> None:
-        require_package("wandb")
+        require("--log-to wandb", "loggers", "wandb")
         super().__init__(target)
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:

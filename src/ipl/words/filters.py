@@ -1,7 +1,7 @@
 """The four filters of the pool: a word becomes a candidate if it passes all of them.
 
 Each is a function from a word in lower case to bool. The two that need a dictionary import it only
-when they are called, so that the bundled pool works without the extra `ipl[lexicon]`.
+when they are called, so that the bundled pool works without the extra `ipl[data]`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipl.support.errors import DataError
 
 MIN_LENGTH = 3
 MIN_ZIPF = 3.5
-INSTALL = "pip install 'ipl[lexicon]'"
+INSTALL = "pip install 'ipl[data]'"
 
 
 class FilterUnavailable(DataError):

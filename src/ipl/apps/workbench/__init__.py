@@ -1,5 +1,5 @@
 """A page to try everything out: images, words, training, predictions. Needs `ipl[ui]`."""
 
-from ipl.apps.extras import require
+from ipl.support.extras import require
 
-require("ipl ui", "ui", "gradio")
+require("`ipl ui`", "ui", "gradio")

@@ -12,6 +12,7 @@ from ipl.bench.record_writing import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError, IplError
+from ipl.support.extras import require
 
 RETRIES = 3  # nodes that may die during one run before it counts as failed
 AHEAD = 2  # tasks that wait on the cluster, so that no node has to
@@ -91,12 +92,9 @@ def _most_gpus(ray: Any) -> int:
 
 def import_ray() -> Any:
     """Returns the package ray; raises ConfigError with how to install it."""
-    try:
-        import ray
-    except ImportError:
-        raise ConfigError(
-            "This needs Ray, which is not installed: pip install 'ipl[scale]'."
-        ) from None
+    require("This", "scale", "ray")
+    import ray
+
     return ray
 
 

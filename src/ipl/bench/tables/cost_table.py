@@ -197,7 +197,7 @@ def _measured(row: CostRow) -> list[str]:
         return []
     return [
         "Of the process: the share of all CPU cores that it used. The utilisation of a GPU needs "
-        "NVML, pip install 'ipl[profile]'."
+        "NVML, pip install 'ipl[scale]'."
     ]
 
 

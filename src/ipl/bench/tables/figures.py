@@ -61,13 +61,7 @@ class Drawing:
 
 
 def draw_figures(results: Sequence[ResultTable], costs: Sequence[CostRow] = ()) -> list[Drawing]:
-    """Returns all figures that the records have the numbers for, and one of the costs.
-
-    Raises
-    ------
-    ConfigError
-        If matplotlib is not installed.
-    """
+    """Returns all figures that the records have the numbers for, and one of the costs."""
     drawings = []
     for result in results:
         ending = result.protocol + (f"-{result.source.replace('/', '-')}" if result.source else "")

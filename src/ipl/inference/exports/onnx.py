@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,6 +25,7 @@ from ipl.datasets.images import UnreadableImageError
 from ipl.datasets.scenes import scenes_dataset
 from ipl.inference.exports.common import check_export_folder, metadata, require_fixed_texts
 from ipl.support.errors import ConfigError, IplError
+from ipl.support.extras import require
 from ipl.support.files import replace_folder, write_json
 from ipl.training.trained_images import find_trained
 
@@ -241,13 +241,7 @@ def _comparison_images(
 
 def check_packages() -> None:
     """Raises ConfigError, with the command that installs it, if a package is not installed."""
-    for package in ("onnx", "onnxruntime"):
-        try:
-            import_module(package)
-        except ImportError:
-            raise ConfigError(
-                f"ONNX needs the package {package}; install it with: pip install 'ipl[onnx]'."
-            ) from None
+    require("ONNX", "onnx", "onnx", "onnxruntime")
 
 
 @contextmanager

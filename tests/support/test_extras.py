@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ipl.apps.extras import require
 from ipl.support.errors import ConfigError
+from ipl.support.extras import require
 
 
 def test_a_missing_package_is_named_with_its_extra() -> None:
-    require("ipl serve", "serve", "json", "fastapi")
+    require("`ipl serve`", "serve", "json", "fastapi")
     message = r"`ipl serve` needs the package nowhere; .*: pip install 'ipl\[serve\]'\."
     with pytest.raises(ConfigError, match=message):
-        require("ipl serve", "serve", "json", "nowhere")
+        require("`ipl serve`", "serve", "json", "nowhere")
