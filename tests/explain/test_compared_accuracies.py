@@ -48,7 +48,7 @@ def more(scenes: Dataset, tmp_path: Path) -> Path:
     for label, name in enumerate(scenes.class_names[:4]):
         folder = tmp_path / "more" / name
         folder.mkdir(parents=True)
-        for index in range(60, 63):
+        for index in range(40, 43):
             open_scene(name, index).save(folder / f"new-{index}.png")
         for part, count in (("train", 4), ("test", 2)):
             items = [item for item in getattr(scenes, part) if item.label == label]

@@ -32,7 +32,7 @@ def others(make_run: MakeRun, pocket: Backbone, tmp_path: Path) -> Path:
     """Returns a folder of the classes of a run with six images each that it was not trained on."""
     for name in load_run(make_run("coop", 2), pocket).result.classes:
         (tmp_path / "others" / name).mkdir(parents=True)
-        for index in range(60, 66):
+        for index in range(40, 46):
             open_scene(name, index).save(tmp_path / "others" / name / f"{index}.png")
     return tmp_path / "others"
 
