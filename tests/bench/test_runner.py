@@ -334,10 +334,7 @@ def test_a_profile_on_a_cpu(root: Path, runs: Runs) -> None:
     )
     profile = record["profile"]
     assert profile["source"] == "process"
-    assert profile["samples"] > 0
-    assert 0 < profile["cpu_seconds"] < 60
     assert 0 <= profile["utilisation"]["above_50"] <= 1
-    assert profile["resident_peak"] > 0.9 * profile["peak_memory"] > 0
 
 
 def test_a_runner_hands_back_the_classifier_and_takes_datasets_that_were_read(

@@ -53,7 +53,6 @@ def test_cost_is_shown_on_request_or_if_it_was_profiled(ipl: Call, bench: Path) 
     assert "4.66" in shown.out
     names = {path.name for path in (bench / "tables").iterdir()}
     assert {"cost.csv", "figures"} <= names
-    assert (bench / "tables" / "figures" / "cost.svg").is_file()
 
 
 @pytest.mark.parametrize(

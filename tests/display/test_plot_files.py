@@ -9,11 +9,9 @@ import pytest
 from PIL import Image
 
 from ipl.display.plot_files import (
-    BarPanel,
     ErrorBarLine,
     Interval,
     Panel,
-    plot_bars,
     plot_intervals,
     plot_panels,
 )
@@ -75,12 +73,7 @@ def test_many_panels_stand_in_rows_with_one_legend() -> None:
     assert size(4)[0] < width  # two and two
 
 
-def test_bars_and_intervals_as_files() -> None:
-    panel = BarPanel("memory", (1.0, None), ("one", "none"), (2.0, None), ((3.0, "theirs"),))
-    other = BarPanel("time", (1.0, 2.0), ("", ""), references=((4.0, "theirs too"),), end=10.0)
-    texts = _svg_texts(plot_bars(("a", "b"), (panel, other), "Bars")["svg"])
-    for text in ("Bars", "memory", "time", "a", "b", "one", "none", "theirs", "theirs too"):
-        assert texts.count(text) == 1, text
+def test_intervals_as_files() -> None:
     groups = [("CoOp", [Interval("x", 1.0, 0.5, 2.0), Interval("y", -1.0)])]
     files = plot_intervals(groups, "Intervals", "points")
     texts = _svg_texts(files["svg"])

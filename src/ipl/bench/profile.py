@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -11,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import torch
 
 from ipl.support.machine import cores
@@ -18,7 +18,7 @@ from ipl.support.machine import cores
 INTERVAL = 0.1  # seconds between two samples
 BUSY = 50.0  # percent; the share of samples above it is reported
 
-Measure = Callable[[], tuple[float, int]]  # returns utilisation in percent and bytes in use
+Measure = Callable[[], float]  # returns utilisation in percent
 
 
 class UsageMonitor:
@@ -66,12 +66,8 @@ class _Sampler(threading.Thread):
     def __init__(self, source: str, measure: Measure) -> None:
         super().__init__(daemon=True)
         self.source, self.measure = source, measure
-        self.samples: list[tuple[float, int]] = []
+        self.samples: list[float] = []
         self._done = threading.Event()
-
-    def start(self) -> None:
-        self._began, self._cpu = time.perf_counter(), time.process_time()
-        super().start()
 
     def run(self) -> None:
         while not self._done.wait(INTERVAL):
@@ -82,33 +78,18 @@ class _Sampler(threading.Thread):
         """Returns the summary of all samples."""
         self._done.set()
         self.join()
-        seconds = time.perf_counter() - self._began
-        cpu = time.process_time() - self._cpu
-        return {
-            "source": self.source,
-            "interval": INTERVAL,
-            "samples": len(self.samples),
-            "seconds": seconds,
-            "utilisation": summary([busy for busy, _ in self.samples]),
-            "peak_memory": max((used for _, used in self.samples), default=None),
-            "cpu_seconds": cpu,
-            "cpu_cores": cpu / seconds if seconds else None,  # busy on average
-            "resident_peak": resident_peak(),
-        }
+        return {"source": self.source, "utilisation": summary(self.samples)}
 
 
 def summary(percents: list[float]) -> dict[str, float] | None:
     """Returns the mean, the 95th percentile and the share of samples above 50 %."""
     if not percents:
         return None
-    ranked = sorted(percents)
-    position = 0.95 * (len(ranked) - 1)
-    low = int(position)
-    high = min(low + 1, len(ranked) - 1)
+    values = np.array(percents)
     return {
-        "mean": sum(ranked) / len(ranked),
-        "p95": ranked[low] + (position - low) * (ranked[high] - ranked[low]),
-        "above_50": sum(percent > BUSY for percent in ranked) / len(ranked),
+        "mean": float(values.mean()),
+        "p95": float(np.percentile(values, 95)),
+        "above_50": float((values > BUSY).mean()),
     }
 
 
@@ -139,29 +120,19 @@ def _nvml(device: torch.device) -> Measure:
     uuid = str(torch.cuda.get_device_properties(device).uuid)
     handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid.removeprefix('GPU-')}")
 
-    def measure() -> tuple[float, int]:
-        busy = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
-        return float(busy), int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-
-    return measure
+    return lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
 
 
 def _process() -> Measure:
-    """Returns a function that samples this process: its share of the cores, and its memory."""
+    """Returns a function that samples this process: its share of the cores."""
     number = cores()
     before = (time.perf_counter(), time.process_time())
 
-    def measure() -> tuple[float, int]:
+    def measure() -> float:
         nonlocal before
         now = (time.perf_counter(), time.process_time())
         busy = 100 * (now[1] - before[1]) / ((now[0] - before[0]) * number)
         before = now
-        return busy, _resident()
+        return busy
 
     return measure
-
-
-def _resident() -> int:
-    with suppress(OSError, ValueError), open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resident_peak()

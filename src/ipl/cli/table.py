@@ -147,7 +147,7 @@ def _show(
         title = ", ".join(folder.resolve().name for folder in folders)
         from ipl.bench.tables.figures import draw_figures
 
-        drawings = draw_figures(results, costs)
+        drawings = draw_figures(results)
         written |= _write_page(target, title, runs, warnings, results, sections, drawings)
     earlier = _earlier_files(target, written)
     hint = "" if page or words or earlier else "  (--page adds a page with figures)"

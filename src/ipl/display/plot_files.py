@@ -1,4 +1,4 @@
-"""Plots as files: lines, bars and intervals as SVG and PNG, drawn with matplotlib."""
+"""Plots as files: lines and intervals as SVG and PNG, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from ipl.display.plots import ticks
 
 FILE_FORMATS = ("svg", "png")
 # Can be told apart with every common kind of colour blindness (Okabe and Ito).
@@ -59,22 +57,6 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class BarPanel:
-    """One panel of horizontal bars: a value or None for each label, and what it is compared with.
-
-    `texts` are written beside the bars, `marks` are drawn as short lines on them, and each
-    reference (value, name) is a dashed line across all of them.
-    """
-
-    title: str
-    values: tuple[float | None, ...]
-    texts: tuple[str, ...]
-    marks: tuple[float | None, ...] = ()
-    references: tuple[tuple[float, str], ...] = ()
-    end: float | None = None  # of the scale
-
-
-@dataclass(frozen=True)
 class Interval:
     """A difference with its interval, if it has one, in a plot of intervals."""
 
@@ -116,35 +98,6 @@ def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -
         last_row = len(panels) - columns * (rows - 1)
         grid[-1][min(columns // 2, last_row - 1)].set_xlabel(x_name)
         _add_legend(figure, grid.flat)
-        return _save(figure, title)
-
-
-def plot_bars(labels: Sequence[str], panels: Sequence[BarPanel], title: str) -> dict[str, bytes]:
-    """Returns panels of horizontal bars side by side, as the bytes of an SVG and of a PNG file.
-
-    Parameters
-    ----------
-    labels : sequence of str
-        The names of the bars from top to bottom, which all panels share.
-    panels : sequence of BarPanel
-        The panels from left to right, each with a value for every label.
-    title : str
-        What the plot shows.
-
-    Returns
-    -------
-    dict of str to bytes
-        The files by format, "svg" and "png".
-    """
-    with _new_figure() as figure:
-        figure.set_size_inches(3.6 * len(panels) + 1.6, 1.3 + 0.32 * len(labels))
-        all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-        for axes, panel in zip(all_axes, panels, strict=True):
-            _draw_bars(axes, panel)
-        wrapped = [textwrap.fill(label, 34) for label in labels]
-        all_axes[0].set_yticks(range(len(labels)), wrapped)
-        all_axes[0].invert_yaxis()
-        _add_legend(figure, all_axes)
         return _save(figure, title)
 
 
@@ -267,29 +220,6 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.margins(x=0.08, y=0.12)
     axes.grid(axis="y", color=PALE, linewidth=0.8)
     axes.set_axisbelow(True)
-
-
-def _draw_bars(axes: Axes, panel: BarPanel) -> None:
-    """Draws the bars of a panel with their texts, marks and references."""
-    known = [value for value in (*panel.values, *panel.marks) if value is not None]
-    end = panel.end or max([*known, *(value for value, _ in panel.references)], default=1.0)
-    for y, (value, text) in enumerate(zip(panel.values, panel.texts, strict=True)):
-        mark = panel.marks[y] if panel.marks else None
-        if value is not None:
-            axes.barh(y, value, height=0.62, color=FILE_COLOURS[0])
-        if mark is not None:
-            axes.plot([mark, mark], [y - 0.31, y + 0.31], color=INK, linewidth=2)
-        # On white, so that a reference does not cross the text.
-        edge = max((number for number in (value, mark) if number is not None), default=0.0)
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        axes.text(edge + 0.02 * end, y, text, va="center", fontsize=8, bbox=box)
-    for index, (value, name) in enumerate(panel.references):
-        colour = FILE_COLOURS[1 + index % 2]
-        axes.axvline(value, color=colour, linestyle="--", linewidth=1.2, label=name, zorder=0)
-    axes.set_xlim(0, 1.25 * end)  # room for the texts
-    axes.set_xticks(ticks(0, end))
-    axes.set_title(panel.title, loc="left")
-    axes.tick_params(axis="y", length=0)
 
 
 def _draw_interval(axes: Axes, interval: Interval, y: float, colour: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from ipl.bench.protocols.registry import all_measures
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.cells import AVERAGE, Cell
-from ipl.bench.tables.cost_table import COST, CostRow, plot_cost
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.result_table import ResultTable
 from ipl.display.formatting import listed, several
@@ -60,8 +59,8 @@ class Drawing:
     table: Table | None = None
 
 
-def draw_figures(results: Sequence[ResultTable], costs: Sequence[CostRow] = ()) -> list[Drawing]:
-    """Returns all figures that the records have the numbers for, and one of the costs."""
+def draw_figures(results: Sequence[ResultTable]) -> list[Drawing]:
+    """Returns all figures that the records have the numbers for."""
     drawings = []
     for result in results:
         ending = result.protocol + (f"-{result.source.replace('/', '-')}" if result.source else "")
@@ -84,10 +83,6 @@ def draw_figures(results: Sequence[ResultTable], costs: Sequence[CostRow] = ()) 
             alt = f"Gain and utility of each word in order, on {count}; the numbers follow."
             title = "What each further word adds"
             drawings.append(Drawing(f"returns-{ending}", result.title, title, alt, files, table))
-    files = plot_cost(costs)
-    if files is not None:
-        alt = "Bars of utilisation and peak memory for each method; the numbers are in the table."
-        drawings.append(Drawing("cost", COST, "Utilisation and memory of a fit", alt, files))
     return drawings
 
 
