@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import StringIO
 from typing import Any
 
-from rich.console import Console
-
 from ipl.backbone.families import FAMILIES
-from ipl.cli.backbones import families_tables
 
 Call = Callable[..., Any]
 
@@ -20,18 +16,6 @@ def test_every_family_with_what_it_allows(ipl: Call) -> None:
         assert family.title in text
     assert "open_clip:ViT-B-16/laion2b_s34b_b88k" in text
     assert text.index("Weights on this machine") < text.index("pocket")
-
-
-def test_on_a_narrow_terminal_no_name_is_cut() -> None:
-    for table in families_tables():
-        console = Console(width=80, file=StringIO())
-        console.print(table.to_terminal())
-        shown = console.file.getvalue()  # type: ignore[attr-defined]
-        assert "\N{HORIZONTAL ELLIPSIS}" not in shown
-        for family in FAMILIES.values():
-            assert family.title in shown
-        if "--backbone, for example" in table.columns:
-            assert "facebook/metaclip-2-worldwide-huge-quickgelu" in shown
 
 
 def test_json(ipl: Call) -> None:

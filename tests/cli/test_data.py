@@ -130,23 +130,6 @@ def test_a_class_without_a_readable_image_is_an_error_as_in_a_fit(
     assert report.json["findings"][-1]["note"] == note
 
 
-def test_an_empty_class_is_named_beside_the_other_findings(ipl: Call, tmp_path: Path) -> None:
-    root = _own_data(tmp_path / "pets")
-    (root / "train/bird").mkdir()
-    table = tmp_path / "list.csv"
-    rows = [f"pets/train/{name}/0.png,{name},train" for name in ("cat", "dog")]
-    table.write_text("\n".join(["path,label,split", *rows, "pets/test/cat/0.png,bird,test"]))
-    for data, others in ((root, 4), (table, 1)):
-        report = ipl("data", "check", data, "--json", "--quiet")
-        assert report.code == 2
-        assert report.json["classes"][0]["name"] == "bird"
-        assert report.json["classes"][0]["train"] == 0
-        *before, unusable = report.json["findings"]
-        assert len(before) == others
-        assert unusable["names"] == ["bird"]
-        assert "bird" in ipl("fit", data).error  # as before
-
-
 def test_all_that_a_fit_stops_at_is_named_in_one_go(ipl: Call, tmp_path: Path) -> None:
     root = _own_data(tmp_path / "pets")
     shutil.rmtree(root / "train/dog")
@@ -170,24 +153,6 @@ def test_all_that_a_fit_stops_at_is_named_in_one_go(ipl: Call, tmp_path: Path) -
     assert f"- {root / 'test'} contains no image of a class; add some or remove it: " in shown.out
     assert f"training images: {root / 'test/cow'}; ipl fit cannot use the data." in shown.out
     assert "cow is not a class folder" in ipl("fit", root).error  # a fit stops at the first
-
-
-def test_a_table_of_a_single_class_is_checked_to_the_end(ipl: Call, tmp_path: Path) -> None:
-    _own_data(tmp_path / "pets")
-    table = tmp_path / "list.csv"
-    table.write_text("path,label\npets/train/cat/0.png,cat\npets/train/dog/bad.jpg,cat\n")
-    report = ipl("data", "check", table, "--json", "--quiet")
-    assert report.code == 2
-    kinds = [each["kind"] for each in report.json["findings"]]
-    assert kinds == ["single class", "no held-out images", "unreadable image"]
-    assert "only one class" in ipl("fit", table).error
-
-
-def test_an_empty_folder_is_explained(ipl: Call, tmp_path: Path) -> None:
-    assert ipl("data", "check", tmp_path).error == ipl("fit", tmp_path).error
-    Image.new("RGB", (8, 8)).save(tmp_path / "loose.png")
-    assert ipl("data", "check", tmp_path).error == ipl("fit", tmp_path).error
-    assert "No such file" in ipl("data", "check", tmp_path / "nope.csv").error
 
 
 def test_what_shots_leave(ipl: Call, tmp_path: Path) -> None:

@@ -131,12 +131,6 @@ def test_a_folder_it_must_not_replace_is_refused_at_once(ipl: Call, home: Path) 
     assert not (home / "ipl-demo" / "scenes").exists()  # nothing was unpacked for nothing
 
 
-def test_a_file_in_the_way_is_refused(ipl: Call, home: Path) -> None:
-    (home / "ipl-demo").write_text("mine")
-    assert "ipl-demo" in ipl("demo", "--quiet").error
-    assert (home / "ipl-demo").read_text() == "mine"
-
-
 def test_ctrl_c_says_what_was_kept(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt

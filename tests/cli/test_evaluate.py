@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 Call = Callable[..., Any]
 
@@ -87,54 +86,6 @@ def test_all_images_of_the_training_need_all(evaluate: Call, home: Path) -> None
     told = evaluate("--all", "--json").json
     assert (told["images"], told["left_out"]) == (6, [])
     assert "Left out" not in evaluate("--all").out
-
-
-def test_training_images_are_left_out_of_another_folder(evaluate: Call, home: Path) -> None:
-    (home / "data").rename(home / "moved")
-    (home / "moved/beach/0.png").rename(home / "moved/beach/z.png")
-    Image.new("RGB", (64, 64)).save(home / "moved/beach/more.png")
-    result = evaluate(data="moved")
-    assert "On 4 images (without the 6 images that it was trained on)\n" in result.out
-    assert "Note:" not in result.out
-
-
-def test_new_images_of_a_single_class(evaluate: Call, home: Path) -> None:
-    for other in ("castle", "forest"):
-        (home / "data" / other).rename(home / other)
-    told = evaluate("--json").json
-    assert (told["images"], len(told["classes"])) == (1, 3)
-    (image,) = [row for row in told["confusion"] if any(row)]
-    assert told["accuracy"] == image[0]
-    assert "All images are of the class 'beach'" in evaluate().out
-    (home / "data/beach").rename(home / "data/sea")
-    assert "has the class 'sea', which this prompt does not classify" in evaluate().error
-
-
-def test_unknown_classes_are_named_with_the_data_as_it_was_given(
-    evaluate: Call, home: Path
-) -> None:
-    for number, name in enumerate(("cow", "dog", "elk", "fox", "gnu"), start=1):
-        (home / "ev/others" / name).mkdir(parents=True)
-        Image.new("RGB", (64, 64)).save(home / "ev/others" / name / "0.png")
-        message = evaluate(data="ev/others").error
-        if number == 1:
-            assert message.startswith("ev/others has the class 'cow', which this prompt does not")
-    assert message.startswith(
-        "ev/others has the classes 'cow', 'dog', 'elk' and 2 more, which this"
-    )
-
-
-def test_a_test_class_without_training_images(evaluate: Call, home: Path) -> None:
-    (home / "new/train").mkdir(parents=True)
-    (home / "data").rename(home / "new/test")
-    for name in ("beach", "castle"):
-        (home / "new/train" / name).mkdir()
-        Image.new("RGB", (64, 64)).save(home / "new/train" / name / "0.png")
-    told = evaluate("--json", data="new").json
-    assert (told["images"], told["images_from"]) == (
-        3,
-        "its test part, without the 6 images that it was trained on",
-    )
 
 
 def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from ipl.cli.export import _summary
 from ipl.support import hub
 
 Call = Callable[..., Any]
@@ -52,37 +51,6 @@ def test_a_missing_package_is_named_before_anything_is_loaded(
     assert message.endswith(
         "needs the package onnxruntime; install it with: pip install 'ipl[onnx]'."
     )
-
-
-def test_images_are_called_images() -> None:
-    checked: dict[str, Any] = {"images": 360, "of": "ev/images", "trained_on": 0}
-    for precision in ("fp32", "int8"):
-        checked[precision] = {"file": "x", "bytes": 1, "agreement": 1, "largest_difference": 0}
-    lines = _summary("onnx", {"checked": checked})
-    assert lines[0] == "Compared with our own predictions on 360 images in 'ev/images':"
-    assert len(lines) == 3
-    drawn = {**checked, "images": 40, "of": "drawn scenes"}
-    del drawn["trained_on"]
-    lines = _summary("onnx", {"checked": drawn})
-    assert lines[0] == "Compared with our own predictions on 40 drawn scenes:"
-
-
-@pytest.mark.parametrize(
-    ("values", "line"),
-    [
-        ({"trained_on": None, "accuracy": 0.5, "accuracy_images": 9}, "Images that it was trained"),
-        ({"trained_on": 5, "accuracy": 0.5, "accuracy_images": 4}, "on the 4 images that it was"),
-        ({"trained_on": 9}, "All of these images were used in training, so no accuracy is given."),
-    ],
-)
-def test_which_images_an_accuracy_is_about(values: dict[str, Any], line: str) -> None:
-    checked: dict[str, Any] = {"images": 9, "of": "pets", **values}
-    for precision in ("fp32", "int8"):
-        checked[precision] = {"file": "x", "bytes": 1, "agreement": 1, "largest_difference": 0}
-        if "accuracy" in values:
-            checked[precision]["accuracy"] = 0.5
-    *_, last = _summary("onnx", {"checked": checked})
-    assert line in last
 
 
 def test_a_matrix_for_other_classes(ipl: Call, saved_run: Path, home: Path) -> None:

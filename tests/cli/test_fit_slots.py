@@ -88,20 +88,3 @@ def test_the_folder_of_a_run_names_its_slots(fit: Call, three_classes: Path, hom
     (folder,) = (home / "ipl-runs").iterdir()
     assert folder.name == "data-coop-1w-empty-seed1"
     assert json.loads((folder / "config.json").read_text())["config"]["empty_slots"] is True
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--words-given", "red sand"), "--words-given is 'red sand'; it must be single words"),
-        (("--words-given", "sand, stone"), "--words is 1, but --words-given has 2; give one"),
-        (("--empty-slots", "--words", "0"), "--words is 0; --empty-slots needs a number of words"),
-        (("--empty-slots", "--random-words", "1"), "--empty-slots and --random-words contradict"),
-        (("--random-words", "0"), "--random-words is 0; it must be a whole number, 1 or more"),
-        (("--random-words", "1", "--words", "4", "--epochs", "4"), "the pool has 6 words, and"),
-    ],
-)
-def test_bad_options_are_refused(
-    options: tuple[str, ...], message: str, refused: Call, three_classes: Path
-) -> None:
-    assert message in refused(three_classes, *options)

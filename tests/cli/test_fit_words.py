@@ -58,60 +58,6 @@ def test_the_report_shows_what_was_tried(fit: Call, images: Call, home: Path) ->
     assert "ipl-runs/data-coop-paper-seed1\n" in result.out
 
 
-def test_a_fixed_number_shows_no_trials(fit: Call, images: Call) -> None:
-    result = fit(images(beach=2, castle=2), "--out", "run")
-    assert "taken" not in result.out
-
-
-def test_the_papers_rule_with_fewer_words_than_six_to_choose_from(
-    fit: Call, images: Call, home: Path
-) -> None:
-    (home / "own.txt").write_text("stone\nwater\nsand\n")
-    more = ("--epochs", 6, "--words-file", home / "own.txt", "--json", "--out", "run")
-    result = fit(images(beach=2, castle=2), "--words", "paper", *more)
-    assert result.code == 0, result.err
-    assert [trial["words"] for trial in result.json["results"]["words_tried"]] == [1, 2, 3]
-    (note,) = [note for note in result.json["notes"] if "paper" in note]
-    assert "no more than 3 can be tried" in note
-    assert "the pool has 3 words" in note
-    assert f"warning: {note}\n" in result.err
-
-
-@pytest.mark.parametrize(("repeats", "most"), [(55, 5), (59, 3), (62, 1)])
-def test_the_papers_rule_with_a_class_name_that_leaves_little_room(
-    repeats: int, most: int, fit: Call, images: Call, home: Path
-) -> None:
-    images(beach=1, castle=1)
-    name = "very " * repeats + "old castle"
-    (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
-    result = fit(home / "list.csv", "--words", "paper", "--epochs", 6, "--json", "--out", "run")
-    assert result.code == 0, result.err
-    tried = [trial["words"] for trial in result.json["results"]["words_tried"]]
-    assert tried == list(range(1, most + 1))
-    assert any(f"no more than {most} can be tried" in note for note in result.json["notes"])
-
-
-def test_the_papers_rule_without_room_or_time_for_one_word(
-    refused: Call, images: Call, home: Path
-) -> None:
-    data = images(beach=1, castle=1)
-    message = refused(data, "--words", "paper", "--epochs", 5, "--interval", 10)
-    assert "(t = 10)" in message
-    assert "(T = 5)" in message
-    name = "very " * 66 + "long"
-    (home / "list.csv").write_text(f"path,label\ndata/beach/0.png,a\ndata/castle/0.png,{name}\n")
-    assert "77 positions" in refused(home / "list.csv", "--words", "paper")
-
-
-@pytest.mark.parametrize("words", ["three", "1.5", "", "AUTO", "-1", "100000"])
-def test_words_that_are_neither_a_number_nor_a_rule(
-    words: str, refused: Call, images: Call
-) -> None:
-    message = refused(images(beach=1, castle=1), "--words", words)
-    assert "words" in message
-    assert words in message
-
-
 def test_auto_stops_at_noise_and_says_so(fit: Call, images: Call, home: Path) -> None:
     data = images(beach=4, castle=4, forest=4)
     result = fit(data, "--words", "auto", "--epochs", 6, "--interval", 1, "--out", "run")
@@ -137,41 +83,6 @@ def test_the_search_is_told_and_an_approximate_one_shown(
     assert selection["search"] == mode
     assert selection["certified"] == (mode in ("exact", "exhaustive"))
     assert (f"Approximate ({mode})" in result.out) == (not selection["certified"])
-
-
-def test_memory_and_shortlist_arrive(
-    fit: Call, images: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ipl.words.choice import WordChoice
-
-    seen = []
-    real = WordChoice.search_with
-
-    def search_with(self: WordChoice, *rest: Any, **more: Any) -> Any:
-        seen.append((self.memory, self.search.mode, self.search.shortlist))
-        return real(self, *rest, **more)
-
-    monkeypatch.setattr(WordChoice, "search_with", search_with)
-    more = ("--memory", 0.25, "--search", "screen", "--shortlist", 30)
-    assert fit(images(beach=2, castle=2), *more, "--out", "run").code == 0
-    assert seen == [(0.25, "screen", 30)]
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("--memory", "0"), "memory is 0"),
-        (("--memory", "nan"), "memory is nan"),
-        (("--memory", "-1"), "memory is -1"),
-        (("--memory", "0.000001"), "memory is"),
-        (("--search", "foo"), "search is 'foo'"),
-        (("--shortlist", "1"), "shortlist is 1"),
-    ],
-)
-def test_a_search_that_cannot_be(
-    options: tuple[str, ...], named: str, refused: Call, images: Call
-) -> None:
-    assert named in refused(images(beach=1, castle=1), *options)
 
 
 # -- what is kept for the next fit ----------------------------------------------------------------
@@ -206,14 +117,3 @@ def test_no_cache_keeps_nothing_and_gives_the_same(fit: Call, images: Call, home
     assert cache_folder().exists()
     a, b = (load_file(home / run / "prompt.safetensors")["soft"] for run in "ab")
     torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
-
-
-def test_a_cache_that_cannot_be_written_is_only_a_warning(
-    fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (home / "file").write_text("mine")
-    monkeypatch.setenv("IPL_CACHE", str(home / "file"))
-    result = fit(images(beach=3, castle=3), "--out", "run", "--json")
-    assert result.code == 0
-    assert result.err.count("warning: The cache ") == 1
-    assert (home / "file").read_text() == "mine"

@@ -6,7 +6,6 @@ import csv
 import gc
 import io
 import json
-import os
 import shutil
 import sys
 import weakref
@@ -51,26 +50,6 @@ def test_json_agrees_with_python(predict: Call, beach: Path, saved_run: Path) ->
     assert result.json["skipped"] == []
 
 
-def test_text_shows_image_and_percentages(predict: Call, beach: Path) -> None:
-    result = predict(beach)
-    (prediction,) = predict(beach, "--json").json["predictions"]
-    assert str(beach) in result.out
-    for ranked in prediction["classes"]:
-        assert f"{ranked['name']} {100 * ranked['probability']:.1f} %" in result.out
-
-
-@pytest.mark.parametrize(("top", "shown"), [(1, 1), (2, 2), (5, 3), (10**6, 3)])
-def test_top(top: int, shown: int, predict: Call, beach: Path) -> None:
-    (prediction,) = predict(beach, "--json", "--top", top).json["predictions"]
-    assert len(prediction["classes"]) == shown
-
-
-def test_top_below_1_is_refused(predict: Call, beach: Path) -> None:
-    result = predict(beach, "--top", 0)
-    assert result.code == 2
-    assert "--top" in result.err
-
-
 def test_other_classes_from_a_list_and_from_a_file(
     predict: Call, beach: Path, home: Path, saved_run: Path
 ) -> None:
@@ -89,65 +68,16 @@ def test_other_classes_from_a_list_and_from_a_file(
     assert found == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_class_in_quotes_may_hold_a_comma(predict: Call, beach: Path) -> None:
-    told = predict(beach, "--classes", '"castle, old", "castle, new",5" pipe', "--json").json
-    (prediction,) = told["predictions"]
-    names = {ranked["name"] for ranked in prediction["classes"]}
-    assert names == {"castle, old", "castle, new", '5" pipe'}
-
-
 @pytest.mark.parametrize(
     ("classes", "said"),
     [
         ('lake,"castle', "cannot be read as names: unexpected end of data"),
-        (",", "empty name"),
         ("lake", "at least two"),
-        ("lake,,volcano", "empty name"),
         ("lake,Lake", "same name"),
-        ("lake,caf\x07", "control character"),
-        ("lake," + "very " * 300, "300 tokens"),
     ],
 )
 def test_classes_that_cannot_be(classes: str, said: str, predict: Call, beach: Path) -> None:
     assert said in predict(beach, "--classes", classes).error
-
-
-@pytest.mark.parametrize("text", ["", "one name\n"])
-def test_a_class_file_with_too_few_names(text: str, predict: Call, beach: Path, home: Path) -> None:
-    (home / "names.txt").write_text(text)
-    message = predict(beach, "--classes", home / "names.txt").error
-    assert "names.txt" in message
-    assert "at least two" in message
-    assert "no file" not in message  # it is one
-
-
-def test_a_class_file_that_is_no_text(predict: Call, beach: Path, home: Path) -> None:
-    (home / "names.txt").write_bytes(b"\xff\xfe\x00")
-    assert "names.txt" in predict(beach, "--classes", home / "names.txt").error
-
-
-def test_a_folder_means_all_images_in_it(predict: Call, home: Path) -> None:
-    names = ["album/b.JPG", "album/deep/c.png", "album/é [final].png"]
-    (home / "album" / "deep").mkdir(parents=True)
-    for index, name in enumerate(names):
-        open_scene("castle", index).save(home / name)
-    (home / "album" / "notes.txt").write_text("no image")
-    told = predict("album", "--json").json
-    assert sorted(p["image"] for p in told["predictions"]) == sorted(names)
-    assert told["skipped"] == []
-
-
-def test_a_folder_leaves_out_hidden_files_and_folders_named_like_images(
-    predict: Call, home: Path
-) -> None:
-    (home / "album" / "trip.jpg").mkdir(parents=True)
-    (home / "album" / ".cache").mkdir()
-    open_scene("castle", 0).save(home / "album" / "a.png")
-    open_scene("castle", 0).save(home / "album" / ".cache" / "thumb.png")
-    (home / "album" / "._a.png").write_bytes(b"a resource fork of macOS")
-    told = predict("album", "--json").json
-    assert [p["image"] for p in told["predictions"]] == ["album/a.png"]
-    assert told["skipped"] == []
 
 
 @pytest.mark.parametrize("name", ["photo[final].png", "a[b/c].png", "[red]x.png"])
@@ -157,12 +87,6 @@ def test_brackets_in_a_name_are_shown(name: str, predict: Call, home: Path) -> N
     result = predict(name)
     assert result.code == 0
     assert name in result.out
-
-
-def test_brackets_in_a_class_are_shown(predict: Call, beach: Path) -> None:
-    result = predict(beach, "--classes", "[bold]lake,forest [dark]")
-    assert "[bold]lake " in result.out
-    assert "forest [dark] " in result.out
 
 
 def test_pixels_are_limited(predict: Call, beach: Path, home: Path) -> None:
@@ -208,20 +132,6 @@ def test_ctrl_c_stops_with_130(predict: Call, beach: Path, monkeypatch: pytest.M
     assert "nothing was written" in result.err
 
 
-def test_a_run_with_more_words_than_the_default_schedule_has_time_for(
-    ipl: Call, fit: Call, images: Call, home: Path
-) -> None:
-    from ipl.words.pool import Pool
-
-    (home / "many.txt").write_text("\n".join(Pool.bundled().words[:12]))
-    data = images(beach=1, castle=1)
-    options = ["--words", 12, "--epochs", 12, "--m", 1, "--words-file", home / "many.txt"]
-    assert fit(data, *options, "--out", home / "run").code == 0
-    result = ipl("predict", home / "run", data, "--device", "cpu", "--quiet", "--json")
-    assert result.code == 0, result.err
-    assert len(result.json["words"]) == 12
-
-
 def test_the_backbone_option_says_where_the_weights_are(
     ipl: Call, beach: Path, saved_run: Path, home: Path
 ) -> None:
@@ -262,16 +172,6 @@ def _images(text: str) -> list[str]:
     return [json.loads(line)["image"] for line in text.splitlines()]
 
 
-def test_patterns_that_no_shell_has_replaced(predict: Call, album: Path, home: Path) -> None:
-    assert _images(predict("album/*.jpg", "--format", "jsonl").out) == ["album/b.jpg"]
-    every = predict("album/**/*.png", "album/b.jpg", "--format", "jsonl")
-    names = ["album/a.png", "album/broken.png", "album/deep/c.png", "album/b.jpg"]
-    assert _images(every.out) == names
-    assert predict("album/*.tif").error == "No image matches album/*.tif."
-    folders = predict("al*", "--format", "jsonl")  # a folder that matches: all that is in it
-    assert sorted(_images(folders.out)) == sorted(names)
-
-
 def test_paths_from_standard_input(
     predict: Call, album: Path, stdin: Callable[[bytes], None]
 ) -> None:
@@ -286,40 +186,6 @@ def test_paths_from_standard_input(
     stdin(b"")
     assert predict("-").error == "No image was given."
     assert "stdin or as arguments" in predict("-", album).error
-
-
-def test_paths_between_nuls_from_standard_input(
-    predict: Call, album: Path, stdin: Callable[[bytes], None]
-) -> None:
-    """As `find -print0` writes them, whatever their names hold."""
-    names = [b"two\nlines.png", b"not \xff utf-8.png", b"carriage return\r"]
-    for name in names:
-        (album / os.fsdecode(name)).write_bytes((album / "a.png").read_bytes())
-    stdin(b"".join(os.fsencode(album) + b"/" + name + b"\0" for name in names))
-    result = predict("-", "--format", "jsonl")
-    assert result.code == 0, result.err
-    told = ["two\nlines.png", "not \\udcff utf-8.png", "carriage return\r"]
-    assert [Path(image).name for image in _images(result.out)] == told
-
-
-def test_a_name_with_a_line_break_is_one_line_of_a_table(predict: Call, album: Path) -> None:
-    (album / "a.png").rename(album / "two\nlines\x1b[31m.png")
-    (album / "broken.png").rename(album / "bro\nken.png")
-    result = predict(album)
-    assert "two\\nlines\\x1b[31m.png " in result.out
-    assert len(result.out.splitlines()) == 4
-    assert "\x1b" not in result.out
-    assert result.err == f"warning: skipped {album}/bro\\nken.png: not an image\n"
-    assert predict(album / "bro\nken.png").error.endswith("bro\\nken.png: not an image.")
-    told = predict(album, "--json").json
-    assert str(album / "two\nlines\x1b[31m.png") in [row["image"] for row in told["predictions"]]
-
-
-def test_urls_are_not_opened(predict: Call, home: Path) -> None:
-    for url in ("https://example.org/cat.jpg", "http://example.org/x?size=[1]", "file:///a.png"):
-        assert predict(url).error == (
-            f"URLs are not opened; fetch {url} first and give the file's path."
-        )
 
 
 def test_every_format_tells_the_same(predict: Call, album: Path, home: Path) -> None:
@@ -380,15 +246,6 @@ def test_out_is_a_file_that_appears_whole(
     assert [p.name for p in target.parent.iterdir()] == ["rows.csv"]
 
 
-def test_a_file_that_was_written_is_named(
-    ipl: Call, saved_run: Path, album: Path, home: Path
-) -> None:
-    file = home / "rows.csv"
-    result = ipl("predict", saved_run, album / "a.png", "--device", "cpu", "--out", file)
-    assert (result.code, result.out) == (0, "")
-    assert result.err.endswith(f"Written: {file}\n")
-
-
 def test_the_ending_of_out_is_the_format(predict: Call, album: Path, home: Path) -> None:
     import pyarrow.parquet
 
@@ -407,20 +264,6 @@ def test_the_ending_of_out_is_the_format(predict: Call, album: Path, home: Path)
     assert json.loads((home / "f.csv").read_text())["image"] == str(album / "a.png")
 
 
-def test_a_threshold_leaves_out_what_is_less_probable(predict: Call, album: Path) -> None:
-    (row,) = predict(album / "a.png", "--json").json["predictions"]
-    values = [ranked["probability"] for ranked in row["classes"]]
-    middle = (values[0] + values[1]) / 2
-    (cut,) = predict(album / "a.png", "--json", "--threshold", middle).json["predictions"]
-    assert cut["classes"] == row["classes"][:1]
-    none = predict(album / "a.png", "--threshold", 1.0)
-    assert none.code == 0
-    assert "(none)" in none.out
-    rows = predict(album / "a.png", "--threshold", 1.0, "--format", "csv").out.splitlines()
-    assert rows[1] == f"{album / 'a.png'},,,,"
-    assert predict(album, "--threshold", 1.5).code == 2
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -431,15 +274,6 @@ def test_a_threshold_leaves_out_what_is_less_probable(predict: Call, album: Path
 )
 def test_options_that_cannot_be(options: list[str], said: str, predict: Call, album: Path) -> None:
     assert said in predict(album, *options).error
-
-
-def test_parquet_without_its_package(
-    predict: Call, album: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    message = predict(album, "--format", "parquet", "--out", home / "x.parquet").error
-    assert "pip install 'ipl[data]'" in message
-    assert not (home / "x.parquet").exists()
 
 
 def test_many_images_are_neither_kept_nor_taken_ahead(
@@ -473,21 +307,6 @@ def test_many_images_are_neither_kept_nor_taken_ahead(
         alive = sum(ref() is not None for ref in seen)
         assert alive <= size + 2  # one batch of images, and its features
     assert number == batches
-
-
-def test_the_speed_stands_beside_that_of_the_decoder(
-    ipl: Call, saved_run: Path, album: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = ipl("predict", saved_run, album, "--json")
-    speed = result.json["speed"]
-    assert speed["images"] == len(result.json["predictions"]) + len(result.json["skipped"])
-    assert min(speed.values()) > 0
-    few = ipl("predict", saved_run, album, "--out", home / "a.csv")
-    assert "images/s" not in few.err  # too few to time
-    monkeypatch.setattr("ipl.cli.predict.ENOUGH_TO_TIME", 1)
-    told = ipl("predict", saved_run, album, "--out", home / "b.csv").err
-    assert f"{speed['images']} images in " in told
-    assert "decoding alone could reach" in told
 
 
 def test_rows_come_while_paths_still_do(

@@ -58,15 +58,6 @@ def test_other_formats_and_the_command_that_repeats_it(
     assert json.loads((home / "r.json").read_text())["words"] == values["words"]
 
 
-def test_names_are_escaped(ipl: Ipl, fit: Callable[..., Any], images: Any, home: Path) -> None:
-    data = images({"<script>bad": 3, "castle": 3})
-    assert fit(data, "--out", home / "run").code == 0
-    result = ipl("report", "run", "--data", data, *CPU)
-    assert result.code == 0, result.err
-    page = check_page((home / "run-report.html").read_text())
-    assert "<script>bad" in "".join(page.text)
-
-
 def test_a_report_is_logged(ipl: Ipl, run: Path, home: Path) -> None:
     assert ipl("report", "run", "--log-to", "tensorboard:logs", *CPU).code == 0
     logged = (home / "logs" / "run-report" / "report.html").read_text()
@@ -98,24 +89,6 @@ def test_bad_input_gets_one_sentence(
     before = sorted(home.iterdir())
     assert told in ipl("report", *arguments, *CPU).error
     assert sorted(home.iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("run",), "1 run given; a comparison needs at least two."),
-        (("run", "gone"), "No saved run at gone"),
-        (("run", "run", "--data", "nowhere"), "No such file or folder: nowhere."),
-        (("run", "run", "--data", "dat"), "No such file or folder: dat. Did you mean 'data'?"),
-        (("run", "run", "--images", "0"), "images is 0"),
-        (("run", "run"), "ipl-comparison.html already exists"),
-    ],
-)
-def test_an_existing_page_hides_no_wrong_argument(
-    ipl: Ipl, run: Path, home: Path, arguments: tuple[str, ...], told: str
-) -> None:
-    (home / "ipl-comparison.html").touch()
-    assert told in ipl("compare", *arguments, *CPU).error
 
 
 def test_runs_side_by_side(ipl: Ipl, run: Path, home: Path) -> None:
@@ -162,11 +135,3 @@ def test_runs_on_the_hub(ipl: Ipl, run: Path, home: Path, monkeypatch: pytest.Mo
     values = ipl("compare", "run", "ada/scenes", "--json", *CPU).json
     assert [one["run"] for one in values["runs"]] == ["run", "ada/scenes"]
     assert [one["name"] for one in values["runs"]] == ["run", "scenes"]
-
-
-def test_runs_on_a_hub_that_is_not_there(
-    ipl: Ipl, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hub, "hub_reachable", lambda: False)
-    assert "cannot be reached" in ipl("report", "ada/none", *CPU).error
-    assert "cannot be reached" in ipl("compare", "run", "ada/none", *CPU).error

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ipl.backbone.backbone import Backbone
 from ipl.select import select_words
-from ipl.support.cache import Cache, cache_folder
-from ipl.support.progress import Reporter
+from ipl.support.cache import Cache
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
-from ipl.words.selection import Selection
 
 Call = Callable[..., Any]
 MODES = ("exact", "exhaustive", "screen", "lazy")
@@ -42,7 +38,6 @@ def test_json_is_the_selection_of_the_library(
     found: Call, three_classes: Path, words_file: Path
 ) -> None:
     from ipl.backbone.loading import load_backbone
-    from ipl.words.pool import Pool
 
     told = found("--seed", 3, "--no-cache")
     pocket = load_backbone("pocket", "cpu")
@@ -89,7 +84,6 @@ def test_every_mode_finds_the_best_of_a_few_words(mode: str, select: Call, found
 
 
 def test_a_shortlist_and_its_recall(select: Call, found: Call, home: Path) -> None:
-    from ipl.words.pool import Pool
 
     (home / "many.txt").write_text("\n".join(Pool.bundled().words[::150]))
     more = ("--words-file", home / "many.txt", "--search", "screen")
@@ -124,55 +118,18 @@ def test_options_arrive(found: Call, home: Path) -> None:
     assert found("--words-file", home / "named.txt", "--no-names")["pool_size"] == 2
 
 
-def test_little_memory_finds_the_same(found: Call) -> None:
-    a, b = found("--no-cache"), found("--no-cache", "--memory", 0.001)
-    assert [step["word"] for step in a["steps"]] == [step["word"] for step in b["steps"]]
-    assert [step["loss"] for step in a["steps"]] == pytest.approx(
-        [step["loss"] for step in b["steps"]], abs=1e-5
-    )
-
-
-def test_no_words(select: Call, found: Call) -> None:
-    assert select("--words", 0, "--quiet").out == "The number of words is 0.\n"
-    assert found("--words", 0)["words"] == []
-
-
-def test_help_says_what_there_is(ipl: Call) -> None:
-    text = " ".join(ipl("select", "--help").out.replace("│", " ").split())
-    assert "path,label[,split]" in text  # typer takes brackets for markup
-    for option in ("--words", "--recall", "--shortlist", "--memory", "--no-cache", "--json"):
-        assert option in text
-    assert all(mode in text for mode in MODES)
-    assert "select" in ipl("--help").out
-
-
 # -- what it refuses ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--words", -1), ["words is -1"]),
         (("--words", 7), ["words is 7", "the pool has 6 words"]),
-        (("--words", 100_000), ["words is 100000"]),
-        (("--memory", 0), ["memory is 0"]),
-        (("--memory", -1), ["memory is -1"]),
+        (("--words", "three"), ["it must be a whole number"]),
         (("--memory", "nan"), ["memory is nan"]),
-        (("--memory", "inf"), ["memory is inf"]),
-        (("--memory", 1e-6), ["memory is", "at least"]),
         (("--search", "foo"), ["search is 'foo'", *MODES]),
-        (("--search", "screeen"), ["search is 'screeen'", "exact, exhaustive, screen, lazy"]),
-        (("--search", "screen", "--shortlist", 1), ["shortlist is 1", "20 or more"]),
-        (("--recall",), ["recall", "'screen'"]),
-        (("--template", "a {cls}"), ["template is 'a {cls}'", "{words}"]),
         (("--template", "{words} {cls}"), ["{cls} must come before {words}"]),
-        (("--shots", 0), ["shots is 0"]),
-        (("--lambda", "nan"), ["lambda"]),
-        (("--preset", "x"), ["preset"]),
-        (("--word-embedding", "x"), ["--word-embedding is 'x'"]),
         (("--backbone", "pockt"), ["'pocket'"]),
-        (("--device", "quantum"), ["quantum"]),
-        (("--precision", "fp8"), ["fp8"]),
         (("--words-file", "none.txt"), ["none.txt"]),
     ],
 )
@@ -184,38 +141,12 @@ def test_bad_values_get_one_sentence(
     assert not list(Cache().entries("selections"))
 
 
-@pytest.mark.parametrize("words", ["three", "1.5", " ", "auto", "9" * 5000])
-def test_what_is_no_number(words: str, select: Call) -> None:
-    result = select("--words", words)
-    assert (result.code, result.out) == (2, "")
-    assert "it must be a whole number" in result.error
-    assert len(result.error) < 200
-
-
 def test_no_such_data(ipl: Call, home: Path) -> None:
     assert "nowhere" in ipl("select", home / "nowhere").error
     assert ipl("select").code == 2
 
 
-def test_strict_fails_on_a_file_that_is_no_image(select: Call, three_classes: Path) -> None:
-    (three_classes / "beach" / "list.txt").write_text("notes")
-    assert "list.txt" in select("--strict", "--quiet").error
-
-
 # -- what is kept for next time --------------------------------------------------------------------
-
-WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
-
-
-class Ear(Reporter):
-    """Keeps what is warned of."""
-
-    def __init__(self) -> None:
-        super().__init__(quiet=True)
-        self.heard: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.heard.append(message)
 
 
 @pytest.fixture
@@ -254,15 +185,6 @@ def test_the_second_time_nothing_is_computed(
     assert select("--words", 3, "--quiet").err == warnings
 
 
-def test_more_words_go_on_from_those_there_are(select: Call, found: Call) -> None:
-    first = found("--words", 2)
-    result = select("--words", 3, "--json")
-    assert result.json["steps"][:2] == first["steps"]
-    assert "Choosing word 3 of 3" in result.err
-    assert "Choosing word 1" not in result.err
-    assert "Choosing word 2" not in result.err
-
-
 def test_ctrl_c_in_the_second_word_keeps_the_first(
     select: Call, found: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,23 +199,6 @@ def test_ctrl_c_in_the_second_word_keeps_the_first(
     assert "Choosing word 1" not in again.err
     assert "Choosing word 2 of 2" in again.err
     assert again.json["words"] == whole["words"]
-
-
-def test_no_cache_keeps_nothing_and_says_so(
-    select: Call, found: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found("--no-cache")
-    assert not cache_folder().exists()
-    _stop_at(monkeypatch, 2)
-    stopped = select("--no-cache")
-    assert stopped.code == 130
-    assert "stopped: nothing was saved." in stopped.err
-    assert not cache_folder().exists()
-
-
-def test_no_cache_reads_nothing(select: Call, found: Call) -> None:
-    found()
-    assert "Choosing word 1 of 2" in select("--no-cache").err
 
 
 def test_the_cache_lists_what_was_found(found: Call, ipl: Call, three_classes: Path) -> None:
@@ -320,20 +225,3 @@ def test_a_cache_that_cannot_be_written_is_only_a_warning(
     assert result.err.count("warning: The cache ") == 1
     assert result.err.count("\n") == 1 + result.err.count("a negative gain: more words")
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_two_at_once(three_classes: Path, pocket: Backbone) -> None:
-    pool = Pool.from_words(WORDS, "test")
-    ear = Ear()
-
-    def run(_: int) -> Selection:
-        more = {"shots": 2, "backbone": pocket, "pool": pool, "reporter": ear}
-        return select_words(three_classes, 3, **more)
-
-    with ThreadPoolExecutor(4) as threads:
-        selections = list(threads.map(run, range(4)))
-    (words,) = {selection.words for selection in selections}
-    # Nothing about the cache: only what each selection says of its words.
-    assert ear.heard == [note for selection in selections for note in selection.notes]
-    (entry,) = Cache().entries("selections")
-    assert tuple(entry.facts["words"]) == words

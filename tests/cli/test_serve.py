@@ -98,7 +98,7 @@ def test_what_is_wrong_is_said(ipl: Call, saved_run: Path, home: Path, served: l
     assert served == []
 
 
-@pytest.mark.parametrize("missing", ["fastapi", "uvicorn", "python_multipart"])
+@pytest.mark.parametrize("missing", ["fastapi", "python_multipart"])
 def test_a_missing_package_is_named(
     missing: str, ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

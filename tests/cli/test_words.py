@@ -45,14 +45,6 @@ def test_look_up_in_and_out(ipl: Call) -> None:
     assert "'ox' is not in the pool" in text
 
 
-def test_text_between_colons_stays_as_it_is(ipl: Call) -> None:
-    assert "':dog:' is not in the pool" in ipl("words", ":dog:").out
-
-
-def test_an_empty_look_up_is_refused(ipl: Call) -> None:
-    assert "empty" in ipl("words", " ").error
-
-
 def test_no_names(ipl: Call) -> None:
     every = set(ipl("words", "--list", "--json").json["list"])
     told = ipl("words", "--no-names", "--list", "--json").json
@@ -92,21 +84,6 @@ def test_out_does_not_replace_a_file(ipl: Call, home: Path) -> None:
     assert (home / "mine.txt").read_text() == "mine"
 
 
-def test_out_below_a_file_is_refused(ipl: Call, home: Path) -> None:
-    (home / "mine.txt").write_text("mine")
-    assert "mine.txt" in ipl("words", "--out", "mine.txt/pool.txt").error
-
-
-@pytest.mark.parametrize("kind", ["missing", "empty", "folder", "binary", "unusable"])
-def test_lists_that_cannot_be_used(kind: str, ipl: Call, home: Path) -> None:
-    path = home / "own.txt"
-    if kind == "folder":
-        path.mkdir()
-    elif kind != "missing":
-        path.write_bytes({"empty": b"\n# x\n", "binary": b"\xff\0", "unusable": b"xy\n"}[kind])
-    assert "own.txt" in ipl("words", "--words-file", "own.txt").error
-
-
 def test_rebuild_and_own_list_exclude_each_other(ipl: Call, words_file: Path) -> None:
     message = ipl("words", "--rebuild", "--words-file", words_file).error
     assert "--rebuild" in message
@@ -137,17 +114,6 @@ def test_rebuild_without_data_says_how_to_get_it(ipl: Call, home: Path) -> None:
     assert not list(home.iterdir())
 
 
-@pytest.mark.usefixtures("no_nltk_data")
-def test_look_up_needs_no_data(ipl: Call, home: Path) -> None:
-    inside, outside = ipl("words", "mountain", "online", "--json").json["look_up"]
-    assert (inside["in_pool"], outside["in_pool"]) == (True, False)
-    assert inside["unchecked"] == outside["unchecked"] == []
-    assert "passes all four filters" in outside["sentence"]
-    (home / "own.txt").write_text("online\n")
-    (own,) = ipl("words", "--words-file", "own.txt", "online", "--json").json["look_up"]
-    assert own["meaning"]["part"] == "adjective"
-
-
 def test_rebuild_counts_every_stage(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = ["Stone", "stone", "ox", "mountainzzz", "the", "water"]
     known = {"stone", "water", "the"}
@@ -163,10 +129,6 @@ def test_rebuild_counts_every_stage(ipl: Call, home: Path, monkeypatch: pytest.M
     assert told["against_bundled"] == {"new": 0, "gone": 8898}
     assert (home / "pool.txt").read_text() == "stone\nwater\n"
     assert ipl("words", "--rebuild", "--no-names", "--json", "--quiet").json["words"] == 1
-
-
-def test_an_unknown_backbone_comes_with_the_closest_name(ipl: Call) -> None:
-    assert "'pocket'" in ipl("words", "--backbone", "poket").error
 
 
 def test_version_and_help(ipl: Call) -> None:
