@@ -10,14 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.display.notebook import notebook_html
 from ipl.display.table import Table
 from ipl.explain.comparison import compare_runs
-from ipl.training.baselines import BaselineComparison, MethodCounts
 from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
 
 EVIL = "<script>alert('x')</script>"
@@ -76,22 +73,6 @@ def test_selection() -> None:
     assert repr(selection()) == "Selection(words=('stone',), search='exhaustive')"
 
 
-def test_baseline_comparison() -> None:
-    comparison = BaselineComparison(
-        (EVIL, "lake"),
-        (10, 10),
-        (
-            MethodCounts("zero-shot", EVIL, (9, 2), gained=8, lost=7),
-            MethodCounts("prompt", EVIL, (2, 10)),
-        ),
-        notes=(f"a note on {EVIL}",),
-    )
-    text = displayed(comparison)
-    assert f"Much worse than zero-shot for {EVIL}" in text
-    assert f"a note on {EVIL}" in text
-    assert "60.0" in text  # 12 of 20 images
-
-
 def test_classifier(make_run: Callable[..., Path], pocket: Backbone) -> None:
     assert displayed(PromptClassifier()).strip() == repr(PromptClassifier())
     classifier = PromptClassifier.from_pretrained(make_run(), pocket)
@@ -115,8 +96,3 @@ def test_runs_side_by_side(make_run: Callable[..., Path], tmp_path: Path) -> Non
     assert "<script>one" in text
     assert EVIL in text
     assert all(run.result.prompt in text for run in comparison.runs)
-
-
-@pytest.mark.parametrize("cell", [EVIL, '" onmouseover="x', "&amp;"])
-def test_table(cell: str) -> None:
-    assert cell in displayed(Table([cell], [[cell]]))

@@ -80,21 +80,6 @@ def test_a_section_with_a_summary_is_folded_and_its_content_can_be_linked_to() -
     assert "**Is it " in as_markdown(document)
 
 
-def test_a_heading_stays_with_what_follows_it() -> None:
-    heading, text = Heading("A heading"), Paragraph("What follows.")
-    several = ((text, heading, text, text), (heading, heading, text), (text, heading), ())
-    for blocks, kept in zip(several, (2, 1, 1, 0), strict=True):  # the first under each heading
-        section = Section("one", "One", blocks)
-        page = as_html(Document("t", "s", (), (), (), (section,), "f"))
-        check_page(page)
-        parts = page.split('<div class="together">')[1:]
-        assert "<h2" in parts[0]
-        assert all("</div>" in part for part in parts)
-        inside = "".join(part.split("</div>")[0] for part in parts)
-        assert inside.count("<h3>") == blocks.count(heading)
-        assert inside.count("What follows.") == kept
-
-
 def test_every_kind_of_block_is_written() -> None:
     table = Table(("name", "value"), [["a", "1"]], caption="The caption")
     figure = Figure("The figure", bars([Bar("a", 1.0, "1")], "A bar"), None)
@@ -118,17 +103,6 @@ def test_every_kind_of_block_is_written() -> None:
             assert text in as_markdown(document), kind
 
 
-def test_a_wide_picture_scrolls_and_a_narrow_one_shrinks() -> None:
-    pictures = tuple(Picture(NASTY, "data:image/svg+xml,", width, NASTY) for width in (400, 900))
-    document = Document("t", "s", (), (), (), (Section("one", "One", pictures),), "f")
-    images = check_page(as_html(document)).of("img")
-    assert [(image["width"], image.get("class")) for image in images] == [
-        ("400", None),
-        ("900", "scrolls"),
-    ]
-    assert {image["alt"] for image in images} == {NASTY}
-
-
 def test_markdown_has_the_same_cells() -> None:
     text = as_markdown(_document())
     assert "<script>" not in re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
@@ -143,14 +117,6 @@ def test_code_in_markdown_cannot_end_its_block() -> None:
     document = Document("t", "s", (), (), (), (Section("one", "One", (code,)),), "f")
     assert "````\nipl fit 'a\n```\n<script>'\n````\n" in as_markdown(document)
     assert [code_span(text) for text in ("a b", "a\n`b``c`")] == ["`a b`", "``` a `b``c` ```"]
-
-
-def test_light_dark_and_paper() -> None:
-    text = as_html(_document())
-    assert "@media (prefers-color-scheme: dark)" in text
-    assert "@media print" in text
-    assert "@page { margin: 1.5cm; }" in text
-    assert "prefers-color-scheme" not in text.split("@media print")[1]
 
 
 def _luminance(colour: str) -> float:

@@ -50,13 +50,6 @@ def test_panels_have_titles_ticks_axes_and_one_legend(joined: bool) -> None:
     assert image.width > image.height > 600
 
 
-def test_a_single_line_needs_no_legend_and_an_empty_one_is_left_out() -> None:
-    empty = Panel("p", (ErrorBarLine("gone", ()), *_panel("p", ("alone",)).lines), ((0.0, "zero"),))
-    texts = _svg_texts(plot_panels([empty], "t", "x", "y")["svg"])
-    assert "alone" not in texts
-    assert "gone" not in texts
-
-
 def test_many_panels_stand_in_rows_with_one_legend() -> None:
     def size(count: int) -> tuple[int, int]:
         panels = [_panel(f"panel {n}", ("plain",)) for n in range(count - 1)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from ipl.display.plots import Bar, Series, Strip, bars, heat, lines, strips, ticks
@@ -24,22 +22,6 @@ def test_drawings_are_well_formed_at_their_edges() -> None:
         page = Page(svg)
         assert "nan" not in svg
         assert page.of("svg")[0]["aria-label"]
-
-
-def test_a_name_that_arrives_late_stays_inside() -> None:
-    line = [Series("a", ((1.0, 2.0), (2.0, 1.0)))]
-    svg = lines(line, "x", "x", "y", arrivals=[(1.0, "early"), (2.0, "late")])
-    anchors = {t: a["text-anchor"] for t in ("early", "late") for a in _texts(svg, t)}
-    assert anchors == {"early": "start", "late": "end"}
-    legend = bars([Bar("a", 1, "1", 2)], "x", legend=[("what orange is", 2)])
-    assert len(Page(legend).of("rect")) == 2
-    assert _texts(legend, "what orange is")
-
-
-def _texts(svg: str, text: str) -> list[dict[str, str]]:
-    """Returns the attributes of the texts with this content."""
-    tags = re.findall(rf"<text ([^>]*)>{text}</text>", svg)
-    return [dict(re.findall(r'([\w-]+)="([^"]*)"', tag)) for tag in tags]
 
 
 def test_bars_are_as_long_as_their_values() -> None:

@@ -17,7 +17,6 @@ from ipl.display.table import (
     escape_markdown,
     tables_to_latex,
     tables_to_markdown,
-    tables_to_terminal,
 )
 from tests.helpers.page_check import Page
 
@@ -59,12 +58,6 @@ def test_rows_and_sections(table: Table) -> None:
 def test_a_row_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="Caption: a row has 1 cells in a table of 2 columns"):
         Table(("a", "b"), [("1",)], caption="Caption")
-
-
-@pytest.mark.parametrize("which", ["numbers", "unwrapped"])
-def test_a_column_that_does_not_exist_is_refused(which: str) -> None:
-    with pytest.raises(ValueError, match="there is no column z"):
-        Table(("a", "b"), title="Title", **{which: ["b", "z"]})  # type: ignore[arg-type]
 
 
 def test_columns_of_numbers_are_named_or_recognised() -> None:
@@ -116,12 +109,6 @@ def test_terminal_folds_rather_than_cuts() -> None:
     assert sum(character in "0123456789" for character in text) == 40
 
 
-def test_terminal_does_not_wrap_the_columns_named() -> None:
-    row = ["some words to wrap", "[V V] *word* {cls}."]
-    table = Table(["notes", "prompt"], [row], unwrapped=["prompt"])
-    assert row[1] in terminal(table, width=30)
-
-
 def test_styles_show_on_a_terminal_alone() -> None:
     table = Table(["state"], [[Styled("found", "green")]])
     console = Console(width=40, force_terminal=True, color_system="standard", highlight=False)
@@ -131,13 +118,6 @@ def test_styles_show_on_a_terminal_alone() -> None:
     for text in (table.to_markdown(), table.to_latex(), table.to_csv(), table.to_html()):
         assert "found" in text
         assert "green" not in text
-
-
-def test_several_tables_on_a_terminal_have_a_line_between_them(table: Table) -> None:
-    console = Console(width=120, color_system=None, highlight=False)
-    with console.capture() as captured:
-        console.print(tables_to_terminal([table, Table(["x"], [["1"]])]))
-    assert captured.get() == terminal(table) + "\n" + terminal(Table(["x"], [["1"]]))
 
 
 # Markdown
@@ -250,20 +230,6 @@ def test_html(table: Table) -> None:
     text = "".join(page.text)
     assert "2[1]" in text
     assert text.endswith("[1] seed 3 failed\n[2] 2 of 11\nA note.")
-
-
-def test_html_classes_for_short_names_pairs_and_hidden_captions() -> None:
-    short = Page(Table(["name", "value"], [["a", "1"]], caption="c").to_html(hide_caption=True))
-    assert short.of("table")[0]["class"] == "pairs"
-    assert short.of("caption")[0]["class"] == "hidden"
-    assert [cell.get("class") for cell in short.of("th")] == [None, "n", "short"]
-    assert short.of("td")[0]["class"] == "n"
-    wide = Page(Table(["a", "b", "c"], [["x", "y", "z" * 29]]).to_html())
-    assert [cell.get("class") for cell in wide.of("td")] == ["short", None]
-    long = Page(Table(["name", "b", "c"], [["a" * 40, "x", ""]], caption="c").to_html())
-    assert "class" not in long.of("table")[0]
-    assert "class" not in long.of("caption")[0]
-    assert "class" not in long.of("th")[-1]
 
 
 def test_html_escapes_everything() -> None:

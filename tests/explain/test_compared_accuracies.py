@@ -24,7 +24,6 @@ from ipl.explain.compared_accuracies import (
 from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
 from ipl.inference.evaluation import evaluate
 from ipl.metrics import paired_difference
-from ipl.support.errors import ConfigError
 from ipl.training.baselines import difference_sentence
 from tests.helpers.scenes import open_scene
 
@@ -110,32 +109,6 @@ def test_runs_without_a_common_new_image_are_scored_on_their_own(
     saved = compare_runs(runs, device="cpu", cache=False)
     assert verdict(saved.runs) == ()
     assert comparison_values(saved)["runs"][1]["minus_first"] is None
-
-
-@pytest.mark.parametrize("kind", ["test folder", "table", "one class"])
-def test_runs_are_scored_on_test_images_alone_and_on_one_class(
-    make_run: MakeRun, other_run: Path, more: Path, kind: str
-) -> None:
-    first = min(more.iterdir())
-    data, images = more.parent / "data", 12
-    if kind == "test folder":
-        shutil.copytree(more, data / "test")
-    elif kind == "table":
-        data = data.with_suffix(".csv")
-        rows = [f"{path},{path.parent.name},test\n" for path in sorted(more.glob("*/*"))]
-        data.write_text("path,label,split\n" + "".join(rows))
-    else:
-        shutil.copytree(first, data / first.name)
-        images = 3
-    comparison = compare_runs([make_run("coop", 0), other_run], data, device="cpu", cache=False)
-    assert [run.images for run in comparison.runs] == [images, images]
-    missing = [note for note in comparison.notes if "has no new image of" in note]
-    assert len(missing) == (2 if kind == "one class" else 0)
-
-
-def test_a_number_of_images_below_1_is_refused(make_run: MakeRun, more: Path) -> None:
-    with pytest.raises(ConfigError, match="images is 0; it must be 1 or more"):
-        compare_runs([make_run("coop", 0)] * 2, more, 0)
 
 
 def test_accuracies_stand_beside_what_they_must_beat(

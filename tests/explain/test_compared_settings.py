@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ipl.display.document import Table
-from ipl.explain.compared_settings import compare_settings, settings_section
+from ipl.explain.compared_settings import compare_settings
 from ipl.saving.format import read_run
 from ipl.training.result import FitResult
 
@@ -31,13 +30,6 @@ def test_settings_about_words_are_compared_among_runs_with_slots(make_run: MakeR
     assert not {*ABOUT_WORDS} & same.keys()
     assert {*ABOUT_WORDS} - dict(settings.same_with_slots).keys() == {"lambda"}
     assert dict(settings.same_with_slots)["interval"] == "1"
-    tables = [b for b in settings_section(settings, "abc").blocks if isinstance(b, Table)]
-    assert [table.caption for table in tables] == [
-        "Settings that differ",
-        "Settings that are the same",
-        "Settings about words that are the same in all runs with slots for words",
-    ]
-    assert tables[0].columns == ("setting", "a", "b", "c")
 
 
 def test_what_only_one_run_has_is_not_the_same_in_all(make_run: MakeRun) -> None:
@@ -45,7 +37,6 @@ def test_what_only_one_run_has_is_not_the_same_in_all(make_run: MakeRun) -> None
     settings = compare_settings([two, none])
     assert not {*ABOUT_WORDS} & (dict(settings.same) | dict(settings.differ)).keys()
     assert settings.same_with_slots == ()
-    assert len(settings_section(settings, "ab").blocks) == 2
     both = compare_settings([two, _with_interval(two, 2)])
     assert dict(both.differ) == {"interval": ("1", "2")}
     assert {*ABOUT_WORDS} - dict(both.same).keys() == {"interval"}

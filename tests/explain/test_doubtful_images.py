@@ -11,19 +11,13 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Item
-from ipl.display.document import Gallery, Paragraph
-from ipl.display.table import Table
 from ipl.explain.doubtful_images import (
-    DoubtfulImages,
-    DuplicatePair,
-    doubtful_images_section,
     find_doubtful_images,
     wrong_images,
 )
 from ipl.explain.report import Analysis
 
 NAMES = ("cat", "dog")
-NOTHING = DoubtfulImages((), 0, (), 0, True, (), 0)
 
 
 def test_mistakes_are_in_the_order_of_their_certainty() -> None:
@@ -73,35 +67,3 @@ def test_a_repeated_image_is_found(analysis: Analysis) -> None:
     assert pair.training == shots.items[3]
     assert pair.held_out == test.items[15]
     assert pair.cosine > 0.99
-
-
-def test_what_there_is_not_is_said() -> None:
-    section = doubtful_images_section(NOTHING)
-    texts = [block.text for block in section.blocks if isinstance(block, Paragraph)]
-    assert len(texts) == len(section.blocks) == 3
-    assert texts[0].startswith("No training image is taken for another class")
-    assert texts[1] == "There is no mistake on the held-out images."
-    assert "above 0.99" in texts[2]
-
-
-def test_pairs_with_different_labels_are_marked() -> None:
-    one, other = Item(Path("data/cat/1.png"), 0), Item(Path("data/dog/7.png"), 1)
-    pairs = (DuplicatePair(one, other, 0.9987, False), DuplicatePair(one, one, 0.995, True))
-    section = doubtful_images_section(replace(NOTHING, duplicates=pairs, duplicate_count=2))
-    (table,) = [block for block in section.blocks if isinstance(block, Table)]
-    assert [row[2:] for row in table.rows] == [("0.9987", "different labels"), ("0.9950", "")]
-    assert not [block for block in section.blocks if isinstance(block, Gallery)]
-
-
-@pytest.mark.parametrize(
-    ("count", "sentence"),
-    [
-        (1, "1 held-out image nearly repeats a training image, which makes it too easy."),
-        (2, "2 held-out images nearly repeat a training image, which makes them too easy."),
-    ],
-)
-def test_repeated_images_are_counted(count: int, sentence: str) -> None:
-    pair = DuplicatePair(Item(Path("1.png"), 0), Item(Path("2.png"), 0), 0.995, True)
-    found = replace(NOTHING, duplicates=(pair,) * count, duplicate_count=count)
-    blocks = doubtful_images_section(found).blocks
-    assert any(block.text.startswith(sentence) for block in blocks if isinstance(block, Paragraph))

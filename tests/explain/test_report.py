@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
 from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_document
 from ipl.explain.report_values import report_values
-from ipl.explain.word_effects import NO_EFFECT
 from ipl.support.errors import ConfigError
-from ipl.training.baseline_names import WITHOUT_WORDS
 from tests.helpers.page_check import check_page
 
 MakeRun = Callable[..., Path]
@@ -63,17 +60,6 @@ def test_every_learner_has_a_report(
     markdown = as_markdown(document)
     for section in document.sections:
         assert f"## {section.title}" in markdown
-    better, words_matter, sure = (each.answer for each in document.answers)
-    assert "of 2 classes it was not trained on it is right for" in better
-    assert all(0 < len(section.summary) < 200 for section in document.sections)
-    assert "eight of them" not in markdown
-    if words:
-        assert "**The best 20 words of step 1**" in markdown
-        assert "Random words in its place" in markdown
-        assert "which flatters them here" in text
-        assert "resamples (gain" in sure
-        assert "In the finished prompt" in words_matter or NO_EFFECT in words_matter
-        assert "The loss while training, and where words entered" in text
     values = json.loads(json.dumps(report_values(analysis), allow_nan=False))
     assert values["words"] == list(analysis.run.words)
     assert analysis.test is not None
@@ -84,34 +70,14 @@ def test_every_learner_has_a_report(
     assert accuracy.replace("\N{NO-BREAK SPACE}", " ") in markdown
 
 
-def test_a_report_without_images(pocket: Backbone, make_run: MakeRun) -> None:
-    analysis = analyse_run(make_run("coop", 2), backbone=pocket)
-    page = check_page(as_html(report_document(analysis)))
-    text = "".join(page.text)
-    assert "What this report does not have" in text
-    assert "give --data" in text
-    assert "Whether to believe it" not in text
-    assert not page.of("img")
-    assert report_values(analysis)["effects"] is None
-
-
 def test_the_first_lines_are_the_verdict(
     analysis: Analysis, pocket: Backbone, make_run: MakeRun
 ) -> None:
     assert analysis.outcomes is not None
     document = report_document(analysis)
     first, second, _ = (each.answer for each in document.answers)
-    assert first.startswith("On 16 held-out images it is right for ")
     verdict = analysis.outcomes.comparison.verdict
     assert all(sentence in f"{first} {second}" for sentence in verdict)
-    assert "The same prompt without words was not trained: ipl fit --compare." in second
-    compared = analysis.outcomes.comparison
-    of_words = replace(compared.prompt, name=WITHOUT_WORDS, gained=0, lost=0)
-    saved_then = replace(compared, methods=(of_words, *compared.methods))
-    run = replace(analysis.run, result=replace(analysis.run.result, comparison=saved_then))
-    second = report_document(replace(analysis, run=run)).answers[1].answer
-    assert "ipl fit --compare" not in second
-    assert "When it was trained, on other images: Not distinguishable from" in second
     assert document.table is not None
     shown = [row[0] for row in document.table.rows]
     assert shown == [method.title for method in analysis.outcomes.comparison.methods]
@@ -119,12 +85,7 @@ def test_the_first_lines_are_the_verdict(
     saved = without_data.run.result.comparison
     assert saved is not None
     first = report_document(without_data).answers[0].answer
-    assert first.startswith("When it was trained: on 16 held-out images it is right for ")
     assert all(sentence in first for sentence in saved.verdict)
-    older = replace(without_data.run.result, comparison=None)
-    older_run = replace(without_data, run=replace(without_data.run, result=older))
-    first = report_document(older_run).answers[0].answer
-    assert first.startswith("When it was trained, its held-out accuracy was ")
 
 
 def test_without_data_it_says_what_is_missing(pocket: Backbone, make_run: MakeRun) -> None:

@@ -9,12 +9,10 @@ import torch
 from ipl.explain.random_words import RandomDraws, Replacement
 from ipl.explain.report import Analysis
 from ipl.explain.word_effects import (
-    NO_EFFECT,
     LossChange,
     WordEffect,
     WordEffects,
     dependence_sentences,
-    effects_section,
     mean_with_interval,
     word_effects,
 )
@@ -110,21 +108,6 @@ def _effects(all_words: LossChange, **changes: LossChange) -> WordEffects:
     prompt, others = Score(0.8, 0.5), (Replacement(("rope",), Score(0.7, 0.6)),)
     words = tuple(WordEffect(w, c, others, (), (), (), ()) for w, c in changes.items())
     return WordEffects("a measure", prompt, words, all_words, others)
-
-
-def test_a_prompt_that_does_not_depend_on_its_words_says_so() -> None:
-    effects = _effects(NOISE, furry=NOISE, adopt=NOISE)
-    (sentence,) = dependence_sentences(effects)
-    assert sentence.startswith(NO_EFFECT)
-    assert any(
-        NO_EFFECT in getattr(block, "text", "") for block in effects_section(effects, 9).blocks
-    )
-
-
-def test_no_single_word_may_matter_though_all_of_them_do() -> None:
-    (sentence,) = dependence_sentences(_effects(HELPS, furry=NOISE, adopt=NOISE))
-    assert NO_EFFECT not in sentence
-    assert "in place of all words at once they do (+0.3000" in sentence
 
 
 def test_words_that_help_and_harm_are_named() -> None:

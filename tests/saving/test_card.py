@@ -46,30 +46,6 @@ def test_it_says_what_the_run_is(card: Call) -> None:
     assert text.endswith("\n")
 
 
-def test_it_says_that_images_can_be_recognised(card: Call) -> None:
-    assert "short hash" not in card()
-    assert "has a short hash of each training image" in card(image_hashes=(("ab",), ("cd",)))
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"words": 1, "empty_slots": True}, "it was trained with empty slots in their places."),
-        ({"words_given": "stone"}, "The words were given by a person; no search chose them."),
-        ({"words": 1, "random_words": 2}, "The words were drawn at random, each about as"),
-    ],
-)
-def test_words_that_no_search_chose(settings: dict[str, Any], sentence: str, card: Call) -> None:
-    empty = "empty_slots" in settings
-    changes = {"prompt": "[V V] *_* [V V] {cls}.", "words": ()} if empty else {}
-    text = card(config=FitConfig(**settings), selection=None, **changes)
-    assert sentence in text
-    assert "| word |" not in text
-    assert "lower the loss" not in text
-    assert ("with 1 word, backbone" in text) != empty
-    assert "lower the loss" in card()
-
-
 def test_the_verdict_stands_below_the_accuracy(card: Call) -> None:
     methods = (
         MethodCounts("zero-shot", "a photo", (10, 0), 40, 0),
@@ -160,12 +136,3 @@ def test_names_with_underscores_are_shown_and_loaded_as_they_are(
     assert _head(text)["base_model"] == "a_b/c_d"
     assert 'from_pretrained("ada/my_prompt_1")' in text
     assert "`ipl predict ada/my_prompt_1 IMAGES`" in text
-
-
-def test_a_value_that_is_missing_is_an_error(make_saved: Make) -> None:
-    from jinja2 import UndefinedError
-
-    config = config_of(make_saved())
-    del config["training"]["seed"]
-    with pytest.raises(UndefinedError, match="seed"):
-        model_card(config)
