@@ -7,10 +7,10 @@ left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations
 from statistics import mean
 from typing import Any
 
@@ -32,8 +32,8 @@ from ipl.display.table import Table
 
 PAPER = "the paper's, CLIP ViT-B/16"
 MOST_FREQUENT = 10  # words of a dataset that a table shows; CSV and JSON have all
-SEEDS, LEARNERS, BACKBONES = OVERLAPS = ("seeds", "learners", "backbones")
-NAMES = ("dataset", "backbone", "settings", "learners")  # columns that do not repeat a cell
+SEEDS, BACKBONES = OVERLAPS = ("seeds", "backbones")
+NAMES = ("dataset", "backbone", "settings")
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,8 @@ class WordSearch:
     words : tuple of str
         The words in the order of their choice.
     learners : tuple of str
-        The learners with these words, in the paper's order; the paper's search does not depend on
-        the learner.
-    words_only : bool
-        Whether the words were also tested without training, as the arm `words-only`.
+        The learners with these words, in the paper's order; the search does not depend on the
+        learner. `words-only` stands for words that were tested without training.
     """
 
     dataset: str
@@ -63,7 +61,6 @@ class WordSearch:
     seed: int
     words: tuple[str, ...]
     learners: tuple[str, ...] = ()
-    words_only: bool = False
 
     @cached_property
     def group(self) -> tuple[str, str, str]:
@@ -74,7 +71,7 @@ class WordSearch:
 
 @dataclass(frozen=True)
 class WordOverlap:
-    """The mean Jaccard overlap between two `seeds`, `learners` or `backbones`; None without pairs.
+    """The mean Jaccard overlap between two `seeds` or `backbones`; None without pairs.
 
     All else is the same within a pair. The dataset `average` stands for the mean over datasets.
     """
@@ -106,10 +103,10 @@ def find_word_searches(runs: Iterable[RunRecord]) -> list[WordSearch]:
         search = WordSearch(run.dataset, backbone, settings, run.seed, run.chosen)
         found.setdefault(canonical(asdict(search)), (search, set()))[1].add(run.learner)
     order = [*LEARNER_NAMES, *sorted({run.learner for run in chosen} - set(LEARNER_NAMES))]
-    searches = []
-    for search, names in found.values():
-        learners = tuple(sorted(names - {WORDS_ONLY}, key=order.index))
-        searches.append(replace(search, learners=learners, words_only=WORDS_ONLY in names))
+    searches = [
+        replace(search, learners=tuple(sorted(names, key=order.index)))
+        for search, names in found.values()
+    ]
     datasets = [*paper.ELEVEN, *sorted({run.dataset for run in chosen} - set(paper.ELEVEN))]
     return sorted(
         searches,
@@ -175,18 +172,13 @@ def find_overlaps(searches: Sequence[WordSearch]) -> list[WordOverlap]:
 
 
 def _pairs(searches: Sequence[WordSearch]) -> Iterator[tuple[str, WordSearch, WordSearch]]:
-    """Yields what is compared and two searches; one search twice if two learners share it."""
-    for search in searches:
-        yield from ((LEARNERS, search, search) for _ in combinations(search.learners, 2))
+    """Yields what two searches differ in, if it is the seed or the backbone alone, and the two."""
     for a, b in combinations(searches, 2):
-        if (a.dataset, a.settings) == (b.dataset, b.settings):
-            differ = [SEEDS] * (a.seed != b.seed) + [BACKBONES] * (a.backbone != b.backbone)
-            if not differ:
-                both = product(a.learners, b.learners)
-                yield from ((LEARNERS, a, b) for one, other in both if one != other)
-            share = set(a.learners) & set(b.learners) or (a.words_only and b.words_only)
-            if len(differ) == 1 and share:
-                yield differ[0], a, b
+        if (a.dataset, a.settings) == (b.dataset, b.settings) and set(a.learners) & set(b.learners):
+            if a.seed != b.seed and a.backbone == b.backbone:
+                yield SEEDS, a, b
+            if a.seed == b.seed and a.backbone != b.backbone:
+                yield BACKBONES, a, b
 
 
 # -- how it is shown ------------------------------------------------------------------------------
@@ -207,14 +199,8 @@ def _table(rows: Sequence[dict[str, str]], caption: str, numbers: Sequence[str])
     ]
     table = Table(columns, title=caption, numbers=numbers)
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        last: list[str | None] = []
-        section: list[list[str]] = []
-        for row in (row for row in rows if row["dataset"] == dataset):
-            names = [row.get(name) for name in NAMES]
-            blank = NAMES if names == last else NAMES[:1] if section else ()
-            section.append(["" if name in blank else row[name] for name in columns])
-            last = names
-        table.add_section(section)
+        own = [row for row in rows if row["dataset"] == dataset]
+        table.add_section([row[name] for name in columns] for row in own)
     return table
 
 
@@ -223,11 +209,10 @@ def _named(group: tuple[str, str, str]) -> dict[str, str]:
 
 
 def _chosen_table(searches: Sequence[WordSearch]) -> Table:
-    everyone = {learner for search in searches for learner in search.learners}
     rows = []
     for dataset in dict.fromkeys(search.dataset for search in searches):
         for search in (search for search in searches if search.dataset == dataset):
-            learners = _learners_text(search, everyone)
+            learners = ", ".join(LEARNER_NAMES.get(name, name) for name in search.learners)
             row = {"learners": learners, "seed": str(search.seed), "words": ", ".join(search.words)}
             rows.append(_named(search.group) | row | {"rating": ""})
         if published := _published(dataset):
@@ -236,26 +221,12 @@ def _chosen_table(searches: Sequence[WordSearch]) -> Table:
     backbones = {search.backbone for search in searches}
     caption = "Chosen words" + (f", {backbones.pop()}" if len(backbones) == 1 else "")
     table = _table(rows, caption, ("seed", "rating"))
-    if shared := [s.learners for s in searches if _has_all(s, everyone)]:
-        names = ", ".join(LEARNER_NAMES.get(learner, learner) for learner in shared[0])
-        table.notes.append(f"The {len(everyone)} learners: {names}.")
     if any(row["rating"] for row in rows):
         table.notes.append(
             "rating: the mean of three people's ratings of the paper's words, from 1 to 5; only "
             "those were rated."
         )
     return table
-
-
-def _has_all(search: WordSearch, everyone: Collection[str]) -> bool:
-    """Returns whether all learners have the words, and are too many to be named in each row."""
-    return len(everyone) > 2 and set(search.learners) == everyone
-
-
-def _learners_text(search: WordSearch, everyone: Collection[str]) -> str:
-    names = [LEARNER_NAMES.get(learner, learner) for learner in search.learners]
-    names = [f"all {len(names)} learners"] if _has_all(search, everyone) else names
-    return ", ".join(names + [LEARNER_NAMES[WORDS_ONLY]] * search.words_only)
 
 
 def _published(dataset: str) -> dict[str, Any]:
@@ -299,7 +270,7 @@ def _overlap_table(searches: Sequence[WordSearch]) -> Table:
         text = f"{percent(one.overlap, 0)} ({one.pairs})" if one.pairs else "-"
         if one.dataset != AVERAGE or datasets > 1:
             rows.setdefault(group, _named(group))[one.between] = text
-    caption = "Mean overlap of the words between two seeds, learners and backbones (pairs)"
+    caption = "Mean overlap of the words between two seeds and two backbones (pairs)"
     table = _table(list(rows.values()), caption, OVERLAPS)
     table.notes += overlap_sentences(overlaps)
     table.notes.append("Overlap (Jaccard): the words in both lists, as a share of all in the two.")
@@ -307,7 +278,7 @@ def _overlap_table(searches: Sequence[WordSearch]) -> Table:
 
 
 def overlap_sentences(overlaps: Iterable[WordOverlap]) -> list[str]:
-    """Returns a sentence on seeds, learners and backbones: their overlap, or that there is none."""
+    """Returns a sentence on seeds and one on backbones: their overlap, or that there is none."""
     sentences = []
     for average in (overlap for overlap in overlaps if overlap.dataset == AVERAGE):
         between, share = average.between, average.overlap
