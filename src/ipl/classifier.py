@@ -19,7 +19,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import BATCH, ImageFeatures, Source
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import encode_items, note_unreadable
-from ipl.backbone.loading import load_backbone, load_wider
+from ipl.backbone.loading import load_backbone
 from ipl.config import FitConfig, names, settings
 from ipl.config_fields import takes_settings
 from ipl.datasets.dataset import (
@@ -54,7 +54,6 @@ from ipl.support.errors import (
     ConfigError,
     DataError,
     IplError,
-    NotFiniteError,
     NotFittedError,
     SavedRunError,
     did_you_mean,
@@ -279,20 +278,15 @@ class PromptClassifier:
             backbone = load_backbone(config.backbone, config.device, config.precision)
         name = f"{dataset.name}-{config.learner}-seed{config.seed}"
         with log_run(log_to, name, config.as_dict(), self.reporter) as log:
-            while True:
-                try:
-                    result = fit(
-                        config,
-                        dataset,
-                        backbone,
-                        pool=self.pool,
-                        features=features,
-                        compare=compare,
-                        reporter=log,
-                    )
-                    break
-                except NotFiniteError as error:
-                    backbone, features = load_wider(backbone, error, self.reporter), None
+            result = fit(
+                config,
+                dataset,
+                backbone,
+                pool=self.pool,
+                features=features,
+                compare=compare,
+                reporter=log,
+            )
         self.result_, self._learner = result, result.learner
         self.notes_ = [*result.notes, *_note_chance(result)]
         self.classes_ = list(result.classes)

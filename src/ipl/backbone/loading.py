@@ -22,9 +22,8 @@ from ipl.backbone.model_files import find_model
 from ipl.backbone.openclip_loading import load_open_clip, load_open_clip_tokenizer
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.support.errors import BackboneError, ConfigError, IplError, closest
+from ipl.support.errors import BackboneError, ConfigError, closest
 from ipl.support.hub import hub_reachable as _hub_reachable
-from ipl.support.progress import Reporter
 
 BACKBONE_CLASSES: dict[str, type[Backbone]] = {
     "clip": ClipBackbone,
@@ -70,25 +69,6 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     model, tokenizer, preprocessing = _load(find_model(name), name)
     family = BACKBONE_CLASSES[model.config.model_type]
     return family(name, model, tokenizer, preprocessing, torch_device, precision)
-
-
-def load_wider(backbone: Backbone, error: IplError, reporter: Reporter) -> Backbone:
-    """Loads the backbone again in the next wider precision, after half precision overflowed.
-
-    Raises `error` if there is no wider one, or if the same weights cannot be loaded again.
-    """
-    if backbone.precision == "fp32":
-        raise error
-    on_gpu = backbone.device.type == "cuda" and torch.cuda.is_bf16_supported()
-    precision = "bf16" if backbone.precision == "fp16" and on_gpu else "fp32"
-    try:
-        wider = load_backbone(backbone.name, str(backbone.device), precision)
-    except IplError:
-        raise error from None
-    if wider.weights_sha256 != backbone.weights_sha256:
-        raise error
-    reporter.warn(f"{error} Starting again in {precision}.")
-    return wider
 
 
 def load_tokenizer(name: str = "pocket") -> Any:

@@ -335,12 +335,6 @@ class Runner:
             classifier.fit(task.training, features=store)
         trained = time.perf_counter()
         notes = [*log.warnings[warned:], *usage.notes]  # all notes of a fit are warnings, too
-        backbone = classifier.learner_.backbone
-        if backbone is not store.backbone:  # a fit that overflows is repeated in a wider precision
-            notes.append(
-                f"Training overflowed in {run.precision}; it was repeated in {backbone.precision}."
-            )
-            store = FeatureStore(backbone)
         scores = {
             name: classifier.with_classes(test.dataset).score(test.dataset, features=store)
             for name, test in tests.items()
