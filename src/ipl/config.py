@@ -375,7 +375,7 @@ class FitConfig:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], strict: bool = True) -> FitConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> FitConfig:
         """Returns the config of plain values, as a file or a command line gives them.
 
         Parameters
@@ -383,9 +383,6 @@ class FitConfig:
         values : mapping
             Values by field name; `lambda` may stand for `lambda_`, and a text that is a number for
             the number. Fields that are left out keep their default.
-        strict : bool
-            Whether an unknown name is an error. A saved run of a later version may have more
-            fields than this version knows.
 
         Returns
         -------
@@ -400,10 +397,9 @@ class FitConfig:
         settings = {}
         for key, value in values.items():
             name = field_name(str(key))
-            if name in names():
-                settings[name] = value
-            elif strict:
+            if name not in names():
                 raise ConfigError(f"{key!r} is not a setting.{closest(str(key), names())}")
+            settings[name] = value
         return cls(**settings)
 
     def command(self, data: str) -> str:

@@ -70,6 +70,7 @@ def quick(root: Path) -> Mapping[str, Any]:
     return {
         "protocol": "base-to-novel",
         "datasets": "eurosat",
+        "arms": "words",
         "words": "0,1",
         "seeds": 1,
         "shots": 2,

@@ -240,7 +240,7 @@ def test_a_line_for_each_run_and_the_time_left(grid: tuple[Run, ...], tmp_path: 
 
 
 def test_the_same_grid_for_real(runs: Runs, environment: RunEnvironment, tmp_path: Path) -> None:
-    grid = runs(learners="zero-shot,coop")
+    grid = runs(arms="zero-shot,words")
     result = run_grid(grid, tmp_path, LocalEngine(environment))
     assert len(result.done) == 3
     for run in grid:

@@ -23,7 +23,7 @@ from tests.helpers.class_folders import write_class_folders
 from tests.helpers.records import record_of, write_records
 
 NAMES = ("beach", "castle", "desert", "forest", "lake")
-WITHOUT_WORDS = {"learners": "zero-shot,coop", "words": 0, "seeds": 1, "epochs": 1, "views": 0}
+WITHOUT_WORDS = {"words": 0, "seeds": 1, "epochs": 1, "views": 0}
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_base_to_novel_on_a_folder(mine: Path, tmp_path: Path) -> None:
 def test_a_target_that_has_changed_is_told(mine: Path, tmp_path: Path) -> None:
     write_class_folders(tmp_path / "other", "night", NAMES)
     values = {"protocol": "domain", "source": str(mine), "datasets": str(tmp_path / "other")}
-    values["learners"] = "zero-shot"
+    values["arms"] = "zero-shot"
     recorded(planned(tmp_path / "out", **values), tmp_path / "out")
     (tmp_path / "other" / "lake" / "0.png").unlink()
     with pytest.raises(
@@ -242,7 +242,7 @@ def test_a_target_that_has_changed_is_told(mine: Path, tmp_path: Path) -> None:
 
 def test_a_table_with_a_test_part(mine: Path, tmp_path: Path) -> None:
     table = write_table(tmp_path / "list.csv", mine, 2)
-    wanted = planned(tmp_path / "out", datasets=str(table), learners="zero-shot")
+    wanted = planned(tmp_path / "out", datasets=str(table), arms="zero-shot")
     (record,) = recorded(wanted, tmp_path / "out")
     assert record["data"]["test_images"] == {"base": 3 * 2, "novel": 2 * 2}
 
@@ -283,7 +283,7 @@ def test_a_shot_that_cannot_be_read_is_named(mine: Path, tmp_path: Path) -> None
     assert isinstance(drawn, Path)
     drawn.write_bytes(b"no image")
     wanted = planned(tmp_path / "out", datasets=str(mine), learners="coop")
-    record = Runner(RunEnvironment("", "cpu", paths=wanted.paths)).record(wanted.runs[0])
+    record = Runner(RunEnvironment("", "cpu", paths=wanted.paths)).record(wanted.runs[1])
     assert str(drawn) in record["error"]
     assert "1 of the 3 training images that were drawn cannot be read" in record["error"]
 

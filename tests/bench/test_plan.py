@@ -115,7 +115,7 @@ def test_settings_are_checked_before_any_run(values: dict[str, Any], message: st
 
 
 def test_each_data_set_learner_words_and_seed_is_a_run() -> None:
-    made = plan(datasets="dtd,eurosat", learners="coop,zero-shot", words="0,1", seeds="1,2")
+    made = plan(datasets="dtd,eurosat", arms="zero-shot,plain,words", words=1, seeds="1,2")
     runs = expand(made)
     assert len({run.id for run in runs}) == len(runs) == 2 * (2 * 2 + 1)
     assert [run.dataset for run in runs] == ["dtd"] * 5 + ["eurosat"] * 5
@@ -201,14 +201,11 @@ def test_the_arms_of_a_plan_that_names_none() -> None:
     assert {run.words for run in runs if run.arm in ("empty", "random", "words")} == {3}
 
 
-def test_plans_of_0_1_keep_their_meaning() -> None:
-    assert plan(learners="zero-shot,coop", words="0,2").arms == ("zero-shot", "words")
-    assert plan(learners="zero-shot").arms == ("zero-shot",)
-    runs = expand(plan(words="0,2", seeds=1))
-    assert [(run.arm, run.words) for run in runs] == [("plain", 0), ("words", 2)]
-    # named arms are not read as those of 0.1
+def test_without_words_a_plan_has_the_arms_that_need_none() -> None:
+    assert plan(words=0).arms == ("zero-shot", "plain")
+    assert plan(words="0,2").arms == DEFAULT_ARMS
     with pytest.raises(ConfigError, match="learners contains 'zero-shot', which is an arm"):
-        plan(learners="zero-shot,coop", arms="plain")
+        plan(learners="zero-shot,coop")
 
 
 def test_arms_without_a_learner_are_run_once_for_all_learners() -> None:
@@ -338,7 +335,7 @@ def test_titles_say_what_differs_where_they_would_be_the_same() -> None:
 
 
 def test_each_number_of_shots_is_a_run_with_a_title_of_its_own() -> None:
-    runs = expand(plan(seeds=1, words=0, shots="1,4", learners="zero-shot,coop"))
+    runs = expand(plan(seeds=1, words=0, shots="1,4"))
     assert [(run.learner, run.shots) for run in runs] == [
         ("zero-shot", 1),  # nothing is drawn, so one is enough
         ("coop", 1),

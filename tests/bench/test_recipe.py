@@ -21,6 +21,7 @@ OWN = """
 protocol: base-to-novel
 datasets: [eurosat, oxford_pets]
 learners: coop
+arms: words
 words: [0, 2]
 seeds: 1
 lambda: 0.3
@@ -211,7 +212,7 @@ def test_a_list_of_given_words_names_each_dataset(tmp_path: Path) -> None:
 
 def test_without_a_recipe_the_settings_are_the_plan(tmp_path: Path) -> None:
     settings = {"protocol": "base-to-novel", "datasets": "eurosat", "seeds": "1", "words": "0"}
-    (run,) = plan_runs(BenchRecipe().override(settings), tmp_path, tmp_path).runs
+    _, run = plan_runs(BenchRecipe().override(settings), tmp_path, tmp_path).runs
     assert (run.dataset, run.words, run.backbone) == ("eurosat", 0, "pocket")
     with pytest.raises(ConfigError, match="^datasets is missing"):
         plan_runs(BenchRecipe().override({"protocol": "domain"}), tmp_path, tmp_path)

@@ -26,8 +26,6 @@ from ipl.bench.runner import RunEnvironment, Runner
 from ipl.classifier import PromptClassifier
 from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.fewshot import split_base_novel
-from ipl.learners.coop import CoOp
-from ipl.learners.learner import Batch
 from ipl.support.errors import BackboneError
 from ipl.words.pool import Pool
 
@@ -82,24 +80,8 @@ def test_known_images_are_told_by_the_names_of_both_halves(
 ) -> None:
     note = lambda backbone, names: (f"All {len(names)} class names are known.",)  # noqa: E731
     monkeypatch.setattr("ipl.bench.runner.note_known_images", note)
-    (record,) = done(environment, *runs(learners="zero-shot", words=0))
+    (record,) = done(environment, *runs(arms="zero-shot", words=0))
     assert record["notes"] == ["All 5 class names are known."]  # three base and two novel ones
-
-
-def test_a_run_that_overflows_in_half_says_what_it_was_learnt_in(
-    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loss = CoOp.loss
-
-    def breaks(self: CoOp, batch: Batch) -> torch.Tensor:
-        broken = self.backbone.precision == "fp16"
-        return loss(self, batch) * (float("inf") if broken else 1.0)
-
-    (plain,) = done(environment, *runs(words=0))
-    monkeypatch.setattr(CoOp, "loss", breaks)
-    (wide,) = done(environment, *runs(words=0, precision="fp16"))
-    assert "Training overflowed in fp16; it was repeated in fp32." in wide["notes"]
-    assert wide["accuracy"] == plain["accuracy"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +147,7 @@ def test_hashes_do_not_tell_where_the_data_lies(
 def test_zero_shot_has_the_prompt_of_its_data_set(
     environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:
-    (record,) = done(environment, *runs(datasets="dtd", learners="zero-shot"))
+    (record,) = done(environment, *runs(datasets="dtd", arms="zero-shot"))
     base, novel = split_base_novel(read_benchmark("dtd", root))
     store = FeatureStore(pocket)
     assert record["accuracy"] == {
@@ -250,7 +232,7 @@ def test_transfer_has_an_accuracy_for_the_source_and_each_target(
     environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:
     more = {"protocol": "cross-dataset", "source": "eurosat", "datasets": "dtd,pacs/photo"}
-    zero, learnt = done(environment, *runs(words=0, learners="zero-shot,coop", **more))
+    zero, learnt = done(environment, *runs(words=0, arms="zero-shot,plain", **more))
     for record in (zero, learnt):
         assert list(record["accuracy"]) == ["eurosat", "dtd", "pacs/photo"]
         assert record["data"]["classes"] == {"eurosat": 5, "dtd": 4, "pacs/photo": 5}
@@ -342,7 +324,7 @@ def test_a_runner_hands_back_the_classifier_and_takes_datasets_that_were_read(
 ) -> None:
     dataset = read_benchmark("eurosat", root)
     runner = Runner(RunEnvironment(str(tmp_path), device="cpu"), datasets={"eurosat": dataset})
-    zero_shot, run = runs(words=0, learners="zero-shot,coop")
+    zero_shot, run = runs(words=0, arms="zero-shot,plain")
     assert runner.fit(zero_shot)[1] is None
     record, classifier = runner.fit(run)
     assert classifier is not None

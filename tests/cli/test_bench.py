@@ -64,7 +64,7 @@ def test_without_words_the_baselines_stay(bench: Bench) -> None:
 
     assert titles("--words", "0") == ["eurosat, zero-shot", "eurosat, coop, no words, seed 1"]
     assert titles("--words", "0", "--arms", "plain") == ["eurosat, coop, no words, seed 1"]
-    assert titles("--words", "0", "--learners", "zero-shot") == ["eurosat, zero-shot"]
+    assert titles("--words", "0", "--arms", "zero-shot") == ["eurosat, zero-shot"]
     assert bench("--words", "0", "--dry-run").out.endswith("\n2 runs, 0 done.\n")
     plain = bench("--words", "0", "--arms", "plain", "--dry-run").out
     assert plain.endswith("\n1 run, 0 done.\n")
@@ -245,7 +245,7 @@ def test_given_words_that_cannot_be_used(
 
 def test_own_data_needs_no_root(ipl: Callable[..., Any], root: Path, home: Path) -> None:
     mine = root / "eurosat" / "2750"
-    options = ["--learners", "zero-shot", "--shots", "1", "--seeds", "1", "--device", "cpu"]
+    options = ["--arms", "zero-shot", "--shots", "1", "--seeds", "1", "--device", "cpu"]
     options += ["--out", home / "out", "--quiet", "--json"]
     done = ipl("bench", "base-to-novel", "--datasets", mine, *options)
     assert done.code == 0

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,34 +19,13 @@ from ipl.explain.provenance import fit_command
 from ipl.explain.report import ReportSettings, analyse_run, report_document
 from ipl.training.result import FitResult
 from ipl.words.pool import Pool
-from ipl.words.template import DEFAULT_TEMPLATE
-
-VALUES: dict[str, Any] = {
-    "learner": "coop",
-    "prompt": "[V V] *sand* [V V] {cls}.",
-    "words": ["sand"],
-    "placeholder": "token",
-    "backbone": {"name": "pocket", "weights_sha256": "0"},
-    "preprocessing": {},
-    "classes": ["a", "b"],
-    "training": {
-        "data": "my data", "images": 2, "epochs": 100, "interval": 10, "batch": 32, "lr": 0.002,
-        "m": 2, "depth": 1, "shots": 16, "views": 8, "seed": 3,
-    },
-    "results": {"train_accuracy": 1.0, "held_out_accuracy": None, "held_out_images": 0},
-    "selection": {
-        "steps": [], "loss_without_words": 1.0, "template": DEFAULT_TEMPLATE, "lambda_": 0.1,
-        "preset": "paper", "word_embedding": "text", "search": "exact", "pool_size": 1,
-        "pool_sha256": "0",
-    },
-    "ipl_version": "0.1.0",
-}  # fmt: skip
+from tests.helpers.saved_runs import make_result
 
 
 @pytest.fixture
 def result() -> FitResult:
-    """Returns a run as version 0.1.0 saved it, with settings that are all defaults but the seed."""
-    return FitResult.from_dict(VALUES, {})
+    """Returns a run with settings that are all defaults but the seed."""
+    return make_result(config=FitConfig(words=1, seed=3), data="my data")
 
 
 def test_defaults_are_left_out(result: FitResult) -> None:
@@ -105,17 +83,10 @@ def test_everything_else_is_named(result: FitResult) -> None:
     assert "'my data', with the 2 classes of the run and no others." in text
 
 
-def test_the_papers_rule_and_pools() -> None:
-    trial = {"words": 1, "accuracy": 1.0, "loss": 0.1}
-    results = {**VALUES["results"], "words_tried": [trial, trial]}
-    result = FitResult.from_dict({**VALUES, "results": results}, {})
-    command, _ = fit_command(result, Pool.bundled().without_names(), "d")
-    assert "--words paper" in command
-    assert "--no-names" in command
+def test_a_list_of_words_is_named(result: FitResult) -> None:
     own = Pool.from_words(("sand",), "the word list mine.txt")
     command, unsaid = fit_command(result, own, "d", "my words.txt")
     assert "--words-file 'my words.txt'" in command
-    assert "--no-names" not in command
     assert unsaid == ()
 
 

@@ -18,6 +18,7 @@ from ipl.explain.ratings import METHODS, WordSet, write_sheet
 from tests.helpers.attacks import Outcome
 from tests.helpers.fork_server import ForkServer
 from tests.helpers.mutations import SECONDS, damage
+from tests.helpers.records import record, search, write_records
 
 BATCH = 250  # damaged files for one process
 MEMORY = 700 << 20  # bytes that it may take beside what it starts with
@@ -74,11 +75,11 @@ def originals(
         ended = server.run("recipe", "show", recipe, folder=root, cache=root / "cache")
         text = re.sub(r"datasets:\n(  - \w+\n)+", "datasets: [scenes]\n", ended.out)
         (root / f"{name}.yaml").write_text(text)
-    records = Path(__file__).parents[1] / "bench" / "version-0.1.0" / "records"
-    (root / "grid" / "records").mkdir(parents=True)
-    for number, record in enumerate(sorted(records.iterdir())):
-        name = ("one", "two", "three", "four", "five", "six")[number]
-        shutil.copy(record, root / "grid" / "records" / f"{name}.json")
+    history = {"epochs": [{"epoch": 0, "lr": 0.1, "loss": 1.5, "word": "sand"}], "seconds": 2.5}
+    found = {"selection": search((0.5, 0.25)), "history": history, "chosen": ["sand", "stone"]}
+    cost = {"device": "cpu", "seconds": {"fit": 2.5, "test": 1}, "peak_memory": 10**9}
+    others = [record(words=0), record(seed=2), record(learner="zero-shot", words=0)]
+    write_records(root / "grid", {**record(), **found, **cost, "id": "one"}, *others)
     sets = [WordSet("run", method, "data", "beach, lake", (method,)) for method in METHODS]
     write_sheet(root / "sheet.csv", sets)
     sheet = (root / "sheet.csv").read_text(encoding="utf-8")

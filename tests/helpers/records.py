@@ -8,11 +8,15 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from ipl.bench.arms import UNTRAINED
-from ipl.bench.run import Run
+from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
+from ipl.bench.run import Run, settings_in_force
 from ipl.bench.tables import paper
+from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
+from ipl.config import settings as every_setting
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
+from ipl.saving.run_folder import FORMAT_VERSION
+from ipl.words.selection import RankedWord, Selection, SelectionStep
 
 BUNDLED = {"words_file": None, "sha256": "e6" * 32, "no_names": False}
 SENTENCE = "a photo of a {cls}, with emphasis on: {words}"
@@ -34,18 +38,21 @@ def record(
     """Returns the record of a run with the paper's settings; keyword arguments override them."""
     accuracy = {"base": 0.8, "novel": 0.6} if accuracy is None else accuracy
     inside = "base-to-novel" if protocol == "base-to-novel" else "cross-dataset"
-    chosen: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    if learner not in (ZERO_SHOT, LINEAR_PROBE):
+        values = {setting.name: setting.default for setting in every_setting()}
+        values |= {"views": "fresh", "search": "exact", "template": SENTENCE}
+        values |= {"class_template": teacher_template_of(dataset), "pool": dict(BUNDLED)}
+        values |= {"lambda_": paper.LAMBDA.get(dataset, 0.1)}
     if learner not in UNTRAINED:
-        recipe = learner_class(learner).hyperparameters(0 if words == 0 else 1, inside)
-        chosen = {**vars(recipe), "views": "fresh", "search": "exact"}
-        chosen |= {"class_template": teacher_template_of(dataset), "placeholder": "token"}
-        chosen |= {"lambda_": paper.LAMBDA.get(dataset, 0.1), "preset": "paper"}
-        chosen |= {"word_embedding": "text", "template": SENTENCE, "pool": dict(BUNDLED)}
-    chosen |= settings
+        values |= vars(learner_class(learner).hyperparameters(0 if words == 0 else 1, inside))
+    values |= settings
+    arm = arm_of(learner, _config_arm(words, values))
+    chosen = {name: values[name] for name in values if name in settings_in_force(arm, words)}
     identity = [protocol, dataset, learner, words, seed, backbone, shots, chosen]
     short = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
     return {
-        "format": 1,
+        "format": FORMAT_VERSION,
         "id": f"{dataset.replace('/', '-')}-{learner}-{words}w-seed{seed}-{short}",
         "status": "failed" if error else "done",
         "error": error,
@@ -53,6 +60,7 @@ def record(
         "dataset": dataset,
         "targets": [] if protocol == "base-to-novel" else [n for n in accuracy if n != dataset],
         "learner": learner,
+        "arm": arm,
         "words": words,
         "seed": seed,
         "shots": shots,
@@ -62,8 +70,21 @@ def record(
         "chosen": [],
         "prompt": "",
         "accuracy": {} if error else accuracy,
+        "selection": None,
+        "history": None,
+        "seconds": {},
+        "peak_memory": None,
+        "profile": None,
+        "device": None,
         "time": "2026-01-01T00:00:00",
     }
+
+
+def _config_arm(words: int | str, values: dict[str, Any]) -> str:
+    """Returns the arm that the settings of a trained prompt say."""
+    slots = {"empty_slots": EMPTY, "random_words": RANDOM, "words_given": GIVEN}
+    filled = [arm for name, arm in slots.items() if values.get(name)]
+    return filled[0] if filled else CHOSEN if words else PLAIN
 
 
 def search(
@@ -75,35 +96,35 @@ def search(
     """
     gains = gains or tuple(1.0 for _ in seconds)
     steps = [
-        {
-            "word": f"word{index}",
-            "utility": gain + (0.1 if index else 0.0),
-            "redundancy": 1.0 if index else 0.0,
-            "gain": gain,
-            "loss": 1.0,
-            "runners_up": [["other", 0.0]],
-            "scored": scored,
-            "seconds": time,
-        }
+        SelectionStep(
+            word=f"word{index}",
+            utility=gain + (0.1 if index else 0.0),
+            redundancy=1.0 if index else 0.0,
+            gain=gain,
+            loss=1.0,
+            runners_up=(RankedWord("other", 0.0),),
+            scored=scored,
+            seconds=time,
+        )
         for index, (time, gain) in enumerate(zip(seconds, gains, strict=True))
     ]
-    return {
-        "steps": steps,
-        "loss_without_words": 2.0,
-        "template": SENTENCE,
-        "lambda_": 0.1,
-        "preset": "paper",
-        "word_embedding": "text",
-        "pool_size": 100,
-        "pool_sha256": "e6" * 32,
-        "search": "exact",
-    }
+    return Selection(
+        steps=tuple(steps),
+        loss_without_words=2.0,
+        template=SENTENCE,
+        lambda_=0.1,
+        preset="paper",
+        word_embedding="text",
+        pool_size=100,
+        pool_sha256="e6" * 32,
+        search="exact",
+    ).as_dict()
 
 
 def record_of(run: Run, accuracy: dict[str, float]) -> dict[str, Any]:
     """Returns the record of a planned run that came to these accuracies."""
     made = record(run.dataset, run.learner, run.words, run.seed, accuracy, run.protocol)
-    kept = {"id": run.id, "settings": dict(run.settings), "shots": run.shots}
+    kept = {"id": run.id, "arm": run.arm, "settings": dict(run.settings), "shots": run.shots}
     backbone = {"name": run.backbone, "weights_sha256": "ab" * 32, "precision": run.precision}
     return {**made, **kept, "targets": list(run.targets), "backbone": backbone}
 

@@ -1,9 +1,20 @@
-"""Saved runs compared."""
+"""Saved runs: made without a fit, and compared."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import torch
+
+from ipl.backbone.preprocessing import Preprocessing
+from ipl.config import FitConfig
+from ipl.learners.hyperparameters import Hyperparameters
+from ipl.training.history import EpochRecord, TrainingHistory
+from ipl.training.result import FitResult, Trial
+from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
 
 
 def same_run(one: Path, other: Path) -> bool:
@@ -15,3 +26,50 @@ def same_run(one: Path, other: Path) -> bool:
             del step["seconds"]
     tensors = [(run / "prompt.safetensors").read_bytes() for run in (one, other)]
     return bool(configs[0] == configs[1] and tensors[0] == tensors[1])
+
+
+def make_result(**changes: Any) -> FitResult:
+    """Returns a small prompt with one word, as a fit would save it, with other values."""
+    step = SelectionStep(
+        word="stone",
+        utility=0.5,
+        redundancy=0.0,
+        gain=0.5,
+        loss=1.5,
+        runners_up=(RankedWord("sand", 0.25),),
+        scored=9,
+        seconds=0.1,
+        certainty=Certainty(0.75, 0.25, 0.625),
+    )
+    selection = Selection(
+        steps=(step,),
+        loss_without_words=2.0,
+        template="a photo of a {cls}, {words}",
+        lambda_=0.1,
+        preset="paper",
+        word_embedding="text",
+        pool_size=9,
+        pool_sha256="cd" * 32,
+    )
+    result = FitResult(
+        config=FitConfig(words=1),
+        hyperparameters=Hyperparameters(epochs=100, interval=10, batch=32, lr=0.002, m=2),
+        prompt="[V V] *stone* [V V] {cls}.",
+        words=("stone",),
+        backbone={"name": "pocket", "weights_sha256": "ab" * 32, "precision": "fp32"},
+        preprocessing=Preprocessing(64, 64, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2)).as_dict(),
+        classes=("beach", "starry night"),
+        trained_classes=("beach", "starry night"),
+        data="scenes",
+        images=20,
+        train_accuracy=0.75,
+        held_out_accuracy=0.5,
+        held_out_images=8,
+        trials=(Trial(1, 0.75, 1.5),),
+        history=TrainingHistory((EpochRecord(0, 0.002, 1.5, "stone"),), 2.5),
+        image_hashes=(("ab" * 6,) * 10, ("p" + "cd" * 6,) * 10),
+        selection=selection,
+        ipl_version="0.0",
+        tensors={"soft": torch.arange(12, dtype=torch.float32).reshape(4, 3)},
+    )
+    return replace(result, **changes)

@@ -11,16 +11,15 @@ import pytest
 from ipl.config import FitConfig
 from ipl.saving.format import config_of, model_card
 from ipl.training.baselines import BaselineComparison, MethodCounts
-from ipl.training.result import FitResult
+from tests.helpers.saved_runs import make_result
 
-Make = Callable[..., FitResult]
 Call = Callable[..., str]
 
 
 @pytest.fixture
-def card(make_saved: Make) -> Callable[..., str]:
+def card() -> Callable[..., str]:
     """Returns a maker of cards for prompts that differ in the fields it is given."""
-    return lambda **changes: model_card(config_of(make_saved(**changes)))
+    return lambda **changes: model_card(config_of(make_result(**changes)))
 
 
 def _head(text: str) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def test_the_verdict_stands_below_the_accuracy(card: Call) -> None:
     assert "\n- A note.\n" in text
 
 
-def test_without_words_and_without_held_out_images(card: Call, make_saved: Make) -> None:
+def test_without_words_and_without_held_out_images(card: Call) -> None:
     text = card(
         config=FitConfig(words=0),
         prompt="[V V V V] {cls}.",
@@ -92,10 +91,8 @@ def test_the_head_is_yaml(card: Call) -> None:
         ("a/b/c", False),
     ],
 )
-def test_the_base_model_is_named_if_it_is_on_the_hub(
-    name: str, hub: bool, card: Call, make_saved: Make
-) -> None:
-    head = _head(card(backbone={**make_saved().backbone, "name": name}))
+def test_the_base_model_is_named_if_it_is_on_the_hub(name: str, hub: bool, card: Call) -> None:
+    head = _head(card(backbone={**make_result().backbone, "name": name}))
     assert head.get("base_model") == (name if hub else None)
 
 
@@ -106,13 +103,13 @@ def test_braces_in_names_are_text(card: Call) -> None:
     assert "42" not in text
 
 
-def test_markup_in_names_is_text(card: Call, make_saved: Make) -> None:
+def test_markup_in_names_is_text(card: Call) -> None:
     name = "<script>alert(1)</script>"
     link = "[x](javascript:alert`1`)"
     text = card(
         classes=(name, link, "two\n\n# lines"),
         data=f"{link}\n\n# heading",
-        backbone={**make_saved().backbone, "name": f"a`<b>`` {link}"},
+        backbone={**make_result().backbone, "name": f"a`<b>`` {link}"},
         ipl_version=name,
     )
     outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\`", ""))
@@ -128,10 +125,8 @@ def test_markup_in_names_is_text(card: Call, make_saved: Make) -> None:
     ]  # fmt: skip
 
 
-def test_names_with_underscores_are_shown_and_loaded_as_they_are(
-    make_saved: Make, card: Call
-) -> None:
-    saved = make_saved(backbone={**make_saved().backbone, "name": "a_b/c_d"})
+def test_names_with_underscores_are_shown_and_loaded_as_they_are(card: Call) -> None:
+    saved = make_result(backbone={**make_result().backbone, "name": "a_b/c_d"})
     text = model_card(config_of(saved), "ada/my_prompt_1")
     assert _head(text)["base_model"] == "a_b/c_d"
     assert 'from_pretrained("ada/my_prompt_1")' in text

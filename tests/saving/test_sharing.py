@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,11 @@ from ipl.saving.run_folder import find_run
 from ipl.support import hub
 from ipl.support.errors import BackboneError, ConfigError, SavedRunError
 
-VERSION_1 = Path(__file__).parent / "version-1"
+
+@pytest.fixture(scope="module")
+def saved(make_run: Callable[..., Path]) -> Path:
+    """Returns the folder of a saved prompt for PocketCLIP."""
+    return make_run("coop", 2)
 
 
 @pytest.fixture
@@ -61,8 +66,10 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_pushed_and_fetched_it_predicts_the_same(stand_in: Path, pocket: Backbone) -> None:
-    first = PromptClassifier.from_pretrained(VERSION_1, pocket, any_backbone=True)
+def test_pushed_and_fetched_it_predicts_the_same(
+    stand_in: Path, saved: Path, pocket: Backbone
+) -> None:
+    first = PromptClassifier.from_pretrained(saved, pocket)
     address = first.push_to_hub("ada/scenes", private=True)
     assert address == "https://hub.example/ada/scenes"
     assert (stand_in / "ada/scenes/private").read_text() == "True"
@@ -81,8 +88,8 @@ def test_pushed_and_fetched_it_predicts_the_same(stand_in: Path, pocket: Backbon
     ]
 
 
-def test_a_folder_of_that_name_comes_first(stand_in: Path, tmp_path: Path) -> None:
-    shutil.copytree(VERSION_1, tmp_path / "ada" / "scenes")
+def test_a_folder_of_that_name_comes_first(stand_in: Path, saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved, tmp_path / "ada" / "scenes")
     assert find_run("ada/scenes") == Path("ada/scenes")
     with pytest.raises(ConfigError, match="revision is 'v2', but ada/scenes is not a name"):
         find_run("ada/scenes", "v2")
@@ -98,7 +105,7 @@ def test_a_name_that_the_hub_does_not_have(stand_in: Path) -> None:
 
 
 def test_without_network_there_is_one_sentence(
-    stand_in: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+    stand_in: Path, saved: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "hub_reachable", lambda: False)
     with pytest.raises(
@@ -106,16 +113,16 @@ def test_without_network_there_is_one_sentence(
     ):
         PromptClassifier.from_pretrained("ada/scenes")
     with pytest.raises(SavedRunError, match="Cannot push ada/x: the .* hub cannot be reached"):
-        PromptClassifier.from_pretrained(VERSION_1, pocket, any_backbone=True).push_to_hub("ada/x")
+        PromptClassifier.from_pretrained(saved, pocket).push_to_hub("ada/x")
 
 
 def test_a_push_that_fails_says_why(
-    stand_in: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+    stand_in: Path, saved: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise huggingface_hub.errors.HFValidationError("401 Unauthorized")
 
-    classifier = PromptClassifier.from_pretrained(VERSION_1, pocket, any_backbone=True)
+    classifier = PromptClassifier.from_pretrained(saved, pocket)
     for name in ("nobody", "a/b/c", "../up", "a/.hidden", "ada/my prompt", "ada/größe"):
         with pytest.raises(ConfigError) as caught:
             classifier.push_to_hub(name)
@@ -136,12 +143,12 @@ def test_what_is_no_name_of_the_hub_is_a_folder(name: str, stand_in: Path) -> No
 
 @pytest.fixture
 def shared_with_a_folder(
-    stand_in: Path, tmp_path: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
+    stand_in: Path, saved: Path, tmp_path: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """Returns a folder with weights that the run ada/scenes on the hub names as its backbone."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "fetched"))
     weights = Path(shutil.copytree(Path(loading.__file__).parent / "pocket", tmp_path / "clip"))
-    shutil.copytree(VERSION_1, stand_in / "ada/scenes")
+    shutil.copytree(saved, stand_in / "ada/scenes")
     file = stand_in / "ada/scenes/config.json"
     config = json.loads(file.read_text())
     config["backbone"] |= {"name": str(weights), "weights_sha256": pocket.weights_sha256}

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from ipl.backbone.backbone import Backbone
+from ipl.support.plain_values import from_plain
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Search
 from ipl.words.pool import Pool
@@ -23,7 +24,6 @@ from ipl.words.selection import (
 )
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "heather", "phone", "pile", "social"), "test")
-NEW_OF_A_STEP = ("certified", "compared", "rising", "recalled")
 
 
 def step(word: str, gain: float, compared: int = 0, rising: int = 0, **more: object):
@@ -85,8 +85,8 @@ def test_plain_values_there_and_back(three: Selection) -> None:
     recalled = replace(three, steps=(*three.steps, step("phone", 0.0, recalled=True)))
     for selection in (three, three.first(0), recalled):
         text = json.dumps(selection.as_dict(), allow_nan=False)
-        assert Selection.from_dict(json.loads(text)) == selection
-        assert Selection.from_dict(json.loads(text)).as_dict() == selection.as_dict()
+        assert from_plain(Selection, json.loads(text)) == selection
+        assert from_plain(Selection, json.loads(text)).as_dict() == selection.as_dict()
     values = three.as_dict()
     assert values["words"] == ["furry", "blue", "adopt"]
     assert values["steps"][0]["runners_up"] == [["other", 0.5], ["last", -0.5]]
@@ -97,44 +97,9 @@ def test_plain_values_there_and_back(three: Selection) -> None:
 def test_a_real_trace_survives_json(pocket: Backbone, few_images: tuple, mode: str) -> None:
     scorer = SentenceScorer(pocket, ["cat", "ox", "pirate ship"], *few_images)
     found = greedy_search(scorer, POOL, 3, search=Search(mode))
-    assert Selection.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
+    assert from_plain(Selection, json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
     assert (found.pool_sha256, found.pool_size) == (POOL.sha256, len(POOL))
     assert found.search == mode
-
-
-def test_dicts_of_before_the_modes_load(three: Selection) -> None:
-    """A prompt saved by an earlier version told less."""
-    values = json.loads(json.dumps(three.as_dict()))
-    for new in ("search", "certified", "recall", "diminishing_returns"):
-        del values[new]
-    for one in values["steps"]:
-        for new in NEW_OF_A_STEP:
-            del one[new]
-    old = Selection.from_dict(values)
-    assert old.search == "exhaustive"  # which was the only way
-    assert old.certified
-    assert old.recall is None
-    assert old.words == three.words
-    assert old.diminishing_returns()["share"] is None
-    assert old.steps[1].runners_up == three.steps[1].runners_up
-
-
-def test_from_dict_leaves_its_argument_alone(three: Selection) -> None:
-    values = three.as_dict()
-    Selection.from_dict(values)
-    assert values == three.as_dict()
-
-
-@pytest.mark.parametrize("damage", [{"steps": [{}]}, {"steps": None}])
-def test_what_is_no_trace(three: Selection, damage: dict[str, object]) -> None:
-    with pytest.raises((KeyError, TypeError)):
-        Selection.from_dict({**three.as_dict(), **damage})
-
-
-def test_what_a_later_version_adds_is_passed_over(three: Selection) -> None:
-    values = {**three.as_dict(), "later": 1}
-    values["steps"] = [{**one, "later": 1} for one in values["steps"]]
-    assert Selection.from_dict(values) == three
 
 
 def test_recall_and_certified_are_over_all_steps(three: Selection) -> None:
@@ -222,7 +187,7 @@ def test_a_search_that_stopped_says_so(selection: Selection) -> None:
     later = replace(selection.first(1), stopped_before=noise)
     assert later.notes == ()
     assert "The search stopped before 'furry'" in report(later)
-    assert Selection.from_dict(json.loads(json.dumps(later.as_dict()))) == later
+    assert from_plain(Selection, json.loads(json.dumps(later.as_dict()))) == later
     assert later.first(1) == later
     assert later.first(0).stopped_before is None
 

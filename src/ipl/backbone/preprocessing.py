@@ -32,8 +32,6 @@ class Preprocessing:
         """Returns the fields as plain values for JSON."""
         values = {**asdict(self), "resample": int(self.resample)}
         values.update(mean=list(self.mean), std=list(self.std))
-        if not self.squash:  # runs saved before SigLIP was supported have no such field
-            del values["squash"]
         return values
 
     def evaluate(self, image: Image.Image) -> np.ndarray[Any, Any]:

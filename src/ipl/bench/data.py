@@ -275,7 +275,7 @@ def _check_unchanged(own: Mapping[str, BenchData], out: Path) -> None:
     with suppress(DataError):  # there are none yet
         records = read_records([out])[0]
     for record in records:
-        hashes = {**record.data.get("target_sha256", {})}
+        hashes: dict[str, str | None] = {**record.data.get("target_sha256", {})}
         hashes[record.dataset] = record.data.get("split_sha256")
         for name, data in own.items():
             if hashes.get(name) not in (None, data.sha256):

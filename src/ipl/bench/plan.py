@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
-from ipl.bench.arms import ARMS, DEFAULT_ARMS, UNTRAINED, WITH_WORDS, ZERO_SHOT
+from ipl.bench.arms import ARMS, DEFAULT_ARMS, UNTRAINED, WITH_WORDS
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
-from ipl.config import CHOSEN, FitConfig, field_name, given_words, settings
+from ipl.config import FitConfig, field_name, given_words, settings
 from ipl.config_fields import Setting, checked_value
 from ipl.support.errors import ConfigError, brief, closest
 
@@ -140,7 +140,7 @@ class Plan:
             `protocol`, `datasets`, `source`, `arms`, `draws`, `given`, the settings that have
             several values by their plural (`learners`, `words`, `shots`, `seeds`), and those of
             FitConfig. A list may be a single value or text with commas. What is left out keeps its
-            default.
+            default; with 0 words, these are the arms that have none.
 
         Raises
         ------
@@ -173,8 +173,8 @@ class Plan:
         find_protocol(plan["protocol"])
         if "datasets" not in plan:
             raise ConfigError("datasets is missing: one or more, or all (--datasets).")
-        if "arms" not in plan:
-            plan |= _arms_of_0_1(plan)
+        if "arms" not in plan and plan.get("words") == (0,):
+            plan["arms"] = tuple(arm for arm in DEFAULT_ARMS if arm not in WITH_WORDS)
         # A learner that takes all settings: some are for certain learners alone.
         learners = [name for name in plan.get("learners", cls.learners) if name not in UNTRAINED]
         shared = {"words": 0, **({"learner": learners[0]} if learners else {})}
@@ -226,19 +226,6 @@ def plan_options() -> Iterator[Setting]:
         default = ",".join(str(value) for value in defaults[name]) or "the protocol's"
         yield Setting(name, (str,), False, default, option)
     yield from shared_settings()
-
-
-def _arms_of_0_1(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arms and learners of a plan in the words of version 0.1.0, which had no arms.
-
-    There, zero-shot was among the learners, and 0 words among the numbers of words.
-    """
-    learners = plan.get("learners", Plan.learners)
-    if ZERO_SHOT not in learners and 0 not in plan.get("words", ()):
-        return {}
-    trained = tuple(learner for learner in learners if learner != ZERO_SHOT)
-    arms = (ZERO_SHOT,) if len(trained) < len(learners) else ()
-    return {"arms": (*arms, CHOSEN) if trained else arms, "learners": trained or Plan.learners}
 
 
 def _given(value: Any) -> str | None:

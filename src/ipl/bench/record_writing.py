@@ -13,8 +13,9 @@ import torch
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
-from ipl.bench.records import FAILED, FORMAT, record_path
+from ipl.bench.records import FAILED, record_path
 from ipl.bench.run import Run
+from ipl.saving.run_folder import FORMAT_VERSION
 from ipl.support.errors import IplError
 from ipl.support.files import write_json
 from ipl.support.hub import is_on_hub
@@ -33,7 +34,7 @@ def write_record(out: Path, record: Mapping[str, Any]) -> None:
 def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
     """Returns the record of a run that has failed, with all that is known before it is done."""
     record: dict[str, Any] = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "id": run.id,
         "status": FAILED,
         "error": None,
@@ -47,13 +48,13 @@ def blank(run: Run, backbone: Backbone | None = None) -> dict[str, Any]:
         "shots": run.shots,
         "settings": dict(run.settings),
         "backbone": {"name": run.backbone, "weights_sha256": None, "precision": run.precision},
-        "data": None,
+        "data": {},
         "chosen": [],
         "prompt": None,
         "accuracy": {},
         "history": None,
         "selection": None,
-        "seconds": None,
+        "seconds": {},
         "peak_memory": None,
         "profile": None,
         "notes": [],

@@ -4,104 +4,73 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, WORDS_ONLY, ZERO_SHOT, arm_of
+from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
 from ipl.bench.protocols.protocol import Protocol
-from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
-from ipl.bench.run import (
-    POOL,
-    RECORDED_IN_0_1_0,
-    added_settings,
-    settings_about_search,
-    settings_about_words,
-)
-from ipl.config import AUTO, CHOSEN, EMPTY, GIVEN, PAPER, PLAIN, RANDOM, settings
-from ipl.saving.schema import (
-    COUNT,
-    FLAG,
-    HISTORY,
-    NUMBER,
-    SELECTION,
-    SETTINGS,
-    SHARE,
-    TEXT,
-    Entries,
-    Kind,
-    OrNull,
-    Shape,
-    faults,
-)
-from ipl.support.errors import DataError, brief
+from ipl.bench.protocols.registry import find_protocol
+from ipl.bench.run import POOL, settings_in_force
+from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM, settings
+from ipl.config_fields import checked_value
+from ipl.learners.hyperparameters import Hyperparameters
+from ipl.saving.run_folder import FORMAT_VERSION
+from ipl.support.errors import ConfigError, DataError, brief
 from ipl.support.files import is_folder, path_exists
+from ipl.support.plain_values import Share, from_plain
 from ipl.training.history import TrainingHistory
 from ipl.words.selection import Selection
 
-FORMAT = 1
 FOLDER = "records"
-DONE, FAILED = STATUS = ("done", "failed")
+DONE, FAILED = ("done", "failed")
 NOT_RUN = "not run"  # as an error: there is no record
 BUNDLED = "bundled"  # the pool of words in the package
 LEFT_OUT = "It is left out."
 
-COUNTS = Entries(COUNT)
-# A setting of a later version may be anything, as long as it can be compared and shown.
-ANY_SETTING = Kind(
-    "a text, a number, true, false, null or an object of these",
-    lambda value: all(
-        each is None or FLAG.fits(each) or NUMBER.fits(each) or TEXT.fits(each)
-        for each in (value.values() if isinstance(value, dict) else [value])
-    ),
-)
-RECORD: Shape = {
-    "id": Kind("a text of up to 400 characters", lambda v: TEXT.fits(v) and len(v) <= 400),
-    "protocol": Kind(f"one of {', '.join(PROTOCOLS)}", lambda v: v in list(PROTOCOLS)),
-    "status": Kind(" or ".join(STATUS), lambda value: value in STATUS),
-    "dataset": TEXT,
-    "learner": TEXT,
-    "words": SETTINGS["words"],
-    "seed": COUNT,
-    "shots": COUNT,
-    "settings?": OrNull(
-        {
-            **{f"{name}?": OrNull(kind) for name, kind in SETTINGS.items()},
-            f"{POOL}?": {"words_file?": OrNull(TEXT), "sha256?": OrNull(TEXT)},
-            "templates?": Entries(TEXT),
-        }
-    ),
-    "backbone?": OrNull(
-        {
-            "name?": OrNull(TEXT),
-            "on_hub?": OrNull(FLAG),
-            "weights_sha256?": OrNull(TEXT),
-            "precision?": OrNull(TEXT),
-        }
-    ),
-    "data?": OrNull(
-        {
-            f"{name}?": OrNull(COUNTS)
-            for name in ("classes", "test_images", "unreadable_images", "missing_images")
-        }
-    ),
-    "error?": OrNull(TEXT),
-    "chosen?": OrNull([TEXT]),
-    "targets?": OrNull([TEXT]),
-    "versions?": OrNull(Entries(OrNull(TEXT))),
-    "time?": TEXT,
-    "device?": OrNull(TEXT),
-    "seconds?": OrNull(Entries(NUMBER)),
-    "peak_memory?": OrNull(COUNT),
-    "profile?": OrNull(
-        {
-            "source?": OrNull(TEXT),
-            "utilisation?": OrNull({"mean": NUMBER, "p95": NUMBER, "above_50": NUMBER}),
-        }
-    ),
-    "selection?": OrNull(SELECTION),
-    "history?": OrNull(HISTORY),
-}
+
+class RecordedPool(TypedDict):
+    """The pool of words of a run: the path of its file, if it has one, and a hash."""
+
+    words_file: str | None
+    sha256: str
+    no_names: bool
+
+
+class RecordedBackbone(TypedDict, total=False):
+    """The backbone of a run; of one that failed early, only the name and the precision."""
+
+    name: str
+    on_hub: bool
+    weights_sha256: str | None
+    precision: str
+
+
+class RecordedData(TypedDict, total=False):
+    """The data of a finished run, by test set where there are several."""
+
+    classes: dict[str, int]
+    test_images: dict[str, int]
+    missing_images: dict[str, int]
+    unreadable_images: dict[str, int]
+    split_sha256: str
+    target_sha256: dict[str, str]
+    test_sha256: str
+
+
+class Utilisation(TypedDict):
+    """How busy the device was, in percent, and the share of samples above 50 %."""
+
+    mean: float
+    p95: float
+    above_50: float
+
+
+class RecordedProfile(TypedDict):
+    """What `--profile` measured."""
+
+    source: str
+    utilisation: Utilisation | None
 
 
 @dataclass(frozen=True)
@@ -152,9 +121,9 @@ class RunRecord:
     seed: int
     shots: int
     settings: dict[str, Any] = field(repr=False)
-    backbone: dict[str, Any] = field(repr=False)
-    data: dict[str, Any] = field(repr=False)
-    accuracy: dict[str, float]
+    backbone: RecordedBackbone = field(repr=False)
+    data: RecordedData = field(repr=False)
+    accuracy: dict[str, Share]
     error: str | None
     chosen: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
@@ -162,7 +131,7 @@ class RunRecord:
     device: str | None = None
     seconds: dict[str, float] = field(default_factory=dict, repr=False)
     peak_memory: int | None = None
-    profile: dict[str, Any] | None = field(default=None, repr=False)
+    profile: RecordedProfile | None = field(default=None, repr=False)
     selection: Selection | None = field(default=None, repr=False)
     history: TrainingHistory | None = field(default=None, repr=False)
 
@@ -172,39 +141,29 @@ class RunRecord:
 
         Raises
         ------
-        ValueError
-            If a value is missing or not allowed.
+        ConfigError
+            If a value is missing or not allowed, or values contradict each other.
         """
-        for fault in faults(values, RECORD):
-            raise ValueError(fault.rstrip("."))
-        for fault in faults(values.get("settings") or {}, Entries(ANY_SETTING), "settings"):
-            raise ValueError(fault.rstrip("."))
-        done = values["status"] == DONE
-        selection, history = values.get("selection"), values.get("history")
-        record = cls(
-            id=values["id"],
-            protocol=values["protocol"],
-            dataset=values["dataset"],
-            learner=values["learner"],
-            words=_words(values),
-            seed=values["seed"],
-            shots=values["shots"],
-            settings=values.get("settings") or {},
-            backbone=values.get("backbone") or {},
-            data=values.get("data") or {},
-            accuracy=_accuracy(values) if done else {},
-            error=None if done else str(values.get("error") or "no reason was recorded"),
-            chosen=tuple(values.get("chosen") or ()),
-            targets=tuple(values.get("targets") or ()),
-            time=values.get("time") or "",
-            device=values.get("device"),
-            seconds=values.get("seconds") or {},
-            peak_memory=values.get("peak_memory"),
-            profile=values.get("profile"),
-            selection=None if selection is None else Selection.from_dict(selection),
-            history=None if history is None else TrainingHistory.from_dict(history),
-        )
-        _check_arm(record, values.get("arm"))
+        record: RunRecord = from_plain(cls, values)
+        find_protocol(record.protocol)
+        for setting in settings():
+            if setting.name == "words":
+                checked_value(setting, record.words)
+        if values.get("status") != record.status:
+            raise ConfigError(
+                f"status is {brief(values.get('status'))}; with the error "
+                f"{brief(record.error)} it must be {record.status}."
+            )
+        if values.get("arm") != record.arm:
+            raise ConfigError(
+                f"arm is {brief(values.get('arm'))}, but the other values are those of "
+                f"{record.arm}."
+            )
+        record = replace(record, settings=_checked_settings(record))
+        if record.done:
+            for name in _tested(record):
+                if name not in record.accuracy:
+                    raise ConfigError(f"accuracy of {brief(name)} is missing.")
         return record
 
     @property
@@ -250,35 +209,13 @@ class RunRecord:
         """Returns every setting that can change the result, except the dataset and the seed."""
         values: dict[str, Any] = {}
         if self.arm != ZERO_SHOT:
-            ignored = {setting.name for setting in settings() if not setting.changes_result}
-            ignored |= self._settings_of_others()
-            added = {} if self.arm in UNTRAINED else added_settings()
-            values = {**added, **self.settings}
-            values = {name: value for name, value in values.items() if name not in ignored}
-            values |= {"words": self.words, "shots": self.shots}
+            values = {**self.settings, "words": self.words, "shots": self.shots}
         if POOL in values:
             values[POOL] = pool_name(values[POOL])
         values["backbone"] = self.backbone.get("name")
         values["weights"] = self.backbone.get("weights_sha256")
         values["precision"] = self.backbone.get("precision")
         return values
-
-    def _settings_of_others(self) -> frozenset[str]:
-        """Returns the settings that make no difference to the arm."""
-        if not self.with_words:
-            return settings_about_words()
-        if self.arm == GIVEN or (self.arm == EMPTY and self.words != AUTO):
-            return settings_about_search()
-        return frozenset()
-
-    def missing_settings(self) -> list[str]:
-        """Returns the settings that every record of the arm has, and that this one lacks."""
-        if self.arm in (ZERO_SHOT, LINEAR_PROBE):
-            return []
-        names = set(RECORDED_IN_0_1_0) - self._settings_of_others()
-        if self.arm == WORDS_ONLY:
-            names &= settings_about_search()
-        return sorted(names - self.settings.keys())
 
 
 def record_path(out: Path, run_id: str) -> Path:
@@ -304,15 +241,15 @@ def read_record(path: Path) -> RunRecord | None:
         raise DataError(f"{path} is not valid JSON.") from None
     if not isinstance(values, dict):
         raise DataError(f"{path} is not a run record: it contains no JSON object.")
-    if values.get("format") != FORMAT:
+    if values.get("format") != FORMAT_VERSION:
         raise DataError(
-            f"{path} is not a run record of format {FORMAT}: its format is "
+            f"{path} is not a run record of format {FORMAT_VERSION}: its format is "
             f"{brief(values.get('format'))}."
         )
     try:
         return RunRecord.from_dict(values)
-    except ValueError as error:
-        raise DataError(f"{path} is a damaged run record: {error}.") from None
+    except ConfigError as error:
+        raise DataError(f"{path} is a damaged run record: {error}") from None
 
 
 def read_records(
@@ -387,42 +324,35 @@ def count_damaged(notes: Sequence[str]) -> int:
     return sum(note.endswith(LEFT_OUT) for note in notes)
 
 
-def pool_name(pool: Any) -> str:
+def pool_name(pool: RecordedPool) -> str:
     """Returns what a pool of words is called: bundled, or the name of its file."""
-    if not isinstance(pool, dict):
-        return str(pool)
     name = BUNDLED
-    if pool.get("words_file"):
-        name = f"{Path(str(pool['words_file'])).name} {str(pool.get('sha256'))[:8]}"
-    return f"{name} without names" if pool.get("no_names") else name
+    if pool["words_file"]:
+        name = f"{Path(pool['words_file']).name} {pool['sha256'][:8]}"
+    return f"{name} without names" if pool["no_names"] else name
 
 
-def _accuracy(values: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the accuracies of a finished run; raises ValueError if one is wrong or missing."""
-    for fault in faults(values, {"accuracy": Entries(SHARE)}):
-        raise ValueError(fault.rstrip("."))
-    expected = PROTOCOLS[values["protocol"]].test_names(values["dataset"])
-    if values["learner"] == LINEAR_PROBE:  # knows only the classes that it was trained on
-        expected = expected[:1]
-    for name in expected:
-        if name not in values["accuracy"]:
-            raise ValueError(f"accuracy of {brief(name)} is missing")
-    return {name: float(number) for name, number in values["accuracy"].items()}
+def _tested(record: RunRecord) -> Sequence[str]:
+    """Returns the names of the accuracies that a finished run has."""
+    expected = record.rules.test_names(record.dataset)
+    # A linear probe knows only the classes that it was trained on.
+    return expected[:1] if record.arm == LINEAR_PROBE else expected
 
 
-def _check_arm(record: RunRecord, arm: Any) -> None:
-    """Raises ValueError if a record names another arm than it is of, or lacks settings of its arm.
-
-    Version 0.1.0 did not record the arm.
-    """
-    if arm not in (None, record.arm):
-        raise ValueError(f"arm is {brief(arm)}, but the other values are those of {record.arm}")
-    if missing := record.missing_settings():
-        raise ValueError(f"settings.{missing[0]} is missing")
-
-
-def _words(values: Mapping[str, Any]) -> int | str:
-    """Returns the number of words that a record names; in version 0.1, auto was the paper's."""
-    words: int | str = 0 if values["learner"] == ZERO_SHOT else values["words"]
-    version_of_record = str((values.get("versions") or {}).get("ipl"))
-    return PAPER if words == AUTO and version_of_record.startswith("0.1.") else words
+def _checked_settings(record: RunRecord) -> dict[str, Any]:
+    """Returns the settings that the record's result depends on, each of them checked."""
+    names = settings_in_force(record.arm, record.words)
+    for name in sorted(names):
+        if name not in record.settings:
+            raise ConfigError(f"settings.{name} is missing.")
+    checked = {name: record.settings[name] for name in record.settings if name in names}
+    if POOL in checked:
+        checked[POOL] = from_plain(RecordedPool, checked[POOL], f"settings.{POOL}")
+    for setting in settings():
+        if setting.name in checked:
+            checked[setting.name] = checked_value(setting, checked[setting.name])
+    if record.arm not in UNTRAINED:
+        values = {"interval": 1, **checked}  # which a prompt without words does not have
+        numbers = vars(from_plain(Hyperparameters, values, "settings"))
+        checked |= {name: value for name, value in numbers.items() if name in names}
+    return checked

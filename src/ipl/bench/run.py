@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -43,20 +43,11 @@ from ipl.words.pool import Pool
 # Published numbers that hold for one dataset: (dataset, learner) without words.
 PUBLISHED_EPOCHS = {("imagenet", "coop"): 50}
 
-# The settings that version 0.1.0 recorded, in its order; this never changes. A setting that was
-# added later is recorded where it is not at its default, so that the ids of earlier runs stay.
-RECORDED_IN_0_1_0 = (
-    *("epochs", "interval", "batch", "lr", "m", "depth", "average_mean", "average_std"),
-    *("views", "class_template", "lambda_", "preset", "word_embedding", "template"),
-    *("placeholder", "search"),
-)
-# How ids write a number of words that a fit finds: what is "paper" now was "auto" in 0.1.0.
-WORDS_IN_IDS: dict[int | str, str] = {PAPER: "auto", AUTO: "autostop"}
 POOL = "pool"  # in a record: `words_file` and `no_names`, with a hash of the words
 # Fields of FitConfig that have a place of their own in a record, or follow from what is there.
 RECORDED_APART = frozenset(
     {"learner", "words", "seed", "shots", "backbone", "precision", "protocol"}
-    | {"shortlist", "words_file", "no_names"}
+    | {"words_file", "no_names"}
 )
 
 
@@ -102,7 +93,7 @@ class Run:
     @property
     def searches(self) -> bool:
         """Returns whether the run depends on a search for words."""
-        return self.arm in SEARCHED or (self.arm == EMPTY and self.words == AUTO)
+        return depends_on_search(self.arm, self.words)
 
     @property
     def words(self) -> int | str:
@@ -135,13 +126,12 @@ class Run:
         values = self.as_values()
         # The order of targets and the path of a list of words change no result.
         values["targets"] = sorted(self.targets)
-        values["words"] = WORDS_IN_IDS.get(self.words, self.words)
         if POOL in self.settings:
             pool = {**self.settings[POOL], "words_file": None}
             values["settings"] = {**self.settings, POOL: pool}
         text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        words = f"{self.words}w" if isinstance(self.words, int) else values["words"]
+        words = f"{self.words}w" if isinstance(self.words, int) else self.words
         if self.arm in (EMPTY, GIVEN):
             words += f"-{self.arm}"
         elif self.arm == RANDOM:
@@ -182,26 +172,13 @@ class Run:
         config = self.config
         values = {name: getattr(config, name) for name in _recorded_fields()}
         values |= vars(config.hyperparameters)
-        names = [*RECORDED_IN_0_1_0, *(name for name in values if name not in RECORDED_IN_0_1_0)]
-        recorded = {
-            name: values[name]
-            for name in names
-            if name in RECORDED_IN_0_1_0 or values[name] != _default(name)
-        }
-        if self.arm == WORDS_ONLY:
-            recorded = {k: v for k, v in recorded.items() if k in settings_about_search()}
-        elif self.arm == PLAIN:
-            return {k: v for k, v in recorded.items() if k not in settings_about_words()}
-        elif not self.searches:
-            return {k: v for k, v in recorded.items() if k not in settings_about_search()}
-        if config.search == "screen":
-            recorded["shortlist"] = config.shortlist
-        recorded[POOL] = {
+        values[POOL] = {
             "words_file": config.words_file,
             "sha256": self.pool_sha256,
             "no_names": config.no_names,
         }
-        return recorded
+        names = settings_in_force(self.arm, self.words)
+        return {name: value for name, value in values.items() if name in names}
 
     def as_values(self) -> dict[str, Any]:
         """Returns what a record says of the run before it is done, as plain values."""
@@ -236,6 +213,29 @@ class Run:
         return cls(**{**values, "targets": tuple(values["targets"]), "config": config})
 
 
+def depends_on_search(arm: str, words: int | str) -> bool:
+    """Returns whether a run of this arm depends on a search for words."""
+    return arm in SEARCHED or (arm == EMPTY and words == AUTO)
+
+
+def settings_in_force(arm: str, words: int | str) -> frozenset[str]:
+    """Returns the settings in a record that the result of a run of this arm depends on."""
+    if arm in (ZERO_SHOT, LINEAR_PROBE):
+        return frozenset()
+    names = recorded_settings()
+    if arm == WORDS_ONLY:
+        return names & settings_about_search()
+    if arm == PLAIN:
+        return names - settings_about_words()
+    return names if depends_on_search(arm, words) else names - settings_about_search()
+
+
+@cache
+def recorded_settings() -> frozenset[str]:
+    """Returns every setting that a record of a trained prompt may have."""
+    return frozenset([*_recorded_fields(), *_hyperparameters(), POOL])
+
+
 @cache
 def settings_about_words() -> frozenset[str]:
     """Returns the settings in a record that a prompt without words does not depend on."""
@@ -265,25 +265,14 @@ def settings_without_effect(names: Iterable[str], runs: Sequence[Run]) -> list[S
 
 
 @cache
-def added_settings() -> Mapping[str, Any]:
-    """Returns the settings that version 0.1.0 did not have, with their defaults."""
-    names = [*_recorded_fields(), *(entry.name for entry in fields(Hyperparameters))]
-    return {name: _default(name) for name in names if name not in RECORDED_IN_0_1_0}
-
-
-@cache
 def _recorded_fields() -> tuple[str, ...]:
     """Returns the fields of FitConfig that stand among a record's settings as they are."""
     apart = RECORDED_APART.union(hyperparameter_names())
     return tuple(s.name for s in settings() if s.changes_result and s.name not in apart)
 
 
-@cache
-def _default(name: str) -> Any:
-    """Returns the default of a number of a recipe or of a field of FitConfig."""
-    defaults = {setting.name: setting.default for setting in settings()}
-    defaults |= {e.name: e.default for e in fields(Hyperparameters) if e.default is not MISSING}
-    return defaults.get(name)
+def _hyperparameters() -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(Hyperparameters))
 
 
 def titles_of(runs: Sequence[Run]) -> dict[str, str]:

@@ -346,7 +346,7 @@ class Runner:
             "accuracy": scores,
             "train_accuracy": result.train_accuracy,
             "words_tried": result.results["words_tried"],
-            "history": result.history.as_dict() if result.history else None,
+            "history": result.history.as_dict(),
             "selection": selection.as_dict() if selection else None,
             "seconds": {"fit": trained - started, "test": time.perf_counter() - trained},
             "peak_memory": usage.peak_memory,

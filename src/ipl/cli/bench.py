@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from ipl.bench.arms import DEFAULT_ARMS, WITH_WORDS, ZERO_SHOT, the_arms
+from ipl.bench.arms import the_arms
 from ipl.bench.plan import plan_options
 from ipl.bench.protocols.registry import PROTOCOLS
 from ipl.cli import shared_options as common
@@ -73,7 +73,6 @@ def bench(
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
-        wanted = keep_baselines(wanted, settings)
         check_draws(draws, wanted)
         wanted = wanted.with_given(given) if given else wanted
         planned = plan_runs(wanted, data, save_to)
@@ -107,15 +106,6 @@ def plan_values(
     given: dict[str, Any] = {"protocol": protocol, "datasets": datasets, "source": source}
     given |= {"arms": arms, "draws": draws}
     return {name: value for name, value in given.items() if value is not None} | settings
-
-
-def keep_baselines(recipe: BenchRecipe, settings: dict[str, Any]) -> BenchRecipe:
-    """Returns the recipe with all arms that need no words if --words 0 leaves nothing else."""
-    if "words" not in settings or "arms" in recipe.settings or recipe.plan().words != (0,):
-        return recipe
-    if ZERO_SHOT in recipe.plan().arms:  # named among the learners, as in 0.1.0
-        return recipe
-    return recipe.override({"arms": [arm for arm in DEFAULT_ARMS if arm not in WITH_WORDS]})
 
 
 def check_draws(draws: int | None, recipe: BenchRecipe) -> None:

@@ -36,7 +36,7 @@ class WordFacts:
     earlier: tuple[int | None, ...]  # its rank at each earlier step, None below the best twenty
     certified: bool
     sense: Sense
-    certainty: Certainty | None  # None in a run of version 0.1
+    certainty: Certainty | None
     how_sure: str  # the same in words
 
 

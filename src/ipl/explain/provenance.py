@@ -35,8 +35,8 @@ class Provenance:
 def provenance_of(run: LoadedRun, data: str | None, words_file: str | None = None) -> Provenance:
     """Returns how the run was made, from what is saved with it."""
     result = run.result
-    epochs = result.history.epochs if result.history else ()
-    times = [("training", result.history.seconds)] if result.history else []
+    epochs = result.history.epochs
+    times = [("training", result.history.seconds)]
     if run.selection is not None:
         times.insert(0, ("choosing the words", sum(s.seconds for s in run.selection.steps)))
     command, unsaid = _command(run, data, words_file)
@@ -122,8 +122,6 @@ def fit_command(
     config, unsaid = result.config, []
     if words_file is not None:
         config = replace(config, words_file=words_file)
-    if pool is not None and "no names" in pool.source:  # runs of 0.1.0 do not say so
-        config = replace(config, no_names=True)
     if result.selection is not None and pool is None and config.words_file is None:
         unsaid.append("The word list it chose from is not saved with a run: give --words-file.")
     if data is None:

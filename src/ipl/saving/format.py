@@ -27,7 +27,7 @@ from ipl.saving.run_folder import (
     check_target,
     read_config,
 )
-from ipl.support.errors import ConfigError, SavedRunError
+from ipl.support.errors import ConfigError, SavedRunError, brief
 from ipl.support.files import (
     replace_folder,
     write_bytes,
@@ -107,12 +107,11 @@ def model_card(config: Mapping[str, Any], location: str = PLACEHOLDER_PATH) -> s
         "verbatim": _Markdown,
     }
     name = config["backbone"]["name"]
-    settings = config.get("config", {"words": len(config["words"])})  # 0.1.0 did not write it
     values = {
         **config,
         "base_model": name if is_on_hub(name) else None,
         "location": location,
-        "about_words": FitConfig.from_dict(settings, strict=False).about_words,
+        "about_words": FitConfig.from_dict(config["config"]).about_words,
     }
     return environment.from_string(source).render(values)
 
@@ -133,7 +132,7 @@ def read_run(folder: Path) -> FitResult:
     Parameters
     ----------
     folder : Path
-        A folder that `write_run` wrote, with this version or an earlier one.
+        A folder that `write_run` wrote.
 
     Returns
     -------
@@ -146,9 +145,9 @@ def read_run(folder: Path) -> FitResult:
         If there is no saved run in the folder, or it is damaged; the message says what is wrong.
     """
     config = read_config(folder)
-    if config["learner"] not in known_learners():
+    if (learner := config.get("learner")) not in known_learners():
         raise SavedRunError(
-            f"{folder} was trained with the learner {config['learner']!r}, which is not installed; "
+            f"{folder} was trained with the learner {brief(learner)}, which is not installed; "
             "import it first, or install the package that announces it (entry point ipl.learners)."
         )
     try:

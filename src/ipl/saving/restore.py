@@ -87,10 +87,10 @@ def find_backbone(
         )
     preprocessing = backbone.preprocessing.as_dict()
     for field, value in saved.preprocessing.items():
-        if preprocessing.get(field, False) != value:
+        if preprocessing[field] != value:
             raise BackboneError(
                 f"{folder} was trained on images whose {field} is {value}, but {backbone.name!r} "
-                f"has {preprocessing.get(field)}; give a folder with the right "
+                f"has {preprocessing[field]}; give a folder with the right "
                 "preprocessor_config.json, or allow others with --any-backbone "
                 "(any_backbone=True in Python)."
             )

@@ -30,7 +30,8 @@ from ipl.metrics import (
     paired_difference,
     wilson_interval,
 )
-from ipl.support.errors import ConfigError
+from ipl.support.errors import ConfigError, brief
+from ipl.support.plain_values import from_plain
 from ipl.training.baseline_names import LINEAR_PROBE, NAMES, ORDER, PROMPT, ZERO_SHOT
 
 COLLAPSE, FEWEST_LOST = 0.2, 3  # the share, and the number, of a class's images that are lost
@@ -67,6 +68,13 @@ class MethodCounts:
     correct: tuple[int, ...]
     gained: int = 0
     lost: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise ConfigError(
+                f"results.comparison has the method {brief(self.name)}; it must be one of "
+                f"{', '.join(NAMES)}."
+            )
 
     @property
     def title(self) -> str:
@@ -218,20 +226,7 @@ class BaselineComparison:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], classes: Sequence[str]) -> BaselineComparison:
         """Returns the comparison that `as_dict` gave, for the classes of the run."""
-        methods = [
-            MethodCounts(m["name"], m["how"], tuple(m["correct"]), m["gained"], m["lost"])
-            for m in values["methods"]
-        ]
-        confused = [
-            Confused(c["true"], c["predicted"], c["count"], c["of"]) for c in values["confused"]
-        ]
-        return cls(
-            tuple(classes),
-            tuple(values["images"]),
-            tuple(methods),
-            tuple(confused),
-            tuple(values["notes"]),
-        )
+        return from_plain(cls, {**values, "classes": list(classes)}, "results.comparison")
 
 
 # -- computing ----------------------------------------------------------------------------------

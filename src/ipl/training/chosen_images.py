@@ -106,8 +106,8 @@ def _choose_by_shots(
 ) -> ChosenImages:
     """Returns the images without those of the training, if drawing these again gives the same.
 
-    That is for runs without hashes, and for files that were written anew since. If they are not the
-    same, returns all images, which are called `name_of_all`, and a note if need be.
+    That is for hashes of another kind, and for files that were written anew since. If they are not
+    the same, returns all images, which are called `name_of_all`, and a note if need be.
     """
     known = name_of_all == NONE_TRAINED
     everything = ChosenImages(dataset.train, name_of_all, known=known)
@@ -125,7 +125,7 @@ def _choose_by_shots(
     if (reason := how_shots_differ(result, learner, shots, store)) is None:
         without = f"without the {len(shots.items)} images that it was trained on"
         return ChosenImages(rest, without, left_out=shots.items)
-    # With hashes, another loss shows that these are other images.
+    # With comparable hashes, another loss shows that these are other images.
     if (known and result.selection is not None) or not same_name:
         return everything
     note = (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -40,10 +39,3 @@ class TrainingHistory:
     def as_dict(self) -> dict[str, Any]:
         """Returns the history as plain values for JSON."""
         return {"epochs": [asdict(epoch) for epoch in self.epochs], "seconds": self.seconds}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
-        """Returns the history that `as_dict` gave; values of other names are ignored."""
-        names = [entry.name for entry in fields(EpochRecord)]
-        epochs = [{n: epoch[n] for n in names if n in epoch} for epoch in values["epochs"]]
-        return cls(tuple(EpochRecord(**epoch) for epoch in epochs), values["seconds"])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypedDict
 
 from torch import Tensor
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
-from ipl.config import PAPER, FitConfig
+from ipl.backbone.preprocessing import Preprocessing
+from ipl.config import GIVEN, RANDOM, FitConfig
+from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.registry import learner_spec
 from ipl.prompts.layout import PromptLayout
+from ipl.support.errors import ConfigError
+from ipl.support.plain_values import Share, from_plain
 from ipl.training.baseline_names import WITHOUT_WORDS
 from ipl.training.baselines import BaselineComparison
 from ipl.training.history import TrainingHistory
@@ -27,7 +30,7 @@ class Trial:
     """The accuracy and loss on the training images with a number of words."""
 
     words: int
-    accuracy: float
+    accuracy: Share
     loss: float
 
 
@@ -66,17 +69,16 @@ class FitResult:
     held_out_images : int
         How many images were held out.
     comparison : BaselineComparison or None
-        The prompt beside its baselines on the held-out images; None if there were none, or in a
-        run saved by a version that did not compare.
+        The prompt beside its baselines on the held-out images; None if there were none.
     trials : tuple of Trial
         The result of every number of words that was tried.
-    history : TrainingHistory or None
-        The epochs; None in a run saved by a version that did not record them.
+    history : TrainingHistory
+        The epochs.
     selection : Selection or None
         How the words were chosen; None if no search chose them.
     image_hashes : tuple of tuples of str
         Short hashes of the training images of each of `trained_classes`, by which they are
-        recognised again; empty in a run saved by a version that did not hash them.
+        recognised again.
     alike : bool
         Whether two of `classes` have the same name, as in ImageNet's published list.
     notes : tuple of str
@@ -105,10 +107,10 @@ class FitResult:
     held_out_accuracy: float | None
     held_out_images: int
     trials: tuple[Trial, ...]
-    history: TrainingHistory | None
+    history: TrainingHistory
+    image_hashes: tuple[tuple[str, ...], ...]
     selection: Selection | None
     comparison: BaselineComparison | None = None
-    image_hashes: tuple[tuple[str, ...], ...] = ()
     alike: bool = False
     notes: tuple[str, ...] = ()
     ipl_version: str = __version__
@@ -125,7 +127,7 @@ class FitResult:
     def seconds_to_compare(self) -> float | None:
         """Returns how long it would take to train it without words too, None if nothing would."""
         compared = self.comparison is not None and not self.comparison.of(WITHOUT_WORDS)
-        return self.history.seconds if compared and self.words and self.history else None
+        return self.history.seconds if compared and self.words else None
 
     @property
     def about_losses(self) -> str:
@@ -149,23 +151,20 @@ class FitResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the content of config.json, as plain values."""
-        values: dict[str, Any] = {
+        return {
             "learner": self.config.learner,
             "prompt": self.prompt,
             "words": list(self.words),
-            "placeholder": self.config.placeholder,
             "backbone": self.backbone,
             "preprocessing": self.preprocessing,
             "classes": list(self.classes),
+            "alike": self.alike,
             "config": self.config.as_dict(),
             "training": self.training,
             "results": self.results,
             "selection": self.selection.as_dict() if self.selection else None,
             "ipl_version": self.ipl_version,
         }
-        if self.alike:
-            values["alike"] = True
-        return values
 
     @property
     def training_settings(self) -> dict[str, Any]:
@@ -182,7 +181,6 @@ class FitResult:
     @property
     def training(self) -> dict[str, Any]:
         """Returns how it was trained, with all hyperparameters, as plain values."""
-        hashes = self.image_hashes
         return {
             "data": self.data,
             "classes": list(self.trained_classes),
@@ -192,8 +190,8 @@ class FitResult:
             "views": self.config.views,
             **vars(self.hyperparameters),
             "class_template": self.config.class_template,
-            **({"history": self.history.as_dict()} if self.history else {}),
-            **({"image_hashes": [" ".join(h) for h in hashes]} if hashes else {}),
+            "history": self.history.as_dict(),
+            "image_hashes": [" ".join(hashes) for hashes in self.image_hashes],
         }
 
     @property
@@ -209,7 +207,7 @@ class FitResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> FitResult:
-        """Returns the result that `as_dict` gave, or that version 0.1.0 wrote.
+        """Returns the result that `as_dict` gave.
 
         Parameters
         ----------
@@ -226,20 +224,19 @@ class FitResult:
         Raises
         ------
         ConfigError
-            If the settings contradict each other.
+            If a value is missing or not allowed, or values contradict each other.
         """
-        training, results = values["training"], values["results"]
-        selection = Selection.from_dict(values["selection"]) if values["selection"] else None
-        history, comparison = training.get("history"), results.get("comparison")
-        trained_classes = tuple(training.get("classes") or values["classes"])
-        return cls(
-            config=FitConfig.from_dict(values.get("config") or _config_of_0_1(values), False),
-            hyperparameters=Hyperparameters(**_field_values(Hyperparameters, training)),
-            prompt=values["prompt"],
-            words=tuple(values["words"]),
-            backbone=dict(values["backbone"]),
-            preprocessing=dict(values["preprocessing"]),
-            classes=tuple(values["classes"]),
+        saved: _Saved = from_plain(_Saved, values)
+        training, results = saved["training"], saved["results"]
+        trained_classes, comparison = training["classes"], results["comparison"]
+        result = cls(
+            config=FitConfig.from_dict(saved["config"]),
+            hyperparameters=from_plain(Hyperparameters, values["training"], "training"),
+            prompt=saved["prompt"],
+            words=saved["words"],
+            backbone=dict(saved["backbone"]),
+            preprocessing=saved["preprocessing"].as_dict(),
+            classes=saved["classes"],
             trained_classes=trained_classes,
             data=training["data"],
             images=training["images"],
@@ -247,16 +244,75 @@ class FitResult:
             held_out_accuracy=results["held_out_accuracy"],
             held_out_images=results["held_out_images"],
             comparison=BaselineComparison.from_dict(comparison, trained_classes)
-            if comparison
+            if comparison is not None
             else None,
-            trials=tuple(Trial(**trial) for trial in results.get("words_tried", ())),
-            history=TrainingHistory.from_dict(history) if history else None,
-            selection=selection,
-            image_hashes=tuple(tuple(each.split()) for each in training.get("image_hashes", ())),
-            alike=values.get("alike", False),
-            ipl_version=values["ipl_version"],
+            trials=results["words_tried"],
+            history=training["history"],
+            selection=saved["selection"],
+            image_hashes=tuple(tuple(each.split()) for each in training["image_hashes"]),
+            alike=saved["alike"],
+            ipl_version=saved["ipl_version"],
             tensors=tensors,
         )
+        result._check_together()
+        return result
+
+    def _check_together(self) -> None:
+        """Raises ConfigError for values of a file that contradict each other."""
+        if PromptLayout.parse(self.prompt)[1] != self.words:
+            raise ConfigError("the words differ from those in the prompt.")
+        steps = len(self.selection.steps) if self.selection else 0
+        unsearched = self.config.arm in (GIVEN, RANDOM)
+        if steps != len(self.words) and not (unsearched and not steps):
+            raise ConfigError(
+                f"selection has {steps} steps for {len(self.words)} words; each word has one."
+            )
+        counts = [len(of_class) for of_class in self.image_hashes]
+        if (len(counts), sum(counts)) != (len(self.trained_classes), self.images):
+            raise ConfigError(
+                f"training.image_hashes has {several(sum(counts), 'image')} of "
+                f"{several(len(counts), 'class', 'classes')}; the prompt was trained on "
+                f"{self.images} of {len(self.trained_classes)}."
+            )
+
+
+# -- what is read of config.json ------------------------------------------------------------------
+
+
+class _Backbone(TypedDict):
+    name: str
+    weights_sha256: str
+    precision: str
+
+
+class _Training(TypedDict):  # beside the hyperparameters
+    data: str
+    classes: tuple[str, ...]
+    images: int
+    history: TrainingHistory
+    image_hashes: tuple[str, ...]
+
+
+class _Results(TypedDict):
+    train_accuracy: Share
+    words_tried: tuple[Trial, ...]
+    held_out_accuracy: Share | None
+    held_out_images: int
+    comparison: dict[str, Any] | None
+
+
+class _Saved(TypedDict):
+    prompt: str
+    words: tuple[str, ...]
+    backbone: _Backbone
+    preprocessing: Preprocessing
+    classes: tuple[str, ...]
+    alike: bool
+    config: dict[str, Any]
+    training: _Training
+    results: _Results
+    selection: Selection | None
+    ipl_version: str
 
 
 def identity_of(backbone: Backbone) -> dict[str, Any]:
@@ -266,27 +322,3 @@ def identity_of(backbone: Backbone) -> dict[str, Any]:
         "weights_sha256": backbone.weights_sha256,
         "precision": backbone.precision,
     }
-
-
-def _config_of_0_1(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the config of a run that version 0.1.0 saved, which had no `config` block."""
-    training, words = values["training"], len(values["words"])
-    found = len(values["results"].get("words_tried", ())) > 1
-    published = vars(learner_spec(values["learner"]).hyperparameters(1 if found else words))
-    given = _field_values(FitConfig, training)
-    return {
-        **_field_values(FitConfig, values["selection"] or {}),
-        **{name: value for name, value in given.items() if value != published.get(name)},
-        "learner": values["learner"],
-        "words": PAPER if found else words,
-        "placeholder": values["placeholder"],
-        "backbone": values["backbone"]["name"],
-        "precision": values["backbone"].get("precision", "fp32"),
-    }
-
-
-def _field_values(
-    kind: type[Hyperparameters | FitConfig], values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns the values that are fields of a dataclass and not None."""
-    return {f.name: values[f.name] for f in fields(kind) if values.get(f.name) is not None}

@@ -1,4 +1,4 @@
-"""Which images a run was trained on: by the hashes saved with it or, without them, by a loss."""
+"""Which images a run was trained on: by the hashes saved with it, or else by a loss."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def find_trained(
 ) -> frozenset[Item] | None:
     """Returns the items that are images of the training, copies included.
 
-    None if that cannot be told: earlier versions saved no hashes, and the hash of a file cannot be
-    compared with one of pixels.
+    None if that cannot be told, since the hash of a file cannot be compared with one of pixels.
     """
     if not _has_hashes_of(result, items):
         return None
@@ -44,7 +43,7 @@ def _has_hashes_of(result: FitResult, items: Sequence[Item]) -> bool:
     """Returns whether the saved hashes are of the same kind as those of the items."""
     known = (digest for of_class in result.image_hashes for digest in of_class)
     of_files = {not digest.startswith(OF_PIXELS) for digest in known}  # or of pixels
-    return bool(of_files) and all(isinstance(item.path, Path) in of_files for item in items)
+    return all(isinstance(item.path, Path) in of_files for item in items)
 
 
 def find_shots(
@@ -54,8 +53,6 @@ def find_shots(
 
     The labels of the items are those of the training.
     """
-    if not result.image_hashes:
-        return None
     available: dict[tuple[int, str | None], list[Item]] = {}
     for item, digest in zip(items, short_hashes(items, store), strict=True):
         available.setdefault((item.label, digest), []).append(item)
@@ -75,10 +72,10 @@ def how_shots_differ(
     """Returns how these shots differ from those of the training, None if they are the same.
 
     They must have the hashes that were saved with the run. If none of them has, the files may have
-    been written anew: then, and in runs without hashes, the shots must give the loss without words
-    that was saved. Where no words were searched, there is only the training accuracy, which other
-    images may have as well: it counts in runs without hashes alone. `learner` is the run's, for
-    the classes it was trained on.
+    been written anew: then the shots must give the loss without words that was saved. Where no
+    words were searched, there is only the training accuracy, which other images may have as well:
+    it counts only if the hashes are of another kind. `learner` is the run's, for the classes it was
+    trained on.
     """
     if result.images != len(shots.items):
         return f"{len(shots.items)} training images were drawn; the run had {result.images}"
@@ -111,8 +108,6 @@ def how_shots_differ(
 
 def _count_same(result: FitResult, shots: LabelledFeatures, store: FeatureStore) -> int:
     """Returns how many shots are images of the training, in the same class."""
-    if not result.image_hashes:
-        return 0
     drawn = hash_by_class(shots.items, len(result.image_hashes), store)
     pairs = zip(drawn, result.image_hashes, strict=False)
     return sum((Counter(now) & Counter(then)).total() for now, then in pairs)

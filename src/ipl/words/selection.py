@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from rich.text import Text
 from ipl.display.formatting import listed
 from ipl.display.notebook import notebook_html
 from ipl.display.table import Styled, Table
+from ipl.support.plain_values import Share
 
 STABLE = 0.5  # of the resamples that a word must win to be told from the next best
 
@@ -27,7 +27,7 @@ class RankedWord(NamedTuple):
 class Certainty(NamedTuple):
     """The share of resamples that a word wins, and the 90 % interval of its gain."""
 
-    wins: float
+    wins: Share
     low: float
     high: float
 
@@ -66,7 +66,7 @@ class SelectionStep:
         Whether the shortlist contained the true best word; None if that was not measured.
     certainty : Certainty or None, default None
         How often the word is the best of the twenty when the images are drawn anew, and the 90 %
-        interval of its gain; None in a selection of version 0.1.
+        interval of its gain; None if that was not measured.
     """
 
     word: str
@@ -254,15 +254,6 @@ class Selection:
             "diminishing_returns": self.diminishing_returns(),
         }
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Selection:
-        """Returns the selection that `as_dict` wrote; unknown and derived values are ignored."""
-        steps = tuple(_step_of(step) for step in values["steps"])
-        stopped = values.get("stopped_before")
-        stopped_before = None if stopped is None else _step_of(stopped)
-        fields_ = {**_field_values(cls, values), "steps": steps, "stopped_before": stopped_before}
-        return cls(**fields_)
-
 
 def _step_values(step: SelectionStep) -> dict[str, Any]:
     """Returns a step as plain values."""
@@ -270,21 +261,6 @@ def _step_values(step: SelectionStep) -> dict[str, Any]:
     values["runners_up"] = [list(ranked) for ranked in step.runners_up]
     values["certainty"] = None if step.certainty is None else step.certainty._asdict()
     return values
-
-
-def _step_of(values: Mapping[str, Any]) -> SelectionStep:
-    """Returns the step of plain values."""
-    ranked = tuple(RankedWord(*pair) for pair in values["runners_up"])
-    certainty = values.get("certainty")
-    known = {"runners_up": ranked, "certainty": Certainty(**certainty) if certainty else None}
-    return SelectionStep(**{**_field_values(SelectionStep, values), **known})
-
-
-def _field_values(
-    kind: type[Selection | SelectionStep], values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns the values that are fields of a dataclass."""
-    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
 
 
 def words_table(selection: Selection) -> Table:

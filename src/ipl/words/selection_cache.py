@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.support.cache import Cache, key_of
+from ipl.support.errors import ConfigError
+from ipl.support.plain_values import from_plain
 from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
@@ -56,8 +58,9 @@ class SelectionCache:
         if entry is None:
             return None
         try:
-            return Selection.from_dict(entry.facts["selection"]), list(entry.arrays["gains"])
-        except (KeyError, TypeError, ValueError, AttributeError):  # another version wrote it
+            selection = from_plain(Selection, entry.facts["selection"], "selection")
+            return selection, list(entry.arrays["gains"])
+        except (KeyError, ConfigError):  # another version wrote it
             return None
 
     def write(self, selection: Selection, gains: list[Array]) -> None:

@@ -176,7 +176,7 @@ def test_protocols_by_name() -> None:
 def test_few_shot_from_plan_to_table(
     environment: RunEnvironment, root: Path, tmp_path: Path
 ) -> None:
-    values = {"words": 0, "seeds": "1,2", "epochs": 1, "views": 0, "learners": "zero-shot,coop"}
+    values = {"words": 0, "seeds": "1,2", "epochs": 1, "views": 0}
     plan = Plan.from_values({"protocol": "few-shot", "datasets": "dtd,eurosat", **values})
     assert plan.shots == (1, 2, 4, 8, 16)
     runs = expand(replace(plan, shots=(1, 2)))

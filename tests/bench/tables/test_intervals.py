@@ -47,7 +47,7 @@ def test_one_run_has_wilsons_interval(tmp_path: Path) -> None:
 
 
 def test_an_unknown_number_of_images_gives_none(tmp_path: Path) -> None:
-    run = run_on(180, accuracy={"dtd": 0.3}) | {"data": None}
+    run = run_on(180, accuracy={"dtd": 0.3}) | {"data": {}}
     table = result_table(tmp_path, run)
     number = find_cell(table, "dtd", "CoOp").numbers["accuracy"]
     assert (number.low, number.high) == (None, None)

@@ -142,7 +142,7 @@ def outcome(session: Session) -> str:
     notes = [IMAGES_CHANGED] if session.images_changed else []
     if session.origin is not None:
         notes += [session.uploads.with_sent_names(note) for note in session.origin.warnings]
-    epochs = result.history.epochs if result.history else ()
+    epochs = result.history.epochs
     return box(
         prompt_line(classifier.prompt_),
         *_comparison(result),
@@ -168,7 +168,7 @@ def _unfinished(fit: FitThread) -> str:
 def _comparison(result: FitResult) -> list[str]:
     """Returns the verdict, the prompt beside its baselines, and every class to open."""
     comparison = result.comparison
-    if comparison is None:  # no image was held out, or an earlier version saved the run
+    if comparison is None:  # no image was held out
         return [paragraph(_accuracy(result))]
     train = f"Accuracy on {result.images} training images: {percent(result.train_accuracy)}."
     classes = class_table(comparison)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ipl.bench.records import RunRecord
+from ipl.bench.records import RunRecord, Utilisation
 from ipl.bench.tables import paper
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.result_table import ResultTable
@@ -103,13 +103,13 @@ def _traversals(runs: Iterable[RunRecord]) -> list[float]:
     return [seconds for seconds, _, _ in different]
 
 
-def _usages(runs: Iterable[RunRecord]) -> tuple[str | None, list[dict[str, float]]]:
+def _usages(runs: Iterable[RunRecord]) -> tuple[str | None, list[Utilisation]]:
     """Returns what was measured, and the utilisation of each run: of the GPU wherever there is."""
-    by_source: dict[str, list[dict[str, float]]] = {"GPU": [], "process": []}
+    by_source: dict[str, list[Utilisation]] = {"GPU": [], "process": []}
     for run in runs:
-        if run.profile and run.profile.get("utilisation"):
-            source = "GPU" if run.profile.get("source") == NVML else "process"
-            by_source[source].append(run.profile["utilisation"])
+        if run.profile and (utilisation := run.profile["utilisation"]):
+            source = "GPU" if run.profile["source"] == NVML else "process"
+            by_source[source].append(utilisation)
     return next(((kind, usages) for kind, usages in by_source.items() if usages), (None, []))
 
 

@@ -7,13 +7,11 @@ from typing import Any
 
 from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.protocols.protocol import recorded_count
-from ipl.bench.records import BUNDLED, RunRecord
+from ipl.bench.records import BUNDLED, RecordedBackbone, RunRecord
 from ipl.bench.run import (
     POOL,
     PUBLISHED_EPOCHS,
-    RECORDED_IN_0_1_0,
-    added_settings,
-    settings_about_words,
+    settings_in_force,
 )
 from ipl.bench.tables import paper
 from ipl.config import FRESH, PAPER, settings
@@ -30,7 +28,7 @@ ALSO_PUBLISHED = {"words": PAPER, "precision": "fp16", "search": "exhaustive"}
 def published_settings(run: RunRecord) -> dict[str, Any]:
     """Returns the paper's value of each setting that a run's record holds; {} if not known.
 
-    A setting whose published value is not named here has its default, also one added later.
+    A setting whose published value is not named here has its default.
     """
     values: dict[str, Any] = {"precision": _defaults()["precision"]}
     if run.learner == ZERO_SHOT:
@@ -40,16 +38,15 @@ def published_settings(run: RunRecord) -> dict[str, Any]:
     except IplError:
         return {}
     recipe = kind.hyperparameters(1 if run.with_words else 0, run.rules.recipe_protocol)
-    values |= {name: _defaults().get(name) for name in (*RECORDED_IN_0_1_0, *added_settings())}
-    values |= {"shots": paper.SHOTS, **vars(recipe), "views": FRESH}
+    values |= _defaults() | vars(recipe) | {"views": FRESH, POOL: BUNDLED}
     values["class_template"] = teacher_template_of(run.dataset)
-    if run.with_words:
-        values["words"] = paper.WORDS.get(run.dataset, PAPER)
-        values["lambda_"] = paper.LAMBDA.get(run.dataset, 0.1)
-        return {**values, POOL: BUNDLED}
-    values["words"] = 0
-    values["epochs"] = PUBLISHED_EPOCHS.get((run.dataset, run.learner), recipe.epochs)
-    return {name: value for name, value in values.items() if name not in settings_about_words()}
+    values["lambda_"] = paper.LAMBDA.get(run.dataset, 0.1)
+    if not run.with_words:
+        values["epochs"] = PUBLISHED_EPOCHS.get((run.dataset, run.learner), recipe.epochs)
+    names = settings_in_force(run.arm, run.words)
+    values = {name: value for name, value in values.items() if name in names | {"precision"}}
+    words = paper.WORDS.get(run.dataset, PAPER) if run.with_words else 0
+    return {**values, "words": words, "shots": paper.SHOTS}
 
 
 def setting_differences(run: RunRecord) -> list[str]:
@@ -81,7 +78,7 @@ def _setting_difference(name: str, value: Any, expected: Any) -> list[str]:
     return [f"{title} is {value}, not {' or '.join(map(str, allowed))}"]
 
 
-def _backbone_differences(backbone: dict[str, Any]) -> list[str]:
+def _backbone_differences(backbone: RecordedBackbone) -> list[str]:
     """Returns whether the weights may be others; the hash of the published ones is not known."""
     name, on_hub = str(backbone.get("name")), backbone.get("on_hub")
     if not name.rstrip("/").lower().endswith(paper.BACKBONE.rpartition("/")[2]):

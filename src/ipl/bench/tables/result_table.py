@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -241,9 +241,10 @@ def _left_out(runs: Sequence[RunRecord]) -> list[str]:
     for key, reason in (("missing_images", "are missing"), ("unreadable_images", "cannot be read")):
         counts: dict[str, int] = {}
         for run in runs:
-            for part, count in (run.data.get(key) or {}).items():
+            data: Mapping[str, Any] = run.data
+            for part, count in data.get(key, {}).items():
                 name = f"{run.dataset} ({part})" if part in run.rules.parts else part
-                counts[name] = max(counts.get(name, 0), int(count))
+                counts[name] = max(counts.get(name, 0), count)
         notes += [
             f"{count:,} test images of {name} {reason}; accuracies are over the rest."
             for name, count in counts.items()

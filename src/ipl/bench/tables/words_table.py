@@ -16,7 +16,7 @@ from typing import Any
 
 from ipl.bench.arms import WORDS_ONLY
 from ipl.bench.records import RunRecord
-from ipl.bench.run import added_settings, settings_about_search
+from ipl.bench.run import settings_about_search
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE
 from ipl.bench.tables.methods import (
@@ -122,7 +122,7 @@ def find_word_searches(runs: Iterable[RunRecord]) -> list[WordSearch]:
 
 def _search_settings(run: RunRecord) -> dict[str, Any]:
     """Returns what decides the choice of words beside the dataset, the backbone and the seed."""
-    config = {**added_settings(), **run.config()}
+    config = run.config()
     names = ["shots", *sorted(settings_about_search()), "precision"]
     classes = "base" if run.rules.parts else "all"
     return {**{name: config.get(name) for name in names}, "classes": classes}
