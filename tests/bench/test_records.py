@@ -118,7 +118,7 @@ def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
         ({"settings": {**SETTINGS, "lr": 0}}, "lr is 0.0; it must be"),
         ({"settings": {**SETTINGS, "views": "x"}}, "views is 'x'; it must be"),
         ({"settings": {**SETTINGS, "pool": {"words_file": 3}}}, "settings.pool.words_file is 3"),
-        ({"learner": "words-only", "arm": "words-only", "settings": {}}, "settings.lambda_ is mis"),
+        ({"learner": "words-only", "arm": "words-only", "settings": {}}, "settings.lambda_ is"),
         ({"arm": "plain"}, "arm is 'plain', but the other values are those of words"),
         ({"targets": "dtd"}, 'targets is "dtd"; it must be a list'),
         ({"dataset": "\ud800"}, r'dataset is "\\ud800"; it must be a text'),

@@ -22,6 +22,7 @@ from ipl.support.progress import SILENT
 from tests.helpers.scenes import open_scene
 
 NAMES = ("beach", "castle", "forest", "lake")
+TWO = ("--arms", "words")  # with 0 words and with 1
 Bench = Callable[..., Any]
 
 
@@ -71,17 +72,17 @@ def test_without_words_the_baselines_stay(bench: Bench) -> None:
 
 
 def test_runs_are_done_once_and_told(bench: Bench, home: Path) -> None:
-    listed = bench("--dry-run", "--json").json["runs"]
+    listed = bench(*TWO, "--dry-run", "--json").json["runs"]
     assert [run["status"] for run in listed] == ["to do", "to do"]
     assert not (home / "out").exists()
-    first = bench("--json").json
+    first = bench(*TWO, "--json").json
     assert sorted(first["done"]) == sorted(run["id"] for run in listed)
     assert first["new"] == first["done"]
-    second = bench()
+    second = bench(*TWO)
     assert second.code == 0
     assert "2 of 2 runs are done, 2 of them before." in second.out
     assert "table" in second.out
-    assert "done    eurosat, coop, 1 word, seed 1" in bench("--dry-run").out
+    assert "done    eurosat, coop, 1 word, seed 1" in bench(*TWO, "--dry-run").out
     assert len(list((home / "out/records").iterdir())) == 2
 
 
@@ -96,13 +97,13 @@ def test_a_failure_is_told_with_exit_code_1_and_done_again_when_asked(
         return fit(self, *arguments, **more)
 
     monkeypatch.setattr(PromptClassifier, "fit", fails)
-    first = bench()
+    first = bench(*TWO)
     assert first.code == 1
     assert "1 of 2 runs are done, 1 failed." in first.out
     assert "RuntimeError: the lights went out" in first.out
     monkeypatch.undo()
-    assert bench().code == 1
-    again = bench("--retry-failed", "--json")
+    assert bench(*TWO).code == 1
+    again = bench(*TWO, "--retry-failed", "--json")
     assert (again.code, again.json["failed"]) == (0, {})
 
 
@@ -126,7 +127,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         return fit(self, *arguments, **more)
 
     monkeypatch.setattr(PromptClassifier, "fit", stopped)
-    result = bench()
+    result = bench(*TWO)
     assert result.code == 130
     assert "stopped: 1 of 2 runs are done." in result.err
     assert "the same command resumes from there" in result.err

@@ -22,6 +22,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
 from ipl.support.cache import Cache
+from ipl.support.plain_values import from_plain
 from ipl.support.progress import Reporter
 from ipl.words.greedy import greedy_search
 from ipl.words.modes import Exact, Mode, Search
@@ -304,7 +305,7 @@ def test_two_processes_that_ask_at_once_agree(
         ours = greedy_search(here["scorer"], here["pool"], 2, cache=Cache())
         out, error = other.communicate(timeout=120)
     assert other.returncode == 0, error
-    theirs = Selection.from_dict(json.loads(out))
+    theirs = from_plain(Selection, json.loads(out))
     assert told(theirs.first(2)) == told(ours)
     (listed,) = Cache().entries("selections")
     assert listed.facts["words"] == list(theirs.words)
