@@ -1,12 +1,13 @@
-"""Measures fresh crops in training: from files, from images decoded once, and on a GPU.
+"""Measures what fresh crops cost in training: from files, and as ipl cuts them.
 
     python benchmarks/fresh_crops.py --model vit-b16 --device cuda
     python benchmarks/fresh_crops.py --model pocket
 
-Every side cuts the same random crops of the same JPEG files of 500 x 375 pixels in this process,
-in batches of 32 (CoOp) and 4 (MaPLe, PromptSRC); the bytes are compared. "Files" reads each file
-for every crop. "Step" is a whole step of training with fresh crops: crops, image tower, loss,
-gradients, optimiser; without a ratio of its own, it says what the crops still cost in it.
+Both sides cut the same random crops of the same JPEG files of 500 x 375 pixels in this process, in
+batches of 32 (CoOp) and 4 (MaPLe, PromptSRC), and their bytes are compared. "From files" reads an
+image for every crop, and cuts a batch when it is needed, with as many threads. "Now" decodes images
+once, and cuts the next batches in threads. "Crops" is the time of a batch if nothing else is done,
+"step" a whole step of training: crops, image tower, loss, gradients, optimiser.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from __future__ import annotations
 import argparse
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -24,19 +28,41 @@ from PIL import Image, ImageFilter
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.encode_images import decoding_threads, open_source
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Item
 from ipl.learners.registry import learner_class
 from ipl.support.progress import Reporter
-from ipl.training import decoded_images
-from ipl.training.decoded_images import DecodedImages
+from ipl.training import views as views_module
+from ipl.training.decoded_images import Crops, DecodedImages
 from ipl.training.loop import new_optimiser
 from ipl.training.step import make_step
-from ipl.training.views import make_views
+from ipl.training.views import FreshViews, make_views
 from ipl.words.pool import Pool
 
 IMAGES = 128
 CLASSES = 50
+WARM, MEASURED = 10, 50  # epochs
+
+
+class ImagesFromFiles:
+    """Crops that are read from their files, one batch after the other."""
+
+    def __init__(self, backbone: Backbone, paths: Sequence[Path]) -> None:
+        self.backbone, self.paths = backbone, paths
+
+    def crops(self, batches: Iterable[Crops]) -> Iterator[Tensor]:
+        """Yields the bytes of each batch."""
+        with decoding_threads() as threads:
+            for batch in batches:
+                yield torch.from_numpy(np.stack(list(threads.map(self.crop, batch))))
+
+    def crop(self, wanted: tuple[int, random.Random | None]) -> np.ndarray[Any, Any]:
+        """Returns the bytes of a crop."""
+        index, stream = wanted
+        assert stream is not None
+        image = open_source(self.paths[index])
+        return np.asarray(self.backbone.preprocessing.augment(image, stream))
 
 
 def write_images(folder: Path) -> list[Path]:
@@ -50,95 +76,67 @@ def write_images(folder: Path) -> list[Path]:
     return paths
 
 
-def streams(count: int, epoch: int) -> list[random.Random]:
-    """Returns the random streams of one batch."""
-    return [random.Random(f"{epoch}/{index}") for index in range(count)]
+def batches(size: int, epochs: int) -> list[tuple[int, Tensor]]:
+    """Returns the epoch and the images of each batch."""
+    return [(epoch, part) for epoch in range(epochs) for part in torch.arange(IMAGES).split(size)]
 
 
-def cut_seconds(images: DecodedImages, batches: Sequence[list[int]]) -> tuple[Tensor, float]:
-    """Returns the last batch of crops, and the seconds of a batch after all images were seen."""
-
-    def run() -> Tensor:
-        for number, batch in enumerate(batches):
-            crops = images.crops(batch, streams(len(batch), number))
-        return crops.cpu()
-
-    run()
-    crops, seconds = timed(run, images.backbone.device, 3)
-    return crops, seconds / len(batches)
+def seconds_of_crops(views: FreshViews, size: int, epochs: int) -> tuple[Tensor, float]:
+    """Returns the crops of the first batch, and the seconds of a batch."""
+    order = ((torch.full_like(part, epoch), part) for epoch, part in batches(size, 1 + epochs))
+    crops = views.pixels(order)
+    first = next(crops)[..., :3].clone()
+    for _ in islice(crops, IMAGES // size - 1):
+        pass
+    device = torch.device("cpu")
+    return first, timed(lambda: sum(1 for _ in crops), device, 1)[1] / (epochs * IMAGES // size)
 
 
-def step_seconds(backbone: Backbone, name: str, paths: Sequence[Path], size: int) -> float:
-    """Returns the seconds of a step of training with fresh crops."""
-    kind = learner_class(name)
+def seconds_of_step(views: FreshViews, name: str, size: int, epochs: int) -> float:
+    """Returns the seconds of a step of training."""
+    backbone, kind = views.backbone, learner_class(name)
     names = class_names(Pool.bundled().words, CLASSES)
     learner = kind.from_hyperparameters(backbone, names, 0, kind.hyperparameters(0))
-    items = tuple(Item(path, index % CLASSES) for index, path in enumerate(paths))
-    shots = LabelledFeatures(items, torch.zeros(len(items), backbone.feature_dim), ())
-    views = make_views("fresh", kind, backbone, shots, 1, Reporter())
-    batches = torch.arange(len(paths)).split(size)
-    step = make_step(learner, new_optimiser(learner, 1e-5), views.batch(0, batches[0]), Reporter())
+    first = views.batch(0, torch.arange(size))
+    step = make_step(learner, new_optimiser(learner, 1e-5), first, Reporter())
+    upcoming = views.batches(batches(size, WARM + epochs))
+    for batch in islice(upcoming, WARM * IMAGES // size):
+        step(batch)
 
     def run() -> None:
-        for batch in batches:
-            step(views.batch(1, batch))
+        for batch in upcoming:
+            step(batch)
 
-    run()
-    return timed(run, backbone.device, 2)[1] / len(batches)
-
-
-def no_room(action: Callable[[], float]) -> float:
-    """Returns what an action returns when no decoded image may be kept, and no GPU cuts crops."""
-    kept, decide = decoded_images.KEPT_BYTES, decoded_images.bicubic.can_cut_on
-    decoded_images.KEPT_BYTES = 0
-    decoded_images.bicubic.can_cut_on = lambda _: False
-    try:
-        return action()
-    finally:
-        decoded_images.KEPT_BYTES, decoded_images.bicubic.can_cut_on = kept, decide
+    return timed(run, backbone.device, 1)[1] / (epochs * IMAGES // size)
 
 
 def main() -> None:
-    """Prints two tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", choices=["pocket", "vit-b16"], default="pocket")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--epochs", type=int, default=MEASURED)
     options = parser.parse_args()
-    precision = "fp16" if options.device == "cuda" else "fp32"
-    backbone = build(options.model, options.device, precision)
+    backbone = build(options.model, options.device, "fp16" if options.device == "cuda" else "fp32")
+    print("| learner | batch | crops from files, ms | crops now, ms | same bytes ", end="")
+    print("| step from files, ms | step now, ms | ratio |\n|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         paths = write_images(Path(folder))
-        print(
-            "| batch | files, ms | decoded once, ms | ratio | on the GPU, ms | ratio | same bytes |"
-        )
-        print("|---|---|---|---|---|---|---|")
-        for size in (32, 4):
-            batches = [batch.tolist() for batch in torch.arange(len(paths)).split(size)]
-            files = DecodedImages(backbone, paths)
-            files.room = 0
-            first, slow = cut_seconds(files, batches)
-            second, fast = cut_seconds(DecodedImages(backbone, paths), batches)
-            same, gpu = torch.equal(first, second), "| | "
-            images = decoded_images.decoded_images(backbone, paths, random_crops=True)
-            if type(images) is not DecodedImages:
-                third, on_gpu = cut_seconds(images, batches)
-                same &= torch.equal(first, third)
-                gpu = f"| {1000 * on_gpu:.2f} | {slow / on_gpu:.1f} "
-            print(
-                f"| {size} | {1000 * slow:.2f} | {1000 * fast:.2f} | {slow / fast:.1f} {gpu}"
-                f"| {'yes' if same else 'no'} |",
-                flush=True,
-            )
-        print("\n| learner | batch | step from files, ms | step now, ms | ratio |")
-        print("|---|---|---|---|---|")
+        items = tuple(Item(path, index % CLASSES) for index, path in enumerate(paths))
+        shots = LabelledFeatures(items, torch.zeros(len(items), backbone.feature_dim), ())
         for name, size in (("coop", 32), ("maple", 4), ("promptsrc", 4)):
-            before = no_room(lambda name=name, size=size: step_seconds(backbone, name, paths, size))
-            now = step_seconds(backbone, name, paths, size)
-            print(
-                f"| {name} | {size} | {1000 * before:.2f} | {1000 * now:.2f} "
-                f"| {before / now:.1f} |",
-                flush=True,
-            )
+            crops, steps, firsts = [], [], []
+            for images in (ImagesFromFiles, DecodedImages):
+                with mock.patch.object(views_module, "DecodedImages", images):
+                    views = make_views("fresh", learner_class(name), backbone, shots, 1, Reporter())
+                assert isinstance(views, FreshViews)
+                first, seconds = seconds_of_crops(views, size, options.epochs)
+                firsts.append(first)
+                crops.append(1000 * seconds)
+                steps.append(1000 * seconds_of_step(views, name, size, options.epochs))
+            same = "yes" if torch.equal(*firsts) else "no"
+            print(f"| {name} | {size} | {crops[0]:.2f} | {crops[1]:.2f} | {same} ", end="")
+            print(f"| {steps[0]:.2f} | {steps[1]:.2f} | {steps[0] / steps[1]:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

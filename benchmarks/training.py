@@ -38,7 +38,7 @@ from ipl.prompts.bound_prompts import BoundPrompts
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser
 from ipl.training.step import TrainingStep, make_step
-from ipl.training.views import BankedViews
+from ipl.training.views import BankedViews, from_bank
 from ipl.words.pool import Pool
 
 LEARNERS = "coop,kgcoop,cocoop,maple,promptsrc"
@@ -130,7 +130,7 @@ class Bench:
     def views(self, kind: type[Learner]) -> BankedViews:
         """Returns a bank of one crop of each image."""
         features = self.features[None] if kind.wants_features else None
-        pixels = (lambda _, images: self.pixels[images]) if kind.prompts_images else None
+        pixels = from_bank(self.pixels[None]) if kind.prompts_images else None
         return BankedViews(self.backbone, self.labels, 1, features, pixels)
 
     def side(

@@ -20,8 +20,7 @@ import ipl.backbone.feature_store as store_module
 from ipl.backbone import encode_images
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import ImageFeatures, encode_batches, encode_files
-from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.image_processes import HashedFile, hash_file
+from ipl.backbone.feature_store import FeatureStore, HashedFile, hash_file
 from ipl.datasets.images import ImageSource
 from ipl.datasets.scenes import CLASSES
 from ipl.support.cache import Cache
@@ -272,7 +271,7 @@ def test_what_changes_the_feature_changes_the_key(
     def look(**changes: Any) -> None:
         fields = ("fingerprint", "device", "dtype", "feature_dim")
         parts = {name: getattr(pocket, name) for name in fields}
-        FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(images[:1], None)
+        FeatureStore(SimpleNamespace(**{**parts, **changes}), Asked())._look_up(images[:1])
 
     look()
     look()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError
 from ipl.training.loop import train
+from ipl.training.views import View
 
 NAMES = ["cat", "starry night", "pirate ship"]
 WORDS = ["furry", "blue"]
@@ -137,15 +140,16 @@ def test_a_global_seed_has_no_say(pocket: Backbone, name: str) -> None:
     assert all(torch.equal(first[key], again[key]) for key in first)
 
 
-class Still:
+class Still(View):
     """The same images in every epoch."""
 
     def __init__(self, batch: Batch) -> None:
         self.seen = batch
 
-    def batch(self, epoch: int, indices: Tensor) -> Batch:
+    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
         picked = (self.seen.labels, self.seen.features, self.seen.pixels)
-        return Batch(*(None if part is None else part[indices] for part in picked))
+        for _, indices in order:
+            yield Batch(*(None if part is None else part[indices] for part in picked))
 
 
 @EVERY

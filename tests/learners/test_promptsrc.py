@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from string import Formatter
 
@@ -199,7 +200,7 @@ def shots(pocket: Backbone, scenes: Dataset) -> LabelledFeatures:
 
 
 @pytest.mark.parametrize("number", [0, 2, "fresh"])
-@pytest.mark.parametrize("room", [decoded_images.KEPT_BYTES, 0])
+@pytest.mark.parametrize("room", [1 << 30, 3])
 def test_the_frozen_features_are_of_the_same_crops(
     pocket: Backbone,
     shots: LabelledFeatures,
@@ -207,7 +208,8 @@ def test_the_frozen_features_are_of_the_same_crops(
     room: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(decoded_images, "KEPT_BYTES", room)  # kept in memory, or read again
+    # kept in memory, or read again
+    monkeypatch.setattr(decoded_images, "available_memory", lambda: 4 * room)
     source = views.make_views(number, PromptSRC, pocket, shots, 3, SILENT)
     indices, crops = torch.tensor([4, 1, 2]), []
     for epoch in range(3):
@@ -235,17 +237,18 @@ def test_learners_get_what_they_look_at(
 # -- the average over epochs -----------------------------------------------------------------------
 
 
-class Still:
+class Still(views.View):
     """The same few images in every epoch; keeps a copy of the vectors as an epoch begins."""
 
     def __init__(self, learner: Learner, batch: Batch) -> None:
         self.learner, self.seen = learner, batch
         self.begins: dict[int, dict[str, Tensor]] = {}
 
-    def batch(self, epoch: int, indices: Tensor) -> Batch:
-        self.begins.setdefault(epoch, copied(self.learner))
+    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
         picked = (self.seen.labels, self.seen.features, self.seen.pixels)
-        return Batch(*(None if part is None else part[indices] for part in picked))
+        for epoch, indices in order:
+            self.begins.setdefault(epoch, copied(self.learner))
+            yield Batch(*(None if part is None else part[indices] for part in picked))
 
 
 def copied(learner: Learner) -> dict[str, Tensor]:

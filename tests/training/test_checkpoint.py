@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ipl.training import checkpoint as checkpoint_module
 from ipl.training.checkpoint import Checkpoint, remove_checkpoints
 from ipl.training.history import TrainingHistory
 from ipl.training.loop import train
-from ipl.training.views import BankedViews
+from ipl.training.views import BankedViews, from_bank
 
 pytestmark = pytest.mark.faults
 
@@ -40,11 +41,13 @@ class StoppingViews(BankedViews):
 
     stop_in: int | None = None
 
-    def batch(self, epoch: int, indices: torch.Tensor) -> Batch:
-        if epoch == self.stop_in and self.seen:
-            raise Stopped
-        self.seen = epoch == self.stop_in
-        return super().batch(epoch, indices)
+    def batches(self, order: Iterable[tuple[int, torch.Tensor]]) -> Generator[Batch, None, None]:
+        seen = False
+        for epoch, indices in order:
+            if epoch == self.stop_in and seen:
+                raise Stopped
+            seen = epoch == self.stop_in
+            yield from super().batches([(epoch, indices)])
 
 
 def hyperparameters_of(name: str) -> Hyperparameters:
@@ -65,9 +68,9 @@ def run(
     generator = torch.Generator().manual_seed(0)
     bank = torch.randint(256, (12, edge, edge, 3), dtype=torch.uint8, generator=generator)
     features = torch.stack([images[0], images[0].roll(1, 0)])
-    pixels = (lambda _, chosen: bank[chosen]) if kind.prompts_images else None
+    pixels = from_bank(bank.expand(2, *bank.shape)) if kind.prompts_images else None
     views = StoppingViews(pocket, images[1], 2, features, pixels)
-    views.stop_in, views.seen = stop_in, False
+    views.stop_in = stop_in
     mark = Checkpoint(cache, KEY if cache else "")
     return learner, train(learner, views, 12, WORDS, hyperparameters, 5, checkpoint=mark)
 

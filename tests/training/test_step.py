@@ -21,7 +21,7 @@ from ipl.support.errors import TrainingError
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser, train
 from ipl.training.step import RecordedStep, TrainingStep, make_step
-from ipl.training.views import BankedViews
+from ipl.training.views import BankedViews, from_bank
 
 NAMES = ["cat", "starry night", "pirate ship"]
 LEARNERS = ["coop", "cocoop", "kgcoop", "maple", "promptsrc"]
@@ -164,9 +164,8 @@ def test_training_on_a_gpu_ends_where_it_ends_on_a_cpu(
         one = kind.from_hyperparameters(backbone, NAMES, 2, hyperparameters, seed=5)
         batch = images(backbone)
         pixels = (batch.pixels.permute(0, 2, 3, 1) * 40 + 128).clamp(0, 255).to(torch.uint8).cpu()
-        views = BankedViews(
-            backbone, batch.labels, 1, batch.features[None], lambda _, i, p=pixels: p[i]
-        )
+        bank = from_bank(pixels[None])
+        views = BankedViews(backbone, batch.labels, 1, batch.features[None], bank)
         found.append(train(one, views, 4, ["furry", "blue"], hyperparameters).epochs)
     for ours, theirs in zip(*found, strict=True):
         assert ours.word == theirs.word

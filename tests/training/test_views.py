@@ -149,14 +149,14 @@ def test_a_store_keeps_no_more_crops_than_a_fit_may(
     pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crops = 2 * len(paths) * 3 * pocket.preprocessing.crop**2
-    monkeypatch.setattr(decoded_images, "KEPT_BYTES", int(1.5 * crops))
+    monkeypatch.setattr(decoded_images, "available_memory", lambda: 6 * crops)
     store, shots = FeatureStore(pocket), seen(pocket, paths)
     for seed in (1, 2, 2, 1):  # there is room for the crops of one seed
         views = make_views(2, MaPLe, pocket, shots, seed, SILENT, store)
         check_same(views, make_views(2, MaPLe, pocket, shots, seed, SILENT))
     assert store.kept.get(("crops", tuple(paths), 2, 1)).nbytes == crops
     assert store.kept.get(("crops", tuple(paths), 2, 2)) is None
-    monkeypatch.setattr(decoded_images, "KEPT_BYTES", crops - 1)
+    monkeypatch.setattr(decoded_images, "available_memory", lambda: 4 * (crops - 1))
     store = FeatureStore(pocket)
     check_same(
         make_views(2, PromptSRC, pocket, shots, 1, SILENT, store),
@@ -172,7 +172,7 @@ def test_room_that_kept_crops_take_is_not_lost(
     crops = 2 * len(paths) * 3 * pocket.preprocessing.crop**2
     store, shots = FeatureStore(pocket), seen(pocket, paths)
     for seed, free in ((1, 2 * crops), (2, crops // 2)):  # as the GPU says it
-        monkeypatch.setattr(decoded_images, "KEPT_BYTES", free)
+        monkeypatch.setattr(decoded_images, "available_memory", lambda free=free: 4 * free)
         make_views(2, MaPLe, pocket, shots, seed, SILENT, store)
     for seed in (1, 2):
         assert store.kept.get(("crops", tuple(paths), 2, seed)) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 import warnings
 from collections import deque
@@ -12,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +19,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ipl.backbone import image_processes
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.image_processes import Crop, ImageProcesses
 from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
 from ipl.support.machine import cores
 
@@ -45,6 +43,7 @@ class ImageFeatures:
         return len(self.indices) + len(self.unreadable)
 
 
+Crop = np.ndarray[Any, Any]  # bytes (height, width, 3)
 Encode = Callable[[Tensor], Tensor]  # normalised pixels (batch, 3, h, w) to features (batch, dim)
 Opened = Crop | UnreadableImageError
 
@@ -57,9 +56,9 @@ def open_source(source: Source) -> Image.Image:
     return open_image(source)
 
 
-def crop(backbone: Backbone, source: Source, stream: random.Random | None = None) -> Crop:
-    """Returns an image's centre or, with a stream, a random crop."""
-    return backbone.preprocessing.crop_of(open_source(source), stream)
+def crop(backbone: Backbone, source: Source) -> Crop:
+    """Returns an image's centre."""
+    return backbone.preprocessing.evaluate(open_source(source))
 
 
 class CentreCrops:
@@ -80,30 +79,15 @@ class CentreCrops:
         self._kept: dict[Source, Crop] = {}
         self._lock = threading.Lock()
 
-    def kept(self, source: Source) -> Crop | None:
-        """Returns the crop of an image if it is in memory."""
-        return self._kept.get(source) if self._kept else None
-
-    def cut(
-        self, sources: Sequence[Source], processes: ImageProcesses | None = None
-    ) -> list[Opened]:
-        """Returns the crops of images from their files, or why one cannot be read.
-
-        Processes cut those that they can.
-        """
-        found: list[Crop | None] = [None] * len(sources)
-        paths = [source for source in sources if isinstance(source, Path)]
-        if processes is not None and len(paths) == len(sources):
-            found = processes.cut(paths)
-        return [self._keep(*pair) for pair in zip(sources, found, strict=True)]
-
-    def _keep(self, source: Source, pixels: Crop | None) -> Opened:
-        """Returns the crop of an image, which is cut here if it has not been."""
-        if pixels is None:
-            try:
-                pixels = crop(self.backbone, source)
-            except UnreadableImageError as error:
-                return error
+    def cut(self, source: Source) -> Opened:
+        """Returns the crop of an image, or why it cannot be read."""
+        kept = self._kept.get(source) if self._kept else None
+        if kept is not None:
+            return kept
+        try:
+            pixels = crop(self.backbone, source)
+        except UnreadableImageError as error:
+            return error
         with self._lock:
             if pixels.nbytes <= self.room and source not in self._kept:
                 self._kept[source] = pixels
@@ -156,7 +140,6 @@ def encode_batches(
     smallest: int = 1,
     encode: Encode | None = None,
     crops: CentreCrops | None = None,
-    processes: ImageProcesses | None = None,
 ) -> Generator[ImageFeatures, None, None]:
     """Encode images, and get the features of each batch as soon as it is done.
 
@@ -167,16 +150,14 @@ def encode_batches(
     smallest : int, default=1
         A smaller batch is filled up to this number of images: matrix products of a few rows take
         other paths through a processor, which changes the last bits of a feature.
-    processes : ImageProcesses, optional
-        Open the images; by default, threads do.
 
     Yields
     ------
     ImageFeatures
         Of the next images; indices are counted from the first of them.
     """
-    with image_warnings_off(), _closing_threads() as threads:
-        for batch in _opened_ahead(threads, crops or CentreCrops(backbone), processes, sources):
+    with image_warnings_off(), closing_threads() as threads:
+        for batch in _opened_ahead(threads, crops or CentreCrops(backbone), sources):
             indices, pixels, unreadable = [], [], []
             for index, opened in enumerate(batch):
                 if isinstance(opened, UnreadableImageError):
@@ -193,12 +174,12 @@ def encode_batches(
 
 @torch.no_grad()
 def encode_pixels(backbone: Backbone, pixels: Tensor, encode: Encode | None = None) -> Tensor:
-    """Returns normalised features (batch, dim) of bytes (batch, height, width, 3)."""
+    """Returns normalised features (batch, dim) of bytes (batch, height, width, 3 or 4)."""
     return normalize((encode or backbone.encode_image)(to_device(backbone, pixels)), dim=-1)
 
 
 def to_device(backbone: Backbone, pixels: Tensor) -> Tensor:
-    """Returns bytes (batch, height, width, 3) as the image tower takes them."""
+    """Returns bytes (batch, height, width, 3 or 4) as the image tower takes them."""
     on_device = pixels.to(backbone.device, non_blocking=pixels.is_pinned())
     return backbone.preprocessing.normalise(on_device)
 
@@ -222,7 +203,7 @@ def decoding_threads() -> ThreadPoolExecutor:
 
 
 @contextmanager
-def _closing_threads() -> Iterator[ThreadPoolExecutor]:
+def closing_threads() -> Iterator[ThreadPoolExecutor]:
     """Yields threads that decode images; what they have not begun is given up at the end."""
     with decoding_threads() as threads:
         try:
@@ -245,33 +226,20 @@ def decoders() -> int:
 def image_warnings_off() -> Iterator[None]:
     """Silences Pillow's warnings about odd metadata."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
 
 
 def _opened_ahead(
-    threads: ThreadPoolExecutor,
-    crops: CentreCrops,
-    processes: ImageProcesses | None,
-    sources: Sequence[Source],
+    threads: ThreadPoolExecutor, crops: CentreCrops, sources: Sequence[Source]
 ) -> Iterator[list[Opened]]:
     """Yields batches of images, while the next ones are already being opened."""
-    together = 1 if processes is None else image_processes.AT_ONCE
-    waiting: deque[tuple[list[Crop | None], list[Future[list[Opened]]]]] = deque()
-
-    def join() -> list[Opened]:
-        kept, futures = waiting.popleft()
-        opened = iter([image for future in futures for image in future.result()])
-        return [next(opened) if crop is None else crop for crop in kept]
-
+    waiting: deque[list[Future[Opened]]] = deque()
     size = batch_size(crops.backbone.device)
     for start in range(0, len(sources), size):
         batch = sources[start : start + size]
-        kept = [crops.kept(source) for source in batch]
-        missing = [source for source, crop in zip(batch, kept, strict=True) if crop is None]
-        parts = [missing[i : i + together] for i in range(0, len(missing), together)]
-        waiting.append((kept, [threads.submit(crops.cut, part, processes) for part in parts]))
+        waiting.append([threads.submit(crops.cut, source) for source in batch])
         if len(waiting) > AHEAD:
-            yield join()
+            yield [opened.result() for opened in waiting.popleft()]
     while waiting:
-        yield join()
+        yield [opened.result() for opened in waiting.popleft()]

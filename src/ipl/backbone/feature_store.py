@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,8 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import (
     CentreCrops,
     ImageFeatures,
-    decoders,
     decoding_threads,
     encode_batches,
-)
-from ipl.backbone.image_processes import (
-    AT_ONCE,
-    HashedFile,
-    ImageProcesses,
-    hash_file,
-    processes_for,
-    stamp_of,
 )
 from ipl.datasets.images import ImageSource, open_image
 from ipl.support.cache import Cache, key_of
@@ -39,6 +32,7 @@ from ipl.support.recent_values import RecentValues
 
 TEXT_BYTES = 1 << 30  # memory for text features; the least recently used are dropped first
 SMALLEST_BATCH = 16  # images; in larger batches the bits of a feature do not change
+HashedFile = tuple[tuple[int, ...], str]  # what changes when the file is written, and its SHA-256
 StoredImage = Path | ImageSource  # an image that can be opened again, and is a key
 Feature = np.ndarray[Any, Any]  # (dim,), in fp32
 FEATURE_VERSION = 6  # part of every cache key: raise it when files become other features
@@ -91,12 +85,7 @@ class FeatureStore:
         self._by_key: dict[str, Tensor] = {}  # features computed and written by this store
         self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()
 
-    def encode(
-        self,
-        paths: Sequence[StoredImage],
-        reporter: Reporter = SILENT,
-        processes: ImageProcesses | None = None,
-    ) -> ImageFeatures:
+    def encode(self, paths: Sequence[StoredImage], reporter: Reporter = SILENT) -> ImageFeatures:
         """Encode images, computing only the features that are not stored yet.
 
         Parameters
@@ -105,9 +94,6 @@ class FeatureStore:
             The images; one may be given more than once.
         reporter : Reporter, optional
             Shows progress.
-        processes : ImageProcesses, optional
-            Read the images; by default some are started if many images are new, and the backbone
-            is on a GPU.
 
         Returns
         -------
@@ -115,13 +101,7 @@ class FeatureStore:
             Normalised features of the readable images, in the order given.
         """
         new = [path for path in dict.fromkeys(paths) if path not in self._images]
-        if processes is not None:
-            self._encode_new(new, reporter, processes)
-        else:
-            kind, preprocessing = self.backbone.device.type, self.backbone.preprocessing
-            files = sum(isinstance(path, Path) for path in new)
-            with processes_for(files, preprocessing, kind, decoders()) as started:
-                self._encode_new(new, reporter, started)
+        self._encode_new(new, reporter)
         indices, features, unreadable = [], [self.backbone.no_features()], []
         for index, path in enumerate(paths):
             stored = self._images[path]
@@ -150,12 +130,13 @@ class FeatureStore:
             The SHA-256 of each file or, of an image without a file, of its pixels; None for an
             image that cannot be read.
         """
-        hashes: list[str | None] = []
-        with decoding_threads() as threads, reporter.task("Reading images", len(images)) as advance:
-            for some in threads.map(lambda some: self._hash_all(some, None), _chunks(images)):
-                hashes += [known and known[1] for known in some]
-                advance(len(some))
-        return hashes
+        hashes: dict[StoredImage, str | None] = {}
+        new = list(dict.fromkeys(images))
+        with decoding_threads() as threads, reporter.task("Reading images", len(new)) as advance:
+            for image, known in zip(new, threads.map(self._hash, new), strict=True):
+                hashes[image] = known and known[1]
+                advance()
+        return [hashes[image] for image in images]
 
     def texts(self, key: Hashable, run: Callable[[], Iterable[Tensor]]) -> Iterator[Tensor]:
         """Compute text features chunk by chunk, or take them from memory.
@@ -190,14 +171,9 @@ class FeatureStore:
         while sum(c.nbytes for stored in self._texts.values() for c in stored) > self.text_bytes:
             self._texts.popitem(last=False)
 
-    def _encode_new(
-        self,
-        paths: Sequence[StoredImage],
-        reporter: Reporter,
-        processes: ImageProcesses | None,
-    ) -> None:
+    def _encode_new(self, paths: Sequence[StoredImage], reporter: Reporter) -> None:
         """Stores the features of images, from the cache or computed."""
-        hashed = self._look_up(paths, processes)
+        hashed = self._look_up(paths)
         missing = [path for path in paths if path not in self._images]
         if not missing:
             return
@@ -206,7 +182,6 @@ class FeatureStore:
             missing,
             SMALLEST_BATCH,  # a feature must not depend on how many images happened to be missing
             crops=self.crops if self.keeps_crops else None,
-            processes=processes,
         )
         writing, remaining = [], iter(missing)
         with (
@@ -221,9 +196,7 @@ class FeatureStore:
         for written in writing:
             written.result()
 
-    def _look_up(
-        self, paths: Sequence[StoredImage], processes: ImageProcesses | None
-    ) -> dict[StoredImage, _HashedFile]:
+    def _look_up(self, paths: Sequence[StoredImage]) -> dict[StoredImage, _HashedFile]:
         """Stores what the cache has of these images; returns the keys of the others."""
         cache = self.cache
         if cache is None or not paths:
@@ -237,10 +210,10 @@ class FeatureStore:
             "arithmetic": str(backbone.dtype),
         }
 
-        def look_up(images: Sequence[StoredImage]) -> list[_HashedFile | Tensor | None]:
-            return [found and read(*found) for found in self._hash_all(images, processes)]
-
-        def read(stamp: tuple[int, ...], digest: str) -> _HashedFile | Tensor:
+        def look_up(image: StoredImage) -> _HashedFile | Tensor | None:
+            if (found := self._hash(image)) is None:
+                return None
+            stamp, digest = found
             key = key_of(file=digest, **parts)
             entry = cache.get("images", key)
             feature = None if entry is None else entry.arrays.get("feature")
@@ -250,29 +223,21 @@ class FeatureStore:
 
         hashed = {}
         with decoding_threads() as threads:
-            results = chain.from_iterable(threads.map(look_up, _chunks(paths)))
-            for path, result in zip(paths, results, strict=True):
+            for path, result in zip(paths, threads.map(look_up, paths), strict=True):
                 if isinstance(result, Tensor):
                     self._images[path] = result
                 elif result is not None:
                     hashed[path] = result
         return hashed
 
-    def _hash_all(
-        self, images: Sequence[StoredImage], processes: ImageProcesses | None
-    ) -> list[HashedFile | None]:
-        """Returns what the cache knows a few images by; None for those that cannot be read."""
-        hashed: dict[StoredImage, HashedFile | None] = {}
-        for image in images:
-            known = self._hashed.get(image)
-            if known is not None and _has_stamp(image, known[0]):
-                hashed[image] = known
-        new = [image for image in dict.fromkeys(images) if image not in hashed]
-        for image, found in zip(new, _hash_all(new, processes), strict=True):
-            hashed[image] = found
-            if found is not None:
-                self._hashed[image] = found
-        return [hashed[image] for image in images]
+    def _hash(self, image: StoredImage) -> HashedFile | None:
+        """Returns what the cache knows an image by; None if it cannot be read."""
+        known = self._hashed.get(image)
+        if known is None or not _has_stamp(image, known[0]):
+            known = _hash(image)
+            if known is not None:
+                self._hashed[image] = known
+        return known
 
     def _store(
         self,
@@ -311,17 +276,6 @@ class FeatureStore:
             self.cache.put("images", key, {"feature": feature}, {})
 
 
-def _hash_all(
-    images: Sequence[StoredImage], processes: ImageProcesses | None
-) -> list[HashedFile | None]:
-    """Returns what the cache knows a few images by; None for those that cannot be read."""
-    found: list[HashedFile | None] = [None] * len(images)
-    paths = [image for image in images if isinstance(image, Path)]
-    if processes is not None and paths and len(paths) == len(images):
-        found = processes.hash(paths)
-    return [known or _hash(image) for image, known in zip(images, found, strict=True)]
-
-
 def _hash(image: StoredImage) -> HashedFile | None:
     try:
         if isinstance(image, Path):
@@ -335,11 +289,26 @@ def _hash(image: StoredImage) -> HashedFile | None:
 def _has_stamp(image: StoredImage, stamp: tuple[int, ...]) -> bool:
     """Returns whether a file has not been written since it had this stamp."""
     try:
-        return not isinstance(image, Path) or stamp_of(image) == stamp
+        return not isinstance(image, Path) or _stamp_of(image) == stamp
     except (OSError, ValueError):
         return False
 
 
-def _chunks(images: Sequence[StoredImage]) -> list[Sequence[StoredImage]]:
-    """Returns the images in parts of which a thread takes one at a time."""
-    return [images[start : start + AT_ONCE] for start in range(0, len(images), AT_ONCE)]
+def hash_file(path: Path) -> HashedFile:
+    """Returns what changes when a file is written, and the SHA-256 of its content.
+
+    Raises OSError, or ValueError if it is not a regular file.
+    """
+    stamp, digest = _stamp_of(path), hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return stamp, digest.hexdigest()
+
+
+def _stamp_of(path: Path) -> tuple[int, ...]:
+    """Returns what changes when a file is written; raises as `hash_file` does."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):  # a device may have no end
+        raise ValueError(f"{path} is not a regular file")
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -36,9 +36,12 @@ class Preprocessing:
 
     def evaluate(self, image: Image.Image) -> np.ndarray[Any, Any]:
         """Returns the centre of the resized image, or all of it: (crop, crop, 3) in bytes."""
+        return np.asarray(self.centre(image))
+
+    def centre(self, image: Image.Image) -> Image.Image:
+        """Returns the same as an image."""
         if self.squash:
-            whole = image.resize((self.crop, self.crop), Image.Resampling(self.resample))
-            return np.asarray(whole)
+            return image.resize((self.crop, self.crop), Image.Resampling(self.resample))
         image = _crop_long_ends(image)
         width, height = image.size
         short = min(width, height)
@@ -49,28 +52,25 @@ class Preprocessing:
         )
         image = image.resize(size, Image.Resampling(self.resample))
         left, top = centre_offset(size[0] - self.crop), centre_offset(size[1] - self.crop)
-        return np.asarray(image.crop((left, top, left + self.crop, top + self.crop)))
+        return image.crop((left, top, left + self.crop, top + self.crop))
 
-    def augment(self, image: Image.Image, stream: random.Random) -> np.ndarray[Any, Any]:
+    def augment(self, image: Image.Image, stream: random.Random) -> Image.Image:
         """Returns a random resized crop (area 8-100 %, ratio 3:4 to 4:3), flipped half the time."""
-        box, flip = draw_crop(image.size, stream)
+        box, flip = random_crop_box(image.size, stream), stream.random() < 0.5
         image = image.resize((self.crop, self.crop), Image.Resampling(self.resample), box=box)
-        if flip:
-            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        return np.asarray(image)
-
-    def crop_of(self, image: Image.Image, stream: random.Random | None) -> np.ndarray[Any, Any]:
-        """Returns a random crop or, without a stream, the centre."""
-        return self.evaluate(image) if stream is None else self.augment(image, stream)
+        return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else image
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Returns bytes (batch, height, width, 3) as floats (batch, 3, height, width)."""
+        """Returns bytes (batch, height, width, 3) as floats (batch, 3, height, width).
+
+        The bytes may have a fourth channel, which is ignored.
+        """
         import torch  # not above: the processes that decode images for the service need no torch
 
         device = pixels.device
         constant = _on_gpu if device.type == "cuda" else torch.tensor
         mean, std = constant(self.mean, device=device), constant(self.std, device=device)
-        return ((pixels.float() / 255.0 - mean) / std).permute(0, 3, 1, 2)
+        return ((pixels[..., :3].float() / 255.0 - mean) / std).permute(0, 3, 1, 2)
 
 
 @cache
@@ -94,13 +94,6 @@ def _crop_long_ends(image: Image.Image) -> Image.Image:
 def centre_offset(margin: int) -> int:
     """Returns what is cut off before the centre: half pixels go to even, as in torchvision."""
     return round(margin / 2)
-
-
-def draw_crop(
-    size: tuple[int, int], stream: random.Random
-) -> tuple[tuple[int, int, int, int], bool]:
-    """Returns the box of a random crop, and whether it is flipped."""
-    return random_crop_box(size, stream), stream.random() < 0.5
 
 
 def random_crop_box(size: tuple[int, int], stream: random.Random) -> tuple[int, int, int, int]:

@@ -6,7 +6,8 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -85,9 +86,16 @@ def train(
         reporter.say(f"Resuming after epoch {len(epochs)} of {hyperparameters.epochs}.")
         for record in epochs:
             reporter.record_event(record)
+    steps = -(-images_per_epoch(count, hyperparameters.batch) // hyperparameters.batch)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
+    upcoming = views.batches(
+        (epoch, indices)
+        for epoch in range(len(epochs), hyperparameters.epochs)
+        for indices in batches(count, hyperparameters.batch, order)
+    )
     with (
+        closing(upcoming),
         _training_threads(learner),
         reporter.task("Training", hyperparameters.epochs) as advance,
     ):
@@ -100,8 +108,7 @@ def train(
                 rate = learning_rate(epoch, hyperparameters.lr, hyperparameters.epochs)
                 set_rate(optimiser, rate)
                 losses = []
-                for indices in batches(count, hyperparameters.batch, order):
-                    batch = views.batch(epoch, indices)
+                for batch in islice(upcoming, steps):
                     step = step or make_step(learner, optimiser, batch, reporter)
                     losses.append(step(batch))
                 mean = _mean(losses, epoch)

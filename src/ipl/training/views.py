@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import Protocol
+from itertools import repeat, tee
 
 import torch
 from torch import Tensor
@@ -19,21 +19,29 @@ from ipl.learners.learner import Batch, Learner
 from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
 from ipl.support.recent_values import RecentValues
-from ipl.training.decoded_images import DecodedImages, decoded_images, room_on
+from ipl.training.decoded_images import DecodedImages, room_on
+
+# From the views and the images (batch,) of each batch to bytes (batch, height, width, 3 or 4).
+Pixels = Callable[[Iterable[tuple[Tensor, Tensor]]], Iterator[Tensor]]
 
 
-class View(Protocol):
+class View:
     """Gives the images of a batch as frozen features, as pixels, or as both."""
 
+    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
+        """Yields the images of each epoch and indices (batch,), as the epoch gets them.
+
+        Those that come later in the order may be prepared meanwhile.
+        """
+        raise NotImplementedError
+
     def batch(self, epoch: int, indices: Tensor) -> Batch:
-        """Returns the images at these indices, as an epoch gets them."""
-        ...
+        """Returns the images of a single batch."""
+        (batch,) = self.batches([(epoch, indices)])
+        return batch
 
 
-Pixels = Callable[[Tensor, Tensor], Tensor]  # views and images (batch,) to bytes (batch, h, w, 3)
-
-
-class BankedViews:
+class BankedViews(View):
     """A few views of each image; every epoch draws one of each."""
 
     def __init__(
@@ -50,16 +58,17 @@ class BankedViews:
         self.features, self.pixels = features, pixels
         self._drawn: tuple[int, Tensor] | None = None
 
-    def batch(self, epoch: int, indices: Tensor) -> Batch:
-        """Returns one view of each image."""
-        views = self._views_of(epoch)[indices]
-        on_device = _move(indices, self.labels.device)
-        features = pixels = None
-        if self.features is not None:
-            features = self.features[_move(views, on_device.device), on_device]
-        if self.pixels is not None:
-            pixels = to_device(self.backbone, self.pixels(views, indices))
-        return Batch(self.labels[on_device], features, pixels)
+    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
+        """Yields one view of each image."""
+        now, later = tee((self._views_of(epoch)[indices], indices) for epoch, indices in order)
+        every = repeat(None) if self.pixels is None else self.pixels(later)
+        for (views, indices), pixels in zip(now, every, strict=False):
+            on_device = _move(indices, self.labels.device)
+            features = None
+            if self.features is not None:
+                features = self.features[_move(views, on_device.device), on_device]
+            seen = None if pixels is None else to_device(self.backbone, pixels)
+            yield Batch(self.labels[on_device], features, seen)
 
     def _views_of(self, epoch: int) -> Tensor:
         """Returns the view of each image (images,) that an epoch takes."""
@@ -72,31 +81,26 @@ class BankedViews:
         return self._drawn[1]
 
 
-class FreshViews:
+class FreshViews(View):
     """A new random crop of each image in every epoch, encoded each time."""
 
     def __init__(
-        self,
-        backbone: Backbone,
-        labels: Tensor,
-        images: DecodedImages,
-        kind: type[Learner],
-        seed: int,
+        self, backbone: Backbone, labels: Tensor, pixels: Pixels, kind: type[Learner]
     ) -> None:
-        self.backbone, self.images, self.kind, self.seed = backbone, images, kind, seed
+        self.backbone, self.pixels, self.kind = backbone, pixels, kind
         self.labels = labels.to(backbone.device)
 
-    def batch(self, epoch: int, indices: Tensor) -> Batch:
-        """Returns crops that depend only on the seed, the epoch and the image."""
-        chosen = indices.tolist()
-        streams = [_stream(self.seed, epoch, image) for image in chosen]
-        pixels = to_device(self.backbone, self.images.crops(chosen, streams))
-        features = None
-        if self.kind.wants_features:
-            with torch.no_grad():
-                features = normalize(self.backbone.encode_image(pixels), dim=-1)
-        labels = self.labels[_move(indices, self.labels.device)]
-        return Batch(labels, features, pixels if self.kind.prompts_images else None)
+    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
+        """Yields crops that depend only on the seed, the epoch and the image."""
+        now, later = tee(order)
+        every = self.pixels((torch.full_like(images, epoch), images) for epoch, images in later)
+        for (_, indices), crops in zip(now, every, strict=False):
+            pixels, features = to_device(self.backbone, crops), None
+            if self.kind.wants_features:
+                with torch.no_grad():
+                    features = normalize(self.backbone.encode_image(pixels), dim=-1)
+            labels = self.labels[_move(indices, self.labels.device)]
+            yield Batch(labels, features, pixels if self.kind.prompts_images else None)
 
 
 def make_views(
@@ -114,28 +118,40 @@ def make_views(
     """
     kept = RecentValues() if store is None else store.kept
     paths = tuple(item.path for item in shots.items)
-    decoded = decoded_images(backbone, paths, random_crops=views != 0)
+    decoded = DecodedImages(backbone, paths)
     room = kept.most_room(room_on(backbone.device))
+
+    def from_files(batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
+        for_batches = (
+            [
+                (image, _stream(seed, view, image) if views else None)
+                for view, image in zip(of_batch.tolist(), images.tolist(), strict=True)
+            ]
+            for of_batch, images in batches
+        )
+        return decoded.crops(for_batches)
+
     if views == "fresh":
-        images = kept.keep(("images", paths), lambda: decoded, room, room)
-        return FreshViews(backbone, shots.labels, images, kind, seed)
+        decoded = kept.keep(("images", paths), lambda: decoded, room, room)
+        return FreshViews(backbone, shots.labels, from_files, kind)
     if not isinstance(views, int) or views < 0:
         raise ConfigError(f"views is {views!r}; it must be a whole number, 0 or more, or 'fresh'.")
     count = max(views, 1)
 
-    def from_files(chosen: Tensor, images: Tensor) -> Tensor:
-        pairs = list(zip(chosen.tolist(), images.tolist(), strict=True))
-        streams = [_stream(seed, *pair) if views else None for pair in pairs]
-        return decoded.crops(images.tolist(), streams)
-
     def for_each(title: str, make: Callable[[Tensor], Tensor], pixels: Pixels) -> Tensor:
+        batches = torch.arange(len(paths)).split(batch_size(backbone.device))
+        every = (
+            (torch.full_like(images, view), images) for view in range(count) for images in batches
+        )
         parts = []
         with reporter.task(title, count * len(paths)) as advance:
-            for view in range(count):
-                for images in torch.arange(len(paths)).split(batch_size(backbone.device)):
-                    parts.append(make(pixels(torch.full_like(images, view), images)))
-                    advance(len(images))
+            for crops in pixels(every):
+                parts.append(make(crops))
+                advance(len(crops))
         return torch.cat(parts).reshape(count, len(paths), *parts[0].shape[1:])
+
+    def to_bank(crops: Tensor) -> Tensor:
+        return crops.to(backbone.device)[..., :3].contiguous()
 
     key = (paths, views, seed)
     bank: Tensor | None = kept.get(("crops", *key))
@@ -146,7 +162,7 @@ def make_views(
     if bank is None and wanted and size <= room:
         bank = kept.keep(
             ("crops", *key),
-            lambda: for_each("Cutting crops", lambda crops: crops.to(backbone.device), from_files),
+            lambda: for_each("Cutting crops", to_bank, from_files),
             size,
             room,
         )
@@ -166,7 +182,9 @@ def make_views(
 
 def from_bank(bank: Tensor) -> Pixels:
     """Returns a function that takes crops from a bank (views, images, height, width, 3)."""
-    return lambda views, images: bank[_move(views, bank.device), _move(images, bank.device)]
+    return lambda batches: (
+        bank[_move(views, bank.device), _move(images, bank.device)] for views, images in batches
+    )
 
 
 def _move(indices: Tensor, device: torch.device) -> Tensor:
