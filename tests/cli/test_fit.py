@@ -115,15 +115,6 @@ def test_a_table_gives_the_same_prompt_as_the_folder(fit: Call, images: Call, ho
     assert tensors[0] == tensors[1]
 
 
-def test_the_same_seed_gives_the_same_bytes(fit: Call, images: Call, home: Path) -> None:
-    data = images(beach=4, castle=4)
-    for out, seed in (("a", 1), ("b", 1), ("c", 2)):
-        assert fit(data, "--out", home / out, "--seed", seed).code == 0
-    a, b, c = ((home / out / "prompt.safetensors").read_bytes() for out in "abc")
-    assert a == b
-    assert a != c
-
-
 def test_several_seeds_are_the_fits_of_each_and_their_spread(
     fit: Call, images: Call, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,9 +80,8 @@ def test_classes_that_cannot_be(classes: str, said: str, predict: Call, beach: P
     assert said in predict(beach, "--classes", classes).error
 
 
-@pytest.mark.parametrize("name", ["photo[final].png", "a[b/c].png", "[red]x.png"])
-def test_brackets_in_a_name_are_shown(name: str, predict: Call, home: Path) -> None:
-    (home / name).parent.mkdir(exist_ok=True)
+def test_brackets_in_a_name_are_shown(predict: Call, home: Path) -> None:
+    name = "[red]photo[final].png"
     open_scene("castle", 0).save(home / name)
     result = predict(name)
     assert result.code == 0
@@ -166,10 +165,6 @@ def album(home: Path) -> Path:
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     """Returns what puts bytes onto standard input."""
     return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-
-def _images(text: str) -> list[str]:
-    return [json.loads(line)["image"] for line in text.splitlines()]
 
 
 def test_paths_from_standard_input(

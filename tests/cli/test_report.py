@@ -71,15 +71,10 @@ def test_a_report_is_logged(ipl: Ipl, run: Path, home: Path) -> None:
     [
         (("nowhere",), "No saved run at nowhere"),
         (("run", "--data", "nowhere"), "No such file or folder: nowhere."),
-        (("run", "--format", "pdf"), "format is 'pdf'; allowed are html, md, json."),
         (("run", "--out", "r.pdf"), "--out is r.pdf; without --format its name must end in"),
-        (("run", "--out", "r.md", "--format", "html"), "--format is html, but --out is r.md; "),
         (("run", "--out", "data"), "Cannot write data: it is a folder."),
-        (("run", "--resamples", "-1"), "resamples is -1"),
         (("run", "--images", "0"), "images is 0"),
         (("run", "--plain", "train"), "give --data"),
-        (("run", "--plain", "run"), "has words"),
-        (("run", "--words-file", "nowhere"), "The word list nowhere does not exist."),
     ],
 )
 def test_bad_input_gets_one_sentence(

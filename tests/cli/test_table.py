@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 from tests.helpers.page_check import check_page
-from tests.helpers.records import record, search, write_records
+from tests.helpers.records import record, write_records
 
 Call = Callable[..., Any]
 
@@ -109,47 +108,6 @@ def test_a_damaged_record_is_warned_of(ipl: Call, bench: Path) -> None:
     assert "broken.json is not valid JSON" in shown.err
     assert len(shown.json["warnings"]) == 1
     assert shown.json["tables"]
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_no_odd_record_ends_it_with_a_traceback(seed: int, ipl: Call, home: Path) -> None:
-    random = Random(seed)
-    names = ("", "=1", "<b>", "\ud800", "x" * 999, "zero-shot", "linear-probe", "auto", "a/b", "$x")
-    odd: list[Any] = [
-        None,
-        True,
-        -1,
-        10**30,
-        10**400,
-        1e308,
-        float("nan"),
-        float("inf"),
-        0.5,
-        [],
-        {},
-        [[1]],
-    ]
-    bench = home / "bench"
-    runs = [
-        record(learner=learner, words=words, seed=number)
-        | {"chosen": ["a", "b"][:words], "selection": search((1.0, 2.0)) if words else None}
-        for learner in ("coop", "maple")
-        for words in (0, 2)
-        for number in range(20)
-    ]
-    for run in runs[::2]:
-        place: Any = run
-        key: Any = random.choice(list(run))
-        while isinstance(place[key], dict | list) and place[key] and random.random() < 0.8:
-            place = place[key]
-            key = random.choice(range(len(place)) if isinstance(place, list) else list(place))
-        place[key] = random.choice([*odd, *names])
-    (bench / "records").mkdir(parents=True)
-    for index, run in enumerate(runs):
-        (bench / "records" / f"{index}.json").write_text(json.dumps(run))
-    assert ipl("table", bench, "--cost", "--page").code == 2
-    assert ipl("table", bench, "--words", "--json").code == 2
-    assert json.loads((bench / "tables" / "table.json").read_text())["tables"]
 
 
 def test_words_in_place_of_the_results(ipl: Call, bench: Path) -> None:

@@ -90,30 +90,6 @@ def test_rebuild_and_own_list_exclude_each_other(ipl: Call, words_file: Path) ->
     assert "--words-file" in message
 
 
-@pytest.fixture
-def no_nltk_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes NLTK's data away, whatever this machine has."""
-    import nltk
-    from nltk.corpus.reader import WordListCorpusReader, WordNetCorpusReader
-    from nltk.corpus.util import LazyCorpusLoader
-
-    monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "no nltk data")])
-    # NLTK's own loaders turn into the corpus they have once found, whatever the path is now.
-    monkeypatch.setattr(
-        nltk.corpus, "wordnet", LazyCorpusLoader("wordnet", WordNetCorpusReader, object())
-    )
-    monkeypatch.setattr(
-        nltk.corpus, "words", LazyCorpusLoader("words", WordListCorpusReader, r"(?!README|\.).*")
-    )
-
-
-@pytest.mark.usefixtures("no_nltk_data")
-def test_rebuild_without_data_says_how_to_get_it(ipl: Call, home: Path) -> None:
-    message = ipl("words", "--rebuild", "--out", "pool.txt", "--quiet").error
-    assert "python -m nltk.downloader words" in message
-    assert not list(home.iterdir())
-
-
 def test_rebuild_counts_every_stage(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = ["Stone", "stone", "ox", "mountainzzz", "the", "water"]
     known = {"stone", "water", "the"}
