@@ -14,7 +14,6 @@ from rich.text import Text
 
 DIFFERS = "≠"
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")  # a formula starts with one of them
-ONE_LINE = 28  # letters of a name that HTML keeps on one line
 
 LATEX_SIGNS = {
     "\\": r"\textbackslash{}",
@@ -49,36 +48,8 @@ class Styled(str):
 class Table:
     """Rows of text cells below column names, in sections, with footnotes and notes.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        The column names.
-    rows : iterable of sequences of str, optional
-        The rows of the first section, one cell for each column. `add_section` adds more.
-    title : str, optional
-        A heading above the table.
-    caption : str, optional
-        What the table shows, as a sentence without its full stop.
-    numbers : collection of str, optional
-        The names of the columns that hold numbers and are set to the right; all others hold
-        names. By default these are the columns in which every cell that is not empty is a number.
-    unwrapped : collection of str, optional
-        The names of the columns that a terminal does not break into several lines.
-
-    Attributes
-    ----------
-    sections : list of tuples of rows
-        The rows, section by section.
-    footnotes : list of str
-        The texts that marks in cells refer to; `footnote_mark` adds them.
-    notes : list of str
-        Sentences below the table.
-
-    Raises
-    ------
-    ValueError
-        If a row has more or fewer cells than there are columns, or if `numbers` or `unwrapped`
-        names a column that does not exist.
+    `numbers` names the columns that are set to the right, by default those in which every cell that
+    is not empty is a number; `unwrapped` those that a terminal does not break into several lines.
     """
 
     def __init__(
@@ -99,8 +70,6 @@ class Table:
         self.notes: list[str] = []
         self._numbers = None if numbers is None else frozenset(numbers)
         self._unwrapped = frozenset(unwrapped)
-        if unknown := (self._unwrapped | (self._numbers or frozenset())) - set(self.columns):
-            raise ValueError(f"{self.heading}: there is no column {', '.join(sorted(unknown))}.")
         self.add_section(rows)
 
     @property
@@ -228,17 +197,11 @@ class Table:
     def to_html(self, hide_caption: bool = False) -> str:
         """Returns the table as HTML in a region that scrolls by itself where it is too wide.
 
-        A hidden caption is read aloud, but not displayed. The classes are those of `style.css`:
-        `n` for numbers, `short` for names on one line, `pairs` for a table of two columns.
+        A hidden caption is read aloud, but not displayed.
         """
-        kinds = ["n" if number else "" for number in self.numeric]
-        pairs = len(self.columns) == 2
-        body = [
-            kind or ("short" if self._is_short(index) and not (pairs and index) else "")
-            for index, kind in enumerate(kinds)
-        ]
+        kinds = [' class="n"' if number else "" for number in self.numeric]
         head = "".join(
-            f'<th scope="col"{_class(kind)}>{escape(name)}</th>'
+            f'<th scope="col"{kind}>{escape(name)}</th>'
             for name, kind in zip(self.columns, kinds, strict=True)
         )
 
@@ -250,28 +213,24 @@ class Table:
             rows = ""
             for row in section:
                 cells = "".join(
-                    f"<td{_class(kind)}>{content(cell)}</td>"
-                    for cell, kind in zip(row[1:], body[1:], strict=True)
+                    f"<td{kind}>{content(cell)}</td>"
+                    for cell, kind in zip(row[1:], kinds[1:], strict=True)
                 )
-                name = f'<th scope="row"{_class(body[0])}>{content(row[0])}</th>'
+                name = f'<th scope="row"{kinds[0]}>{content(row[0])}</th>'
                 rows += f"\n<tr>{name}{cells}</tr>"
             bodies.append(f"<tbody>{rows}\n</tbody>")
         heading = escape(self.heading)
-        hidden = _class("hidden" if hide_caption else "")
+        hidden = ' class="hidden"' if hide_caption else ""
         caption = f"<caption{hidden}><span>{heading}</span></caption>\n" if heading else ""
         below = "".join(f"\n<p>{escape(line)}</p>" for line in self._below())
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{heading or "Table"}">\n'
-            f"<table{_class('pairs' if pairs else '')}>\n{caption}"
+            f"<table>\n{caption}"
             f"<thead><tr>{head}</tr></thead>\n{''.join(bodies)}\n</table>\n</div>{below}"
         )
 
     def _repr_html_(self) -> str:
         return self.to_html()
-
-    def _is_short(self, index: int) -> bool:
-        """Returns whether every cell of a column fits on one line."""
-        return all(len(row[index]) <= ONE_LINE for row in self.rows)
 
     def _escaped(self, cell: str, escape_text: Callable[[str], str], mark: str) -> str:
         """Returns a cell escaped, with the footnote mark at its end as the format writes it."""
@@ -319,10 +278,6 @@ def escape_markdown(text: str) -> str:
 def escape_latex(text: str) -> str:
     """Returns a text in one line that LaTeX shows as it is."""
     return "".join(LATEX_SIGNS.get(sign, sign) for sign in " ".join(text.split()))
-
-
-def _class(name: str) -> str:
-    return f' class="{name}"' if name else ""
 
 
 def _is_number(cell: str) -> bool:
