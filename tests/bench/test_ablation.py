@@ -184,13 +184,6 @@ def test_the_papers_numbers_are_notes_where_the_setting_is_another(tmp_path: Pat
     assert "HM), by sentence: a photo of a {cls}, with emphasis on: {words}: 95.99; " in pets
 
 
-def test_the_papers_interval_is_a_figure(tmp_path: Path) -> None:
-    other = recorded_ablation(tmp_path, "interval", backbone="other")
-    note = ablation_table(other).notes[-1]
-    assert note.endswith("in a figure, without numbers (CoOp and KgCoOp, best at t = 10).")
-    assert {row.method for row in other.rows} == {"CoOp + IPL", "KgCoOp + IPL"}
-
-
 def papers_ablation(tmp_path: Path, name: str, **settings: object) -> Ablation:
     """Returns an ablation in the paper's setting."""
     chosen = {"datasets": ",".join(paper.ELEVEN), **settings}
@@ -279,7 +272,6 @@ def test_for_programs(tmp_path: Path) -> None:
     ("name", "ticks"),
     [
         ("penalty", ["0", "0.1", "0.5"]),
-        ("template", ["focusing", "showcasing", "emphasis"]),
         ("pool", ["bundled", "no-names"]),
     ],
 )

@@ -138,29 +138,13 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     [
         (["--datasets", "eurosatt"], "There is no dataset 'eurosatt'"),
         (["--data", "nowhere"], "data is 'nowhere'; there is no such folder."),
-        (["--learners", "koop"], "No learner is called 'koop'"),
-        (["--words", "few"], "words is 'few'"),
         (["--words", "3"], "more than epochs (T = 2)"),
         (
             ["--seeds", "9" * 20],
             "--seeds is '99999999999999999999'; it must be a whole number from 0 to 4,294,967,295.",
         ),
-        (["--source", "dtd"], "source is 'dtd'; in base-to-novel"),
-        (["--views", "some"], "views is 'some'"),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
-        (
-            ["--arms", "plain", "--words", "1"],
-            "words is 1; it does not apply to the arm plain, so leave it out.",
-        ),
         (["--arms", "words", "--words", "0"], "words is 0, but the arm words needs 1 or more; the"),
-        (["--arms", "given"], "it does not apply to the arm given, so leave it out."),
-        (["--arms", "given", "--words", "0"], "The arm given has no words for eurosat; give them"),
-        (
-            ["--arms", "empty", "--words", "paper"],
-            "words is paper for eurosat; the arm empty needs",
-        ),
-        (["--arms", "random", "--words", "4", "--epochs", "4"], "six words.txt has 6 words, and"),
-        (["--draws", "0"], "draws is 0; it must be a whole number from 1 to 1,000."),
         (["--arms", "empty", "--draws", "2"], "--draws is 2, but the arm random is not run; add"),
         (["--given", "nowhere", "--arms", "given", "--words", "0"], "no list of words nowhere"),
     ],
@@ -225,25 +209,6 @@ def test_arms_and_given_words(bench: Bench, home: Path) -> None:
     assert len(chosen["eurosat-words-only-1w"]) == len(chosen["eurosat-coop-1w-random2"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "message"),
-    [
-        ("eurosat: sand", ["--arms", "plain,empty"], "but the arm given is not run; add it with"),
-        ("dtd: sand", ["--arms", "given"], "The arm given has no words for eurosat; give them"),
-        ("eurosat: red sand", ["--arms", "given"], "words_given is 'red sand'; it must be single"),
-        ("eurosat: 3", ["--arms", "given"], "given is 3; it must be words with commas"),
-        ("[", ["--arms", "given"], "is not valid YAML in line"),
-        ("", ["--arms", "given"], "must have a line `dataset: word, word` for each dataset."),
-    ],
-)
-def test_given_words_that_cannot_be_used(
-    bench: Bench, home: Path, text: str, more: list[str], message: str
-) -> None:
-    (home / "given.yaml").write_text(text)
-    assert message in bench("--words", "0", "--given", home / "given.yaml", *more).error
-    assert not (home / "out").exists()
-
-
 def test_own_data_needs_no_root(ipl: Callable[..., Any], root: Path, home: Path) -> None:
     mine = root / "eurosat" / "2750"
     options = ["--arms", "zero-shot", "--shots", "1", "--seeds", "1", "--device", "cpu"]
@@ -271,19 +236,10 @@ def test_missing_shots_are_refused_whatever_is_asked(bench: Bench, root: Path, h
     assert not (home / "out").exists()
 
 
-def test_a_protocol_that_is_none(bench: Bench) -> None:
-    assert "protocol is 'novel'; it must be one of base-to-novel" in bench(protocol="novel").error
-
-
 def test_all_is_what_is_complete(bench: Bench, root: Path) -> None:
     result = bench("--datasets", "all", "--dry-run", "--json")
     assert {run["dataset"] for run in result.json["runs"]} == {"eurosat"}
     assert "dtd: no folder" in result.err
-
-
-def test_nothing_is_complete(bench: Bench, tmp_path: Path) -> None:
-    result = bench("--datasets", "all", "--data", tmp_path)
-    assert "has no dataset whose test images and shots exist" in result.error
 
 
 def test_every_run_is_logged(bench: Bench, home: Path) -> None:

@@ -81,17 +81,6 @@ def test_bench_runs_a_recipe(ipl: Call, root: Path, home: Path) -> None:
     assert "2 base classes, not 5" in shown["differs_from_paper"]
 
 
-def test_bench_with_a_recipe_of_ones_own(ipl: Call, root: Path, home: Path) -> None:
-    (home / "mine.yaml").write_text("protocol: base-to-novel\ndatasets: eurosat\nspeed: 3\n")
-    refused = ipl("bench", "--recipe", home / "mine.yaml", "--data", root).error
-    assert (
-        "mine.yaml: 'speed' is not a setting; it must be one of title, per_dataset, vary" in refused
-    )
-    (home / "mine.yaml").write_text("protocol: base-to-novel\nsedes: [1]\n")
-    refused = ipl("bench", "--recipe", home / "mine.yaml", "--data", root).error
-    assert "Did you mean 'seeds'" in refused
-
-
 def test_ablate_k(ablate: Call, home: Path) -> None:
     done = ablate("k", "--interval", 1, "--value", "1,2", "--quiet")
     assert done.code == 0, done.err

@@ -89,7 +89,8 @@ def find_gains(methods: Sequence[Method], datasets: Sequence[str]) -> list[Gain]
                 for comparison, arms in COMPARISONS.items():
                     if arms == (baseline.arm, method.arm):
                         gain = _gain(comparison, baseline, method, datasets)
-                        gains += [] if gain is None else [gain]
+                        if gain is not None:
+                            gains.append(gain)
     learners = list(dict.fromkeys(gain.learner for gain in gains))
     order = list(COMPARISONS)
     gains.sort(key=lambda gain: (learners.index(gain.learner), order.index(gain.comparison)))
@@ -110,7 +111,8 @@ def find_baseline_gains(
                 gain = _gain(baseline.arm, baseline, method, datasets)
                 if gain is None and source is not None:
                     gain = _gain(baseline.arm, baseline, method, [source])
-                gains += [] if gain is None else [gain]
+                if gain is not None:
+                    gains.append(gain)
     return _corrected(gains)
 
 

@@ -96,5 +96,6 @@ def find_intervals(
         of_seeds = seed_error([each[measure] for each in by_seed])
         lows[measure] = max(0.0, means[measure] - math.hypot(below, of_seeds))
         highs[measure] = min(100.0, means[measure] + math.hypot(above, of_seeds))
+    # The average of one dataset is that dataset with, where there is one, its HM.
     lows, highs = protocol.average([lows]), protocol.average([highs])
     return {measure: (lows[measure], highs[measure]) for measure in means}
