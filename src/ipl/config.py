@@ -3,7 +3,7 @@
 Every option of a fit is declared here once. The parameters of `PromptClassifier` and
 `select_words`, the options of `ipl fit`, `ipl select`, `ipl bench` and `ipl ablate`, the settings
 of recipes and records, the `config` block of a saved run and the command that repeats it are all
-derived from these fields. This module imports nothing heavy, so that `--help` is quick.
+derived from these fields.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipl.config_fields import (
     DATA,
@@ -29,17 +29,16 @@ from ipl.config_fields import (
     read_setting,
 )
 from ipl.datasets.benchmarks import PHOTO
+from ipl.datasets.fewshot import check_draw
+from ipl.learners.hyperparameters import Hyperparameters
+from ipl.learners.learner import check_class_template
+from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, closest
-from ipl.words.template import DEFAULT_TEMPLATE
-
-if TYPE_CHECKING:
-    from ipl.learners.hyperparameters import Hyperparameters
+from ipl.words.template import DEFAULT_TEMPLATE, Template
 
 AUTO, PAPER = "auto", "paper"  # numbers of words that a fit finds
 MOST_WORDS = 6  # that it tries
 FRESH = "fresh"
-# Where words are scored: in a sentence, or in the prompt itself, on images or classes that its
-# vectors were not trained on.
 # What stands in the slots of the words: there are none, they stay empty, words drawn at random,
 # words that the search chose, words that a person gave.
 PLAIN, EMPTY, RANDOM, CHOSEN, GIVEN = "plain", "empty", "random", "words", "given"
@@ -308,15 +307,10 @@ class FitConfig:
 
     def _check_together(self) -> None:
         """Raises ConfigError for values that are allowed each on its own, but not together."""
-        from ipl.datasets.fewshot import check_draw
-        from ipl.learners.registry import learner_spec
-        from ipl.learners.spec import check_class_template
-        from ipl.words.template import Template
-
         check_draw(self.shots, self.seed)
         check_class_template(self.class_template)
         Template(self.template)
-        kind = learner_spec(self.learner)
+        kind = learner_class(self.learner)
         if (self.depth or 1) > 1 and not kind.deep_prompts:
             raise ConfigError(
                 f"depth is {self.depth}; {kind.name} has vectors only in the first layer."
@@ -348,10 +342,8 @@ class FitConfig:
 
         If only `epochs` is given, the interval is shortened so that all words can enter.
         """
-        from ipl.learners.registry import learner_spec
-
         words = self.words if isinstance(self.words, int) else 1
-        published = learner_spec(self.learner).hyperparameters(words, self.protocol)
+        published = learner_class(self.learner).hyperparameters(words, self.protocol)
         given = {name: getattr(self, name) for name in hyperparameter_names()}
         if words and self.epochs is not None and self.interval is None:
             given["interval"] = max(1, min(published.interval, self.epochs // words))
@@ -440,8 +432,6 @@ def names() -> tuple[str, ...]:
 @cache
 def hyperparameter_names() -> tuple[str, ...]:
     """Returns the fields whose default is the learner's published value."""
-    from ipl.learners.hyperparameters import Hyperparameters
-
     published = {entry.name for entry in fields(Hyperparameters)}
     return tuple(name for name in names() if name in published)
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 BINS = 15  # of confidence, all of one width
 Z = 1.959963984540054  # 95 % of a normal distribution are within so many deviations
@@ -159,8 +158,6 @@ def most_confused(counts: Tensor, names: tuple[str, ...], limit: int = 6) -> tup
 
 def calibration(log_probabilities: Tensor, labels: Tensor, bins: int = BINS) -> Calibration:
     """Returns the bins of confidence, and the sum over them of share * |accuracy - confidence|."""
-    import torch
-
     best = log_probabilities.max(1)
     confidences, correct = best.values.exp(), (best.indices == labels).double()
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
@@ -224,8 +221,6 @@ class ThresholdCurve:
         whose class is taken off the list, those that are rejected. None with two classes, or if
         no prediction is right.
         """
-        import torch
-
         right = self._confidences[self._right].sort().values
         if self._strangers is None or not len(right):
             return None

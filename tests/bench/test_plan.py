@@ -13,7 +13,7 @@ from ipl.bench.arms import DEFAULT_ARMS, ZERO_SHOT
 from ipl.bench.plan import Plan, plan_options, setting_names
 from ipl.bench.run import Run, expand, titles_of
 from ipl.config import settings
-from ipl.learners.published import CoOpSpec
+from ipl.learners.coop import CoOp
 from ipl.support.errors import ConfigError, IplError
 
 SMALL = {"protocol": "base-to-novel", "datasets": "dtd"}
@@ -274,8 +274,8 @@ def test_random_words_need_a_pool_of_twice_as_many(tmp_path: Path) -> None:
 
 
 def test_a_learner_without_slots_has_no_arms_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = CoOpSpec.layout_for(0, 4)
-    monkeypatch.setattr(CoOpSpec, "layout_for", classmethod(lambda cls, words, m: layout))
+    layout = CoOp.layout_for(0, 4)
+    monkeypatch.setattr(CoOp, "layout_for", classmethod(lambda cls, words, m: layout))
     for arm in ("empty", "random", "words"):
         with pytest.raises(ConfigError, match=f"coop has no slots .* cannot have the arm {arm}"):
             expand(plan(arms=arm))

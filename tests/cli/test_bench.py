@@ -264,7 +264,7 @@ def test_crops_are_kept_if_a_run_prompts_images(
         seen.append(environment)
         raise ConfigError("seen")
 
-    monkeypatch.setattr("ipl.bench.engines.local.LocalEngine", spy)
+    monkeypatch.setattr("ipl.cli.bench.LocalEngine", spy)
     values = {"protocol": "few-shot", "datasets": "scenes", "shots": 1, "learners": learners}
     runs = tuple(expand(Plan.from_values(values)))
     with pytest.raises(ConfigError, match="seen"):

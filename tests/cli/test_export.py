@@ -100,7 +100,7 @@ def test_push(ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "cannot be reached" in ipl("push", saved_run, "ada/scenes").error
     assert "owner/name" in ipl("push", saved_run, "scenes").error
     monkeypatch.setattr(
-        "ipl.saving.sharing.push_run", lambda saved, name, private, message: f"https://hub/{name}"
+        "ipl.cli.push.push_run", lambda saved, name, private, message: f"https://hub/{name}"
     )
     result = ipl("push", saved_run, "ada/scenes", "--private")
     assert "https://hub/ada/scenes" in result.out

@@ -231,7 +231,7 @@ def test_a_saved_run_is_refused_before_training(
     data = images(beach=2, castle=2)
     shutil.copytree(saved_run, home / "run")
     before = _tree(home)
-    monkeypatch.setattr("ipl.backbone.loading.load_backbone", _must_not_run)
+    monkeypatch.setattr("ipl.cli.fit.load_backbone", _must_not_run)
     message = fit(data, "--out", home / "run").error
     assert str(home / "run") in message
     assert "already" in message

@@ -89,8 +89,8 @@ def test_other_classes(
 
 def test_what_is_wrong_is_said(ipl: Call, saved_run: Path, home: Path, served: list[Any]) -> None:
     assert "nowhere" in ipl("serve", home / "nowhere").error
-    assert "--max-pixels is 0" in ipl("serve", saved_run, "--max-pixels", 0).error
-    assert "--concurrency is 0" in ipl("serve", saved_run, "--concurrency", 0).error
+    assert "max_pixels is 0" in ipl("serve", saved_run, "--max-pixels", 0).error
+    assert "concurrency is 0" in ipl("serve", saved_run, "--concurrency", 0).error
     with closing(listen("127.0.0.1", 0)) as taken:
         taken.listen()
         port = taken.getsockname()[1]

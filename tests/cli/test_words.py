@@ -93,7 +93,7 @@ def test_rebuild_and_own_list_exclude_each_other(ipl: Call, words_file: Path) ->
 def test_rebuild_counts_every_stage(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = ["Stone", "stone", "ox", "mountainzzz", "the", "water"]
     known = {"stone", "water", "the"}
-    monkeypatch.setattr("ipl.words.rebuild.raw_words_from_nltk", lambda: raw)
+    monkeypatch.setattr("ipl.cli.words.raw_words_from_nltk", lambda: raw)
     module = import_module("ipl.words.rebuild")  # the package's attribute is the function
     monkeypatch.setattr(module, "is_frequent", lambda word: word != "the")
     monkeypatch.setattr(module, "has_synset", lambda word: word in known)

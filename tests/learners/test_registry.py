@@ -65,14 +65,6 @@ def test_the_five_are_known() -> None:
         learner_class("coopp")
 
 
-def test_a_suggestion_names_a_learner_once() -> None:
-    """Those of the package are registered once they are used, and known before."""
-    learner_class("kgcoop")
-    with pytest.raises(ConfigError) as raised:
-        learner_class("kgcop")
-    assert str(raised.value).count("'kgcoop'") == 1
-
-
 def test_a_learner_without_a_name_or_a_method(own_registry: dict[str, type[Learner]]) -> None:
     with pytest.raises(ConfigError, match='Nameless has no name.*such as name = "nameless"'):
         register(type("Nameless", (CoOp,), {}))

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.activations import QuickGELUActivation
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.folded_layers import TowerLayer
@@ -129,5 +128,7 @@ def _folded(layers: Any) -> tuple[list[TowerLayer], int, Callable[[Tensor], Tens
         for layer in layers
     ]
     activation = layers[0].mlp.activation_fn
+    from transformers.activations import QuickGELUActivation  # seconds, unless a model is loaded
+
     quick = isinstance(activation, QuickGELUActivation)
     return modules, int(layers[0].self_attn.num_heads), activation, quick

@@ -1,7 +1,4 @@
-"""The families of backbones: what each allows, and which weights are on this machine.
-
-Nothing here imports torch, so that `ipl backbones` answers at once.
-"""
+"""The families of backbones: what each allows, and which weights are on this machine."""
 
 from __future__ import annotations
 

@@ -15,14 +15,16 @@ from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.families import (
     BACKBONES,
     FAMILIES,
+    OPEN_CLIP_CONFIG,
+    POCKET,
     PREFIX,
     Family,
 )
-from ipl.backbone.model_files import find_model
 from ipl.backbone.openclip_loading import load_open_clip, load_open_clip_tokenizer
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
-from ipl.support.errors import BackboneError, ConfigError, closest
+from ipl.support.errors import BackboneError, ConfigError, closest, did_you_mean
+from ipl.support.files import is_folder
 from ipl.support.hub import hub_reachable as _hub_reachable
 
 BACKBONE_CLASSES: dict[str, type[Backbone]] = {
@@ -69,6 +71,36 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     model, tokenizer, preprocessing = _load(find_model(name), name)
     family = BACKBONE_CLASSES[model.config.model_type]
     return family(name, model, tokenizer, preprocessing, torch_device, precision)
+
+
+def find_model(name: str) -> str:
+    """Returns the folder or hub name that a user's name for a backbone means.
+
+    Raises
+    ------
+    BackboneError
+        If it is neither the bundled one, nor a folder with a model, nor a name on the hub.
+    """
+    if name.startswith(PREFIX):  # open_clip knows its own names
+        return name
+    if name == POCKET:
+        return str(Path(__file__).parent / "pocket")
+    if name and is_folder(Path(name)):
+        if not (Path(name) / "config.json").is_file():
+            if (Path(name) / OPEN_CLIP_CONFIG).is_file():
+                raise BackboneError(
+                    f"The folder {name} contains a model of open_clip; write {PREFIX}{name}."
+                )
+            raise BackboneError(
+                f"The folder {name} contains no CLIP: config.json is missing. A Hugging Face model "
+                "folder has config.json, model.safetensors, tokenizer and preprocessor files."
+            )
+        return name
+    # More slashes than owner/name has, or a leading dot or slash, mean a missing folder.
+    owner, _, model = name.partition("/")
+    if owner and model and "/" not in model and owner[0] not in "./~":
+        return name
+    raise BackboneError(f"There is no backbone or folder {name!r}.{did_you_mean(name, BACKBONES)}")
 
 
 def load_tokenizer(name: str = "pocket") -> Any:

@@ -1,4 +1,4 @@
-"""Where and how fast runs are computed: the options of that, checked without importing torch."""
+"""Where and how fast runs are computed: the options of that."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
 from ipl.config import FitConfig, field_name, given_words, settings
 from ipl.config_fields import Setting, checked_value
+from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, brief, closest
 
 OWN_NAMES = ("protocol", "source", "arms", "draws", "given")  # of a plan, beside lists and config
@@ -72,8 +73,6 @@ class Plan:
     config: FitConfig = field(default_factory=_without_words)
 
     def __post_init__(self) -> None:
-        from ipl.learners.registry import learner_spec
-
         protocol = self.rules
         object.__setattr__(self, "shots", self.shots or protocol.default_shots)
         for name in ("datasets", "arms", *list_settings()):
@@ -97,7 +96,7 @@ class Plan:
                 raise ConfigError(
                     f"learners contains {learner!r}, which is an arm; name it among the arms."
                 )
-            learner_spec(learner)
+            learner_class(learner)
         for name, setting in list_settings().items():
             for value in getattr(self, name):
                 checked_value(setting, value)

@@ -9,7 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ipl.bench.arms import the_arms
+from ipl.bench.data import ALL, SCENES, full_path, name_of
 from ipl.bench.plan import Plan, list_settings, setting_names, shared_settings
 from ipl.config import CHOSEN, GIVEN, PLAIN
 from ipl.datasets.benchmarks import BENCHMARKS
@@ -157,8 +160,6 @@ def parse_recipe(text: str, name: str) -> BenchRecipe:
 
 def _read_yaml(text: str, name: str) -> Any:
     """Returns the content of a YAML file; `name` begins the sentence on what is wrong with it."""
-    import yaml
-
     if len(text) > MAX_YAML:
         raise ConfigError(f"{name} has more than {MAX_YAML:,} characters.")
     try:
@@ -178,8 +179,6 @@ def _read_yaml(text: str, name: str) -> Any:
 
 def _costly_yaml(text: str) -> str:
     """Returns why a short text would take much time or memory; "" if it would not."""
-    import yaml
-
     depth = 0
     for event in yaml.parse(text, _loader()):
         if isinstance(event, yaml.AliasEvent):  # a few lines of them can stand for gigabytes
@@ -194,8 +193,6 @@ def _costly_yaml(text: str) -> str:
 @cache
 def _loader() -> Any:
     """Returns YAML's safe loader, which here refuses a key that is given twice."""
-    import yaml
-
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, seven times as fast
 
     class Loader(base):  # type: ignore[misc]
@@ -228,8 +225,6 @@ def _check_names(name: str, per_dataset: Mapping[Any, Any], datasets: Any, sourc
 
     Without a list anything is possible: `--datasets` may name data of the user's own.
     """
-    from ipl.bench.data import ALL, SCENES, full_path, name_of
-
     entries = datasets.split(",") if isinstance(datasets, str) else datasets
     if not isinstance(entries, list):
         return

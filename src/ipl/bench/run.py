@@ -37,6 +37,7 @@ from ipl.config_fields import DATA, MODEL, TRAINING, WORDS, Setting
 from ipl.datasets.benchmarks import teacher_template_of, template_of
 from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
+from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
 from ipl.words.pool import Pool
 
@@ -362,16 +363,12 @@ def _arm_configs(plan: Plan, dataset: str, learner: str, arm: str) -> Iterator[F
 
 def prompts_images(runs: Iterable[Run]) -> bool:
     """Returns whether a learner of these runs has prompts in the image tower."""
-    from ipl.learners.registry import learner_spec
-
     learners = {run.learner for run in runs if run.learner not in UNTRAINED}
-    return any(learner_spec(learner).prompts_images for learner in learners)
+    return any(learner_class(learner).prompts_images for learner in learners)
 
 
 def _has_slots(learner: str, plan: Plan) -> bool:
-    from ipl.learners.registry import learner_spec
-
-    kind = learner_spec(learner)
+    kind = learner_class(learner)
     m = kind.hyperparameters(1, plan.rules.recipe_protocol).m
     return kind.layout_for(1, m).slots == 1
 

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer import Argument, Option
 
+from ipl.bench.ablation import (
+    ABLATIONS,
+    ablation_table,
+    ablation_to_csv,
+    ablation_to_values,
+    plot_ablation,
+    summarize_ablation,
+)
+from ipl.bench.data import check_data
+from ipl.bench.engine_options import check_engine_options
 from ipl.bench.plan import list_settings, plan_options, shared_settings
+from ipl.bench.planned_runs import plan_runs
+from ipl.bench.recipe import BenchRecipe, read_recipe
+from ipl.bench.records import read_records
+from ipl.bench.runner import RunEnvironment
 from ipl.cli import shared_options as common
 from ipl.cli.bench import (
     PROTOCOL_HELP,
@@ -23,11 +37,11 @@ from ipl.cli.bench import (
 )
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
+from ipl.display.table import Table, tables_to_latex, tables_to_markdown, tables_to_terminal
+from ipl.loggers.logger import check_loggers
 from ipl.support.errors import ConfigError, brief, did_you_mean
-
-if TYPE_CHECKING:
-    from ipl.bench.recipe import BenchRecipe
-    from ipl.display.table import Table
+from ipl.support.files import write_bytes, write_json, write_text
+from ipl.support.progress import Reporter
 
 
 @config_options(plan_options(), unset=True, show_defaults=False)
@@ -68,22 +82,6 @@ def ablate(
     """Vary one setting and keep all others; write tables and a plot to OUT/ablations."""
     changes = plan_values(protocol, datasets, source, arms, draws, settings) | _settings(more)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.bench.ablation import (
-            ABLATIONS,
-            ablation_table,
-            ablation_to_csv,
-            ablation_to_values,
-            plot_ablation,
-            summarize_ablation,
-        )
-        from ipl.bench.data import check_data
-        from ipl.bench.engine_options import check_engine_options
-        from ipl.bench.planned_runs import plan_runs
-        from ipl.bench.recipe import read_recipe
-        from ipl.bench.records import read_records
-        from ipl.loggers.logger import check_loggers
-        from ipl.support.progress import Reporter
-
         if name not in ABLATIONS:
             raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
         varied = ABLATIONS[name]
@@ -102,7 +100,6 @@ def ablate(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    from ipl.bench.runner import RunEnvironment
 
     environment = RunEnvironment(
         str(data or ""), device, memory, not no_cache, paths=planned.paths, log_to=log_to
@@ -174,9 +171,6 @@ def _write(
     path: Path, tables: list[Table], csv: str, values: dict[str, Any], images: dict[str, bytes]
 ) -> None:
     """Writes the files of an ablation; `path` is what they are called without their endings."""
-    from ipl.display.table import tables_to_latex, tables_to_markdown
-    from ipl.support.files import write_bytes, write_json, write_text
-
     write_text(path.with_suffix(".md"), tables_to_markdown(tables))
     write_text(path.with_suffix(".tex"), tables_to_latex(tables))
     write_text(path.with_suffix(".csv"), csv)
@@ -186,8 +180,6 @@ def _write(
 
 
 def _show(tables: list[Table], values: dict[str, Any], closing: str, as_json: bool) -> None:
-    from ipl.display.table import tables_to_terminal
-
     if as_json:
         print_json(values)
         return

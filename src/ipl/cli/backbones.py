@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.filesize import decimal
+
+from ipl.backbone.families import FAMILIES, FoundWeights, find_weights, hub_cache
 from ipl.cli.output import console, print_json
 from ipl.cli.shared_options import JSON
 from ipl.display.table import Styled, Table, tables_to_terminal
 
-if TYPE_CHECKING:
-    from ipl.backbone.families import FoundWeights
-
 
 def backbones(as_json: bool = JSON) -> None:
     """List the families of backbones, what each allows, and whose weights are on this machine."""
-    from ipl.backbone.families import FAMILIES, find_weights, hub_cache
-
     found = list(find_weights())
     if as_json:
         families = [
@@ -48,8 +46,6 @@ def backbones(as_json: bool = JSON) -> None:
 
 def families_tables() -> tuple[Table, Table]:
     """Returns what to type for each family, and what it allows; both fit into 80 columns."""
-    from ipl.backbone.families import FAMILIES
-
     families = [(Styled(family.title, "bold"), family) for family in FAMILIES.values()]
     names: list[list[Any]] = [
         [title, next(name for name in family.examples if name != "pocket"), family.needs or "-"]
@@ -73,9 +69,5 @@ def families_tables() -> tuple[Table, Table]:
 
 def weights_table(found: Sequence[FoundWeights]) -> Table:
     """Returns a table of the models that can be loaded without network."""
-    from rich.filesize import decimal
-
-    from ipl.backbone.families import FAMILIES
-
     rows = [[each.name, FAMILIES[each.family].title, decimal(each.bytes)] for each in found]
     return Table(["--backbone", "family", "size"], rows, numbers=["size"], unwrapped=["--backbone"])

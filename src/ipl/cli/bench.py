@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer import Argument, Option
 
 from ipl.bench.arms import the_arms
+from ipl.bench.data import check_data
+from ipl.bench.engine_options import check_engine_options
+from ipl.bench.engines.engine import Engine
+from ipl.bench.engines.local import LocalEngine
+from ipl.bench.engines.ray_engine import RayEngine
+from ipl.bench.grid import GridResult, run_grid
 from ipl.bench.plan import plan_options
+from ipl.bench.planned_runs import plan_runs
 from ipl.bench.protocols.registry import PROTOCOLS
+from ipl.bench.recipe import BenchRecipe, read_recipe
+from ipl.bench.records import DONE, read_record, record_path
+from ipl.bench.run import Run, prompts_images, settings_without_effect, titles_of
+from ipl.bench.runner import RunEnvironment
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import RANDOM
 from ipl.display.formatting import listed, several
+from ipl.loggers.logger import check_loggers
 from ipl.support.errors import ConfigError, IplError
-
-if TYPE_CHECKING:
-    from ipl.bench.grid import GridResult
-    from ipl.bench.recipe import BenchRecipe
-    from ipl.bench.run import Run
-    from ipl.bench.runner import RunEnvironment
-    from ipl.support.progress import Reporter
+from ipl.support.progress import Reporter
 
 Text = str | None
 PROTOCOL_HELP = f"One of {', '.join(PROTOCOLS)}."
@@ -62,13 +69,6 @@ def bench(
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        from ipl.bench.data import check_data
-        from ipl.bench.engine_options import check_engine_options
-        from ipl.bench.planned_runs import plan_runs
-        from ipl.bench.recipe import BenchRecipe, read_recipe
-        from ipl.loggers.logger import check_loggers
-        from ipl.support.progress import Reporter
-
         check_engine_options(jobs, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
@@ -83,7 +83,6 @@ def bench(
     if dry_run:
         list_runs(planned.runs, save_to, as_json)
         return
-    from ipl.bench.runner import RunEnvironment
 
     environment = RunEnvironment(
         str(data or ""), device, memory, not no_cache, profile, planned.paths, log_to
@@ -118,8 +117,6 @@ def check_draws(draws: int | None, recipe: BenchRecipe) -> None:
 
 def warn_of_no_effect(settings: dict[str, Any], runs: tuple[Run, ...], reporter: Reporter) -> None:
     """Warns of options that were given and that none of the runs depends on."""
-    from ipl.bench.run import settings_without_effect
-
     flags = [str(setting.flag) for setting in settings_without_effect(settings, runs)]
     if flags:
         arms = the_arms(list(dict.fromkeys(run.arm for run in runs)))
@@ -138,19 +135,9 @@ def carry_out(
     reporter: Reporter,
 ) -> GridResult:
     """Does the runs; if it is stopped, it says what was done and how to resume."""
-    from dataclasses import replace
-
-    from ipl.bench.engines.engine import Engine
-    from ipl.bench.engines.local import LocalEngine
-    from ipl.bench.grid import GridResult, run_grid
-    from ipl.bench.run import prompts_images
-    from ipl.display.formatting import several
-
     environment = replace(environment, keeps_crops=prompts_images(runs))
     engine: Engine = LocalEngine(environment, jobs)
     if address is not None:
-        from ipl.bench.engines.ray_engine import RayEngine
-
         engine = RayEngine(environment, jobs, address)
     result = GridResult(save_to, runs)
     with on_interrupt(lambda: f"{result.summary} {_how_to_resume(save_to)}"):
@@ -172,9 +159,6 @@ def _how_to_resume(save_to: Path) -> str:
 
 def list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
     """Prints the runs and which of them are done."""
-    from ipl.bench.records import DONE, read_record, record_path
-    from ipl.bench.run import titles_of
-
     rows = []
     for run in runs:
         record = read_record(record_path(save_to, run.id))

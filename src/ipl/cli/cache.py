@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
+from rich.filesize import decimal
 
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.cli.shared_options import JSON
+from ipl.support.cache import KINDS, Cache
 from ipl.support.errors import ConfigError, did_you_mean
+from ipl.support.files import is_folder, path_exists
 
 
 def cache(
@@ -21,11 +24,6 @@ def cache(
     as_json: bool = JSON,
 ) -> None:
     """Show the results that are stored on disk for later commands, or remove them."""
-    from rich.filesize import decimal
-
-    from ipl.support.cache import KINDS, Cache
-    from ipl.support.files import is_folder, path_exists
-
     if kind is not None and not clear:
         raise ConfigError("--kind says what --clear removes; it needs --clear.")
     if kind is not None and kind not in KINDS:

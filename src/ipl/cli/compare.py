@@ -9,6 +9,10 @@ import typer
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.cli.report import FORMAT, IMAGES, choose_format, write_page
+from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table, verdict
+from ipl.explain.comparison import compare_runs, comparison_document, comparison_values, read_runs
+from ipl.saving.run_folder import find_run, read_config
+from ipl.support.progress import Reporter
 
 
 def compare(
@@ -33,19 +37,8 @@ def compare(
     kind = choose_format(kind, save_to)
     target = save_to or Path(f"ipl-comparison.{kind}")
 
-    from ipl.saving.run_folder import find_run, read_config
-
     for run in runs:
         read_config(find_run(run))
-
-    from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table, verdict
-    from ipl.explain.comparison import (
-        compare_runs,
-        comparison_document,
-        comparison_values,
-        read_runs,
-    )
-    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     read_runs(runs, data, images)

@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from ipl.cli.output import console, on_interrupt, print_json
 from ipl.cli.shared_options import JSON, QUIET
 from ipl.config import FitConfig
+from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS, Benchmark, DomainSet, template_of
+from ipl.datasets.check import DatasetState, check_root, has_published
+from ipl.datasets.dataset import EMPTY_PART, Dataset, Item
+from ipl.datasets.inspection import find_unreadable, inspect_dataset
+from ipl.datasets.readers import read_dataset
+from ipl.display.formatting import several
 from ipl.display.table import Styled, Table
-
-if TYPE_CHECKING:
-    from ipl.datasets.benchmarks import Benchmark, DomainSet
-    from ipl.datasets.check import DatasetState
-    from ipl.datasets.dataset import Dataset, Item
+from ipl.support.progress import Reporter
 
 STYLES = {"found": "green", "incomplete": "yellow", "missing": "dim"}
 NUMBERS = ("classes", "test images")
@@ -33,8 +34,6 @@ app = typer.Typer(
 @app.command("list")
 def list_(as_json: bool = JSON) -> None:
     """List the datasets that are known by name, with their sizes, templates and folders."""
-    from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS
-
     sets, groups = list(BENCHMARKS.values()), list(DOMAIN_SETS.values())
     if as_json:
         shown = [{**asdict(b), "teacher_template": b.teacher_template} for b in sets]
@@ -70,8 +69,6 @@ def check(
     and unreadable files, copies, classes without held-out images and all that a fit stops at are
     counted and named. The exit code is 0 if `ipl fit` can use the data.
     """
-    from ipl.datasets.check import check_root, has_published
-
     if not names and not has_published(root):
         _check_own_data(root, shots, quiet, as_json)
         return
@@ -89,10 +86,6 @@ def check(
 
 def _check_own_data(data: Path, shots: int, quiet: bool, as_json: bool) -> None:
     """Prints what a user's own data has, and everything that is unusual about it."""
-    from ipl.datasets.inspection import find_unreadable, inspect_dataset
-    from ipl.datasets.readers import read_dataset
-    from ipl.support.progress import Reporter
-
     with on_interrupt(lambda: "the check was not finished."):
         dataset = read_dataset(data, lenient=True)
         unreadable = find_unreadable(dataset, Reporter(quiet=quiet))
@@ -128,15 +121,11 @@ def _count_images(
 
 def _has_test_part(dataset: Dataset) -> bool:
     """Returns whether a part of the data is held out, which may have no image."""
-    from ipl.datasets.dataset import EMPTY_PART
-
     return bool(dataset.test) or any(finding.kind == EMPTY_PART for finding in dataset.findings)
 
 
 def _print_own_data(dataset: Dataset, counts: Sequence[tuple[int, int, int]], shots: int) -> None:
     """Prints the images of each class, and the findings."""
-    from ipl.display.formatting import several
-
     findings, terminal = dataset.findings, console()
     held_out = "held-out images" if _has_test_part(dataset) else f"left by {several(shots, 'shot')}"
     columns = ["class", "training images", held_out]
@@ -157,8 +146,6 @@ def _print_own_data(dataset: Dataset, counts: Sequence[tuple[int, int, int]], sh
 
 
 def _list_table(benchmarks: Iterable[Benchmark], groups: Iterable[DomainSet]) -> Table:
-    from ipl.datasets.benchmarks import template_of
-
     rows = []
     for b in benchmarks:
         path = b.folder + (f"/{b.split_file}" if b.split_file else "")

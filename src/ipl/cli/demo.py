@@ -6,21 +6,36 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.labelled_features import encode_items
+from ipl.bench.plan import Plan
+from ipl.bench.protocols.base_to_novel import BaseToNovel
+from ipl.bench.protocols.protocol import Task
+from ipl.bench.record_writing import write_record
+from ipl.bench.records import RunRecord, read_record, record_path
+from ipl.bench.run import expand
+from ipl.bench.runner import RunEnvironment, Runner
+from ipl.bench.tables.gains import verdicts
+from ipl.bench.tables.result_table import ResultTable, build_tables
+from ipl.classifier import PromptClassifier
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.cli.shared_options import DEVICE, JSON, QUIET
+from ipl.config import CHOSEN, EMPTY, FitConfig
+from ipl.datasets.dataset import Dataset
+from ipl.datasets.scenes import scenes_dataset
 from ipl.display.table import Table
-
-if TYPE_CHECKING:
-    from ipl.bench.protocols.protocol import Task
-    from ipl.bench.records import RunRecord
-    from ipl.bench.tables.result_table import ResultTable
-    from ipl.classifier import PromptClassifier
-    from ipl.datasets.dataset import Dataset
-    from ipl.support.progress import Reporter
+from ipl.saving.run_folder import check_target
+from ipl.support.cache import Cache
+from ipl.support.errors import IplError
+from ipl.support.files import write_json
+from ipl.support.progress import Reporter
+from ipl.training.baseline_names import WITHOUT_WORDS
+from ipl.training.baselines import compare_with_baselines
+from ipl.words.selection import words_table
 
 ARMS = ("zero-shot", "linear-probe", "plain", "empty", "words")
 
@@ -55,13 +70,6 @@ def demo(
     as_json: bool = JSON,
 ) -> None:
     """Learn prompts with and without words for drawn scenes; show what the words are worth."""
-    from ipl.bench.tables.result_table import build_tables
-    from ipl.datasets.scenes import scenes_dataset
-    from ipl.saving.run_folder import check_target
-    from ipl.support.files import write_json
-    from ipl.support.progress import Reporter
-    from ipl.words.selection import words_table
-
     started = time.perf_counter()
     size = QUICK if quick else FULL
     reporter = Reporter(quiet=quiet)
@@ -140,14 +148,6 @@ def _run_plan(
     size: DemoSize, dataset: Dataset, folder: Path, device: str, reporter: Reporter
 ) -> tuple[list[RunRecord], PromptClassifier]:
     """Returns the record of every run, and the classifier with words of the first seed."""
-    from ipl.bench.plan import Plan
-    from ipl.bench.record_writing import write_record
-    from ipl.bench.records import read_record, record_path
-    from ipl.bench.run import expand
-    from ipl.bench.runner import RunEnvironment, Runner
-    from ipl.config import CHOSEN, EMPTY, FitConfig
-    from ipl.support.errors import IplError
-
     plan = Plan(
         "base-to-novel",
         ("scenes",),
@@ -182,12 +182,6 @@ def _with_comparison(
     classifier: PromptClassifier, empty: PromptClassifier, task: Task, reporter: Reporter
 ) -> PromptClassifier:
     """Returns the classifier, compared on the test images of the base classes as `ipl fit` does."""
-    from ipl.backbone.feature_store import FeatureStore
-    from ipl.backbone.labelled_features import encode_items
-    from ipl.support.cache import Cache
-    from ipl.training.baseline_names import WITHOUT_WORDS
-    from ipl.training.baselines import compare_with_baselines
-
     learner = classifier.learner_
     store = FeatureStore(learner.backbone, Cache(reporter=reporter))
     shots = encode_items(task.training.train, "training", store)
@@ -234,16 +228,12 @@ def _summary(result: ResultTable) -> list[dict[str, Any]]:
 
 def _verdict(result: ResultTable) -> str:
     """Returns a sentence on what layout and words contributed."""
-    from ipl.bench.tables.gains import verdicts
-
     (sentence,) = verdicts(result.gains)
     return f"What it means for {sentence}"
 
 
 def _table(summary: list[dict[str, Any]]) -> Table:
     """Returns a table of the summary: mean and interval in %."""
-    from ipl.bench.protocols.base_to_novel import BaseToNovel
-
     rows = []
     for row in summary:
         cells = [row["method"]]

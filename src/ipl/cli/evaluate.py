@@ -5,17 +5,33 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Group
 from rich.text import Text
 
+from ipl.backbone.feature_store import FeatureStore
+from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
-
-if TYPE_CHECKING:
-    from ipl.inference.evaluation import Evaluation
+from ipl.datasets.readers import read_dataset
+from ipl.display.formatting import first_few
+from ipl.inference.evaluation import (
+    Evaluation,
+    class_rows,
+    prediction_rows,
+    score_table,
+    summary_table,
+    threshold_sentence,
+    threshold_table,
+)
+from ipl.inference.evaluation import evaluate as evaluate_on
+from ipl.saving.format import read_run
+from ipl.saving.run_folder import find_run, read_config
+from ipl.support.cache import Cache
+from ipl.support.files import write_text
+from ipl.support.progress import Reporter
+from ipl.training.baselines import confusion_sentence
 
 
 def evaluate(
@@ -50,21 +66,9 @@ def evaluate(
     as_json: bool = common.JSON,
 ) -> None:
     """Evaluate a saved prompt on labelled images: accuracy, every class, calibration."""
-    from ipl.saving.run_folder import find_run, read_config
-    from ipl.support.progress import Reporter
-
     reporter = Reporter(quiet=quiet)
     folder = find_run(run)
     read_config(folder)
-
-    from ipl.backbone.feature_store import FeatureStore
-    from ipl.classifier import PromptClassifier
-    from ipl.datasets.readers import read_dataset
-    from ipl.inference.evaluation import class_rows, prediction_rows
-    from ipl.inference.evaluation import evaluate as evaluate_on
-    from ipl.saving.format import read_run
-    from ipl.support.cache import Cache
-    from ipl.support.files import write_text
 
     options = ((csv, class_rows), (predictions, prediction_rows))
     files = [(path, rows) for path, rows in options if path is not None]
@@ -106,15 +110,6 @@ def evaluate(
 
 def evaluation_report(evaluation: Evaluation, with_thresholds: bool = False) -> Group:
     """Returns the numbers over all classes, those of each class, and the confusions."""
-    from ipl.display.formatting import first_few
-    from ipl.inference.evaluation import (
-        score_table,
-        summary_table,
-        threshold_sentence,
-        threshold_table,
-    )
-    from ipl.training.baselines import confusion_sentence
-
     comparison = evaluation.comparison
     parts: list[Group | Text] = [Text("\n".join(comparison.verdict), "bold"), Text("")]
     parts += [summary_table(evaluation).to_terminal()]

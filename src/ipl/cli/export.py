@@ -7,11 +7,20 @@ from typing import Any
 
 import typer
 
+from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, on_interrupt, print_json
 from ipl.cli.shared_options import read_class_names
+from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import several
+from ipl.inference.exports.classifier import export_classifier
+from ipl.inference.exports.common import check_export_folder
+from ipl.inference.exports.onnx import check_packages, export_onnx
+from ipl.inference.exports.text import export_text
+from ipl.inference.exports.transformers import export_transformers
+from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError, closest
+from ipl.support.progress import Reporter
 
 TARGETS = ("classifier", "onnx", "transformers", "text")
 
@@ -35,8 +44,6 @@ def export(
     as_json: bool = common.JSON,
 ) -> None:
     """Write a saved prompt as a matrix, as ONNX, as a transformers folder or as plain text."""
-    from ipl.saving.run_folder import find_run, read_config
-
     if to not in TARGETS:
         raise ConfigError(
             f"--to is {to!r}; allowed are {', '.join(TARGETS)}.{closest(to, TARGETS)}"
@@ -46,20 +53,9 @@ def export(
     if overwrite and to != "text":
         raise ConfigError("--overwrite works with --to text only; other exports need a new folder.")
     if to == "onnx":
-        from ipl.inference.exports.onnx import check_packages
-
         check_packages()
     folder = find_run(run)
     read_config(folder)
-
-    from ipl.classifier import PromptClassifier
-    from ipl.datasets.readers import read_dataset
-    from ipl.inference.exports.classifier import export_classifier
-    from ipl.inference.exports.common import check_export_folder
-    from ipl.inference.exports.onnx import export_onnx
-    from ipl.inference.exports.text import export_text
-    from ipl.inference.exports.transformers import export_transformers
-    from ipl.support.progress import Reporter
 
     target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
     if to != "text":

@@ -8,27 +8,44 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Group
 from rich.text import Text
 
+from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.loading import load_backbone
+from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import CHOSEN, EMPTY, PLAIN, FitConfig
 from ipl.config import settings as config_settings
 from ipl.config_fields import checked_value
+from ipl.datasets.inspection import inspect_dataset
+from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import listed
 from ipl.display.table import Styled, Table
+from ipl.learners.registry import learner_class
+from ipl.loggers.logger import check_loggers
+from ipl.loggers.run_log import log_run
+from ipl.saving.run_folder import check_target
+from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, FolderInUseError, IplError
+from ipl.support.files import claim_folder
 from ipl.support.progress import Reporter
-
-if TYPE_CHECKING:
-    from ipl.classifier import PromptClassifier
-    from ipl.training.result import FitResult, Trial
-    from ipl.training.seeds import SeedSpread
+from ipl.training.baselines import (
+    ABOUT_INTERVALS,
+    NO_IMAGES,
+    class_table,
+    comparison_table,
+    confusion_sentence,
+    offer_to_compare,
+)
+from ipl.training.result import FitResult, Trial
+from ipl.training.seeds import ABOUT_SEEDS, SeedSpread
+from ipl.words.selection import certainty_sentences, words_table
 
 
 @config_options()
@@ -60,13 +77,6 @@ def fit(
 ) -> None:
     """Learn a prompt from a few images per class and save it."""
     config = FitConfig.from_dict(settings)
-
-    from ipl.backbone.model_files import find_model
-    from ipl.datasets.inspection import inspect_dataset
-    from ipl.datasets.readers import read_dataset
-    from ipl.loggers.logger import check_loggers
-    from ipl.saving.run_folder import check_target
-    from ipl.support.files import claim_folder
 
     check_loggers(log_to)
     if overwrite and save_to is None:
@@ -105,14 +115,6 @@ def fit(
             claims.enter_context(claim_folder(target))
             check_target(target, overwrite)
             targets.append(target)
-        find_model(config.backbone)
-
-        # Only now: what is wrong with the command line has been said without waiting for torch.
-        from ipl.backbone.feature_store import FeatureStore
-        from ipl.backbone.loading import load_backbone
-        from ipl.classifier import PromptClassifier
-        from ipl.loggers.run_log import log_run
-        from ipl.support.cache import Cache
 
         backbone: Any = config.backbone
         store = None
@@ -138,7 +140,6 @@ def fit(
         else:
             _print_run(target, classifier, data, per_class)
         return
-    from ipl.training.seeds import SeedSpread
 
     spread = SeedSpread.of([classifier.result_ for _, classifier in runs], dataset)
     if as_json:
@@ -212,8 +213,6 @@ def _print_seeds(
     per_class: bool,
 ) -> None:
     """Prints the spread over the seeds, the stable words, and the prompt of each seed."""
-    from ipl.training.seeds import ABOUT_SEEDS
-
     terminal, results = console(), [classifier.result_ for _, classifier in runs]
     notes = [note for r in results if r.comparison is not None for note in r.comparison.notes]
     parts: list[Group | Text] = [Text("\n".join(spread.verdict), "bold"), Text("")]
@@ -252,8 +251,6 @@ class _ReporterOfSeeds(Reporter):
 
 def fit_report(classifier: PromptClassifier, per_class: bool = False) -> Group:
     """Returns the accuracies, the words with their gains, and the prompt as a line of text."""
-    from ipl.words.selection import certainty_sentences, words_table
-
     result, selection = classifier.result_, classifier.selection_
     train = f"Accuracy on {result.images} training images: {100 * result.train_accuracy:.1f} %"
     parts: list[Group | Text] = [*_held_out_parts(result, per_class), Text(train), Text("")]
@@ -272,13 +269,6 @@ def fit_report(classifier: PromptClassifier, per_class: bool = False) -> Group:
 
 def _held_out_parts(result: FitResult, per_class: bool) -> list[Group | Text]:
     """Returns the verdict, the prompt beside its baselines and, if asked for, every class."""
-    from ipl.training.baselines import (
-        ABOUT_INTERVALS,
-        NO_IMAGES,
-        comparison_table,
-        offer_to_compare,
-    )
-
     comparison = result.comparison
     if comparison is None:
         return [Text(NO_IMAGES), Text("")]
@@ -295,8 +285,6 @@ def _held_out_parts(result: FitResult, per_class: bool) -> list[Group | Text]:
 
 def _class_parts(result: FitResult) -> list[Group | Text]:
     """Returns every class before and after, and the classes that are confused most often."""
-    from ipl.training.baselines import class_table, confusion_sentence
-
     if result.comparison is None:
         return []
     confused = Text(confusion_sentence(result.comparison.confused))
@@ -317,9 +305,7 @@ def _trials_table(trials: Sequence[Trial], best: int) -> Table:
 
 
 def _uses_class_template(config: FitConfig) -> bool:
-    from ipl.learners.registry import learner_spec
-
-    return learner_spec(config.learner).uses_class_template
+    return learner_class(config.learner).uses_class_template
 
 
 def _run_name(config: FitConfig) -> str:
@@ -336,8 +322,6 @@ def _default_folder(name: str) -> Path:
 
 def _claim_free_folder(usual: Path, claims: ExitStack) -> Path:
     """Returns a folder, with a number appended if it exists or another process claimed it."""
-    from ipl.support.files import claim_folder
-
     for number in count(1):
         folder = usual if number == 1 else usual.with_name(f"{usual.name}-{number}")
         if folder.exists():

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from ipl.backbone.loading import load_backbone
 from ipl.cli.output import console, print_json
 from ipl.cli.shared_options import BACKBONE, DEVICE, JSON
 from ipl.display.table import Styled, Table
-
-if TYPE_CHECKING:
-    from ipl.backbone.backbone import Backbone
+from ipl.learners.hyperparameters import PROTOCOLS
+from ipl.learners.registry import known_learners, learner_class
 
 COLUMNS = {  # by setting
     "epochs": "T",
@@ -32,56 +31,28 @@ def learners(
     as_json: bool = JSON,
 ) -> None:
     """List the prompt learners with their published hyperparameters and parameter counts."""
-    from ipl.backbone.model_files import read_sizes
-    from ipl.learners.hyperparameters import PROTOCOLS
-    from ipl.learners.published import PublishedSpec
-    from ipl.learners.registry import known_learners, learner_spec
-
-    sizes = read_sizes(backbone)
+    clip = load_backbone(backbone, device)
     rows: list[dict[str, Any]] = []
     for name in known_learners():
-        spec = learner_spec(name)
-        if spec.prompts_images and sizes is None and not len(_load(backbone, device).image_layers):
+        kind = learner_class(name)
+        if kind.prompts_images and not len(clip.image_layers):
             continue  # this backbone takes no image prompts
         for k in (0, words) if words else (0,):
-            published = spec.hyperparameters(k)
-            layout = spec.layout_for(k, published.m)
-            if sizes is not None and issubclass(spec, PublishedSpec):
-                parameters = spec.count_parameters(layout, published.depth, sizes)
-            else:
-                parameters = _built_parameters(name, k, backbone, device)
+            built = kind.from_hyperparameters(clip, ["cat", "dog"], k, kind.hyperparameters(k))
             rows.append(
                 {
                     "learner": name,
                     "words": k,
-                    "prompt": layout.readable(),
-                    "parameters": parameters,
-                    "image_prompts": spec.prompts_images,
-                    "recipes": {p: vars(spec.hyperparameters(k, p)) for p in PROTOCOLS},
+                    "prompt": built.layout.readable(),
+                    "parameters": sum(parameter.numel() for parameter in built.parameters()),
+                    "image_prompts": kind.prompts_images,
+                    "recipes": {p: vars(kind.hyperparameters(k, p)) for p in PROTOCOLS},
                 }
             )
     if as_json:
         print_json({"backbone": backbone, "learners": rows})
     else:
         console().print(learners_table(rows).to_terminal())
-
-
-def _built_parameters(name: str, words: int, backbone: str, device: str) -> int:
-    """Returns the number of parameters of a learner that has to be built to be counted."""
-    from ipl.learners.registry import learner_class
-
-    kind = learner_class(name)
-    hyperparameters = kind.hyperparameters(words)
-    clip = _load(backbone, device)
-    learner = kind.from_hyperparameters(clip, ["cat", "dog"], words, hyperparameters)
-    return sum(parameter.numel() for parameter in learner.parameters())
-
-
-@cache
-def _load(backbone: str, device: str) -> Backbone:
-    from ipl.backbone.loading import load_backbone
-
-    return load_backbone(backbone, device)
 
 
 def learners_table(rows: Sequence[dict[str, Any]]) -> Table:

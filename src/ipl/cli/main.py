@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -12,10 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from ipl._version import __version__
 from ipl.cli.output import INTERRUPTS
-from ipl.support.errors import ConfigError, IplError, brief, shorten
+from ipl.support.errors import ConfigError, IplError, shorten
 
 # Threads that spin while they wait make several processes on one machine many times slower; this
 # must be set before torch is loaded.
@@ -25,19 +25,65 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # stopped using click's.
 UsageError: Any = typer.BadParameter.__base__
 
-# Each is a module beside this one, with a function of that name, or with an app if it has
-# sub-commands of its own.
-COMMANDS = (
-    *("ablate", "backbones", "bench", "cache", "compare", "data", "demo", "evaluate", "export"),
-    *("fit", "learners", "predict", "push", "rate", "recipe", "report", "select", "serve"),
-    *("table", "ui", "words"),
-)
+# What each command does. It is a module beside this one, with a function of that name, or with an
+# app if it has sub-commands of its own.
+COMMANDS = {
+    "ablate": "Vary one setting and keep all others; write tables and a plot to OUT/ablations.",
+    "backbones": "List the families of backbones, what each allows, and whose weights are on "
+    "this machine.",
+    "bench": "Run a protocol on datasets, with one record for each learner, arm, shots and seed.",
+    "cache": "Show the results that are stored on disk for later commands, or remove them.",
+    "compare": "Compare saved prompts on one page: words, accuracies, settings that differ.",
+    "data": "List the published datasets, check them, or check your own data.",
+    "demo": "Learn prompts with and without words for drawn scenes; show what the words are worth.",
+    "evaluate": "Evaluate a saved prompt on labelled images: accuracy, every class, calibration.",
+    "export": "Write a saved prompt as a matrix, as ONNX, as a transformers folder or as "
+    "plain text.",
+    "fit": "Learn a prompt from a few images per class and save it.",
+    "learners": "List the prompt learners with their published hyperparameters and "
+    "parameter counts.",
+    "predict": "Classify images with a saved prompt, into its classes or any others.",
+    "push": "Share a saved prompt on the Hugging Face hub: its three small files and nothing else.",
+    "rate": "Write a sheet on which people rate words blindly from 1 to 5, or read filled ones.",
+    "recipe": "List, show and copy the recipes: one small YAML file for each row of the paper.",
+    "report": "Report what a saved prompt has learnt: its words, what they do, whether to "
+    "believe it.",
+    "select": "Choose words for a few images per class and show the gain of each; nothing "
+    "is trained.",
+    "serve": "Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, "
+    "/healthz, /docs.",
+    "table": "Show the results of a bench; write them as files to DIR/tables. Several "
+    "DIRs are only shown.",
+    "ui": "Open a page on which to try everything out: images, words, training, predictions.",
+    "words": "Show the pool: its size and hash, and why a word is in it or not; or rebuild it.",
+}
 
 
-def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """Returns the program with some of its commands; the modules of others are not imported."""
+class Program(TyperGroup):
+    """All commands; the module of one, and torch with it, is imported when it is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Returns the name of the command that is called, the command, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_command(str(name)), rest
+
+
+def load_command(name: str) -> Any:
+    """Returns a command with its arguments and options."""
+    module = import_module(f"ipl.cli.{name}")
+    program = typer.Typer()
+    if hasattr(module, "app"):
+        program.add_typer(module.app, name=name)
+    else:
+        program.command(name)(getattr(module, name))
+    return typer.main.get_group(program).commands[name]
+
+
+def make_app() -> typer.Typer:
+    """Returns the program, with the names of its commands and what they do."""
     app = typer.Typer(
         name="ipl",
+        cls=Program,
         help="Teach a frozen CLIP a new task from a few images per class, with a prompt that a "
         "person can read.",
         callback=_options,
@@ -45,12 +91,8 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,  # a bug gets a plain traceback
     )
-    for name in names:
-        module = import_module(f"ipl.cli.{name}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
-        else:
-            app.command(name)(getattr(module, name))
+    for name, does in COMMANDS.items():
+        app.command(name, help=does)(lambda: None)
     return app
 
 
@@ -80,7 +122,7 @@ def main() -> None:
         _show_usage_error(error)
         code = 2
     except (IplError, OSError) as error:  # OSError: a full disk, for example
-        print(f"error: {name_options(shorten(str(error)), sys.argv[1:])}", file=sys.stderr)
+        print(f"error: {shorten(str(error))}", file=sys.stderr)
         code = 2
     sys.exit(code)
 
@@ -89,9 +131,7 @@ def _run() -> Any:
     """Returns the exit code of the command that was typed; 130 if Ctrl-C has ended it."""
     try:
         _check_none_is_empty(sys.argv[1:])
-        typed = [name for name in sys.argv[1:2] if name in COMMANDS]
-        app = make_app(typed or COMMANDS)  # what is not a command needs all, to be corrected
-        code = app(standalone_mode=False)
+        code = make_app()(standalone_mode=False)
     except BaseException:
         if not INTERRUPTS.seen:
             raise
@@ -112,51 +152,12 @@ def _check_none_is_empty(arguments: Iterable[str]) -> None:
             raise ConfigError(f"{which} is empty (''); is a variable of the shell not set?")
 
 
-def name_options(message: str, arguments: Iterable[str]) -> str:
-    """Returns a message that names the options that were typed, not the settings behind them."""
-    for argument in arguments:
-        flag = argument.partition("=")[0]
-        name = flag.removeprefix("--").replace("-", "_")
-        if name == flag or not name.isidentifier():
-            continue
-        # One word alone is a setting only at the beginning: "words is 3; use fewer words".
-        # --seeds 1,2 are several values of seed.
-        singular = rf"{name.removesuffix('s')}s?" if name.endswith("s") else name
-        pattern = rf"\b{name}\b" if "_" in name else rf"^{singular}(?= (is|and) )"
-        message = re.sub(pattern, flag, message)
-    return message
-
-
 def _show_usage_error(error: Any) -> None:
     """Prints what is wrong with a command line; the help, if a group of commands got nothing."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
-    sentence = _bad_value(error) or " ".join(error.format_message().split()).rstrip(".")
+    sentence = " ".join(error.format_message().split()).rstrip(".")
     path = error.ctx.command_path if error.ctx is not None else "ipl"
     end = " See" if sentence.endswith("?") else "; see"
     print(f"error: {sentence}{end} `{path} --help`.", file=sys.stderr)
-
-
-# How pydantic, with which newer versions of typer read values, says what is allowed.
-ALLOWED = {
-    r"a valid integer.*": "a whole number",
-    r"a valid number.*": "a number",
-    r"less than or equal to (.*)": r"\1 or less",
-    r"greater than or equal to (.*)": r"\1 or more",
-}
-
-
-def _bad_value(error: Any) -> str:
-    """Returns a sentence with an option's value and what is allowed, "" if they are not known."""
-    message = str(getattr(error, "message", ""))
-    allowed = message.removeprefix("Input should be ").rstrip(".")
-    options = getattr(getattr(error, "param", None), "opts", ())
-    for before, argument in reversed(list(pairwise(sys.argv))):  # of two, the last counts
-        flag, equals, value = argument.partition("=")
-        name, value = (flag, value) if equals else (before, argument)
-        if name in options and not message.startswith(allowed):
-            for pattern, plain in ALLOWED.items():
-                allowed = re.sub(pattern, plain, allowed)
-            return f"{name} is {brief(value)}; it must be {allowed}"
-    return ""

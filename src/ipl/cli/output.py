@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from ipl.support.errors import ConfigError
+from ipl.support.files import check_file_writable, path_exists
 
 PIPE_WIDTH = 160  # columns of output that is not a terminal
 
@@ -100,8 +101,6 @@ def on_interrupt(message: Callable[[], str]) -> Iterator[None]:
 
 def check_output_file(path: Path, overwrite: bool, option: str = "--out") -> None:
     """Raises IplError if a file cannot be written, or exists and may not be replaced."""
-    from ipl.support.files import check_file_writable, path_exists
-
     check_file_writable(path)
     if path_exists(path) and not overwrite:
         raise ConfigError(

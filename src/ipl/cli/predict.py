@@ -8,20 +8,28 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TextIO, cast
 
 import typer
+from rich.console import Console
 
+from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.cli.shared_options import read_class_names
+from ipl.inference.image_paths import find_images, read_paths
+from ipl.inference.prediction_stream import Prediction, PredictionSpeed, Ranking, predict_stream
+from ipl.inference.prediction_writers import (
+    CsvWriter,
+    JsonLinesWriter,
+    ParquetWriter,
+    PredictionWriter,
+    TableWriter,
+)
+from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from ipl.classifier import PromptClassifier
-    from ipl.inference.prediction_stream import Prediction, Ranking
-    from ipl.inference.prediction_writers import PredictionWriter
-    from ipl.support.progress import Reporter
+from ipl.support.files import replace_file
+from ipl.support.progress import Reporter
 
 FORMATS = ("table", "csv", "jsonl", "parquet")
 ENOUGH_TO_TIME = 100  # images
@@ -59,9 +67,6 @@ def predict(
     as_json: bool = common.JSON,
 ) -> None:
     """Classify images with a saved prompt, into its classes or any others."""
-    from ipl.saving.run_folder import find_run, read_config
-    from ipl.support.progress import Reporter
-
     reporter = Reporter(quiet=quiet)
     output_format = _output_format(style, save_to)
     if output_format == "parquet" and save_to is None:
@@ -75,9 +80,6 @@ def predict(
     names = read_class_names(classes) if classes is not None else None
     sources, total = _sources(images)
     tally = _Tally(reporter, strict)
-
-    from ipl.classifier import PromptClassifier
-    from ipl.inference.prediction_stream import Ranking
 
     ranking = Ranking(top, threshold)
     with on_interrupt(lambda: tally.summary(save_to)), _quiet_pipe():
@@ -131,8 +133,6 @@ class _Tally:
     """Counts images that were classified, and warns of those that cannot be read."""
 
     def __init__(self, reporter: Reporter, strict: bool) -> None:
-        from ipl.inference.prediction_stream import PredictionSpeed
-
         self.reporter, self.strict = reporter, strict
         self.readable = self.written = 0
         self.pending: list[str] = []  # a single unreadable image is an error, not a warning too
@@ -187,8 +187,6 @@ def _run(
     reporter: Reporter,
     tally: _Tally,
 ) -> Iterator[list[Prediction]]:
-    from ipl.inference.prediction_stream import predict_stream
-
     with reporter.task("Classifying images", total) as advance:
         stream = predict_stream(classifier, sources, ranking, advance, max_pixels, tally.speed)
         for batch in stream:
@@ -198,8 +196,6 @@ def _run(
 
 def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
     """Returns the images and their number, which is unknown for paths from standard input."""
-    from ipl.inference.image_paths import find_images, read_paths
-
     if "-" in images:
         if len(images) > 1:
             raise DataError("IMAGES has - and other paths; give paths on stdin or as arguments.")
@@ -212,15 +208,6 @@ def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
 @contextmanager
 def _open_writer(output_format: str, save_to: Path | None) -> Iterator[PredictionWriter]:
     """Yields a writer; a file at `save_to` appears when it is complete, or not at all."""
-    from rich.console import Console
-
-    from ipl.inference.prediction_writers import (
-        CsvWriter,
-        JsonLinesWriter,
-        ParquetWriter,
-        TableWriter,
-    )
-    from ipl.support.files import replace_file
 
     def text_writer(stream: TextIO) -> PredictionWriter:
         if output_format == "table":

@@ -8,6 +8,9 @@ import typer
 
 from ipl.cli.output import command_line, print_json
 from ipl.cli.shared_options import JSON
+from ipl.saving.format import read_run
+from ipl.saving.run_folder import read_config
+from ipl.saving.sharing import push_run
 
 
 def push(
@@ -22,12 +25,7 @@ def push(
     as_json: bool = JSON,
 ) -> None:
     """Share a saved prompt on the Hugging Face hub: its three small files and nothing else."""
-    from ipl.saving.run_folder import read_config
-
     read_config(run)
-
-    from ipl.saving.format import read_run
-    from ipl.saving.sharing import push_run
 
     address = push_run(read_run(run), name, private, message)
     if as_json:

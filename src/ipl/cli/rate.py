@@ -8,7 +8,9 @@ import typer
 
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, print_json
+from ipl.explain.ratings import key_of, read_sheets, word_sets, write_sheet
 from ipl.support.errors import ConfigError
+from ipl.support.progress import Reporter
 
 
 def rate(
@@ -31,9 +33,6 @@ def rate(
     as_json: bool = common.JSON,
 ) -> None:
     """Write a sheet on which people rate words blindly from 1 to 5, or read filled ones."""
-    from ipl.explain.ratings import key_of, read_sheets, word_sets, write_sheet
-    from ipl.support.progress import Reporter
-
     if read:
         ratings = read_sheets(paths, key)
         if as_json:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import typer
 
+from ipl.bench.recipe import read_recipe, recipe_names, recipe_text
 from ipl.cli.output import command_line, console, print_json
 from ipl.cli.shared_options import JSON
+from ipl.display.table import Table
 from ipl.support.errors import ConfigError
+from ipl.support.files import path_exists, write_text
 
 app = typer.Typer(
     help="List, show and copy the recipes: one small YAML file for each row of the paper.",
@@ -19,9 +22,6 @@ app = typer.Typer(
 @app.command("list")
 def list_recipes(as_json: bool = JSON) -> None:
     """List the recipes of the package."""
-    from ipl.bench.recipe import read_recipe, recipe_names
-    from ipl.display.table import Table
-
     rows = [{"name": name, "title": read_recipe(name).title} for name in recipe_names()]
     if as_json:
         print_json({"recipes": rows})
@@ -35,8 +35,6 @@ def list_recipes(as_json: bool = JSON) -> None:
 @app.command("show")
 def show(name: str = typer.Argument(metavar="NAME", help="A recipe's name, or a file.")) -> None:
     """Print the YAML of a recipe."""
-    from ipl.bench.recipe import recipe_text
-
     print(recipe_text(name), end="")
 
 
@@ -49,9 +47,6 @@ def copy(
     ),
 ) -> None:
     """Copy a recipe, to change it and run `ipl bench --recipe FILE`."""
-    from ipl.bench.recipe import recipe_text
-    from ipl.support.files import path_exists, write_text
-
     text = recipe_text(name)
     if path_exists(path) and not overwrite:
         raise ConfigError(f"{path} already exists; --overwrite replaces it.")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
 
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+from ipl.display.document import Document
+from ipl.display.markdown import as_markdown
+from ipl.display.page import as_html
+from ipl.explain.report import ReportSettings, analyse_run, check_arguments, report_document
+from ipl.explain.report_values import report_values
+from ipl.loggers.logger import check_loggers
+from ipl.loggers.run_log import log_run
+from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError
+from ipl.support.files import write_json, write_text
 from ipl.support.hub import is_on_hub
-
-if TYPE_CHECKING:
-    from ipl.display.document import Document
-    from ipl.support.progress import Reporter
+from ipl.support.progress import Reporter
 
 FORMATS = ("html", "md", "json")
 FORMAT = typer.Option(
@@ -62,15 +67,8 @@ def report(
     kind = choose_format(kind, save_to)
     target = save_to or default_target(run, kind)
 
-    from ipl.loggers.logger import check_loggers
-    from ipl.saving.run_folder import find_run, read_config
-
     check_loggers(log_to)
     read_config(find_run(run))
-
-    from ipl.explain.report import ReportSettings, analyse_run, check_arguments, report_document
-    from ipl.explain.report_values import report_values
-    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
@@ -105,9 +103,6 @@ def log_report(log_to: Sequence[str], run: Path, document: Document, reporter: R
     """Logs a report as a page and as text."""
     if not log_to:
         return
-    from ipl.display.markdown import as_markdown
-    from ipl.display.page import as_html
-    from ipl.loggers.run_log import log_run
 
     with log_run(log_to, f"{run.resolve().name}-report", {"run": str(run)}, reporter) as log:
         log.log_text("result/report", as_markdown(document))
@@ -143,10 +138,6 @@ def choose_format(kind: str | None, save_to: Path | None) -> str:
 
 def write_page(target: Path, kind: str, document: Document, values: object) -> None:
     """Writes a report in one of its formats."""
-    from ipl.display.markdown import as_markdown
-    from ipl.display.page import as_html
-    from ipl.support.files import write_json, write_text
-
     if kind == "json":
         write_json(target, values)
     else:

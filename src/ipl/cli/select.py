@@ -7,12 +7,19 @@ from typing import Any
 
 import typer
 
+from ipl.backbone.loading import find_model, load_backbone
+from ipl.bench.engines.ray_search import spread_over_ray
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, on_interrupt, print_json
 from ipl.config import FitConfig, settings
 from ipl.config_fields import TRAINING
+from ipl.datasets.readers import read_dataset
+from ipl.select import select_words
 from ipl.support.errors import ConfigError, brief
+from ipl.support.progress import Reporter
+from ipl.words.modes import Search, Start
+from ipl.words.selection import selection_report
 
 
 @config_options(s for s in settings() if s.option.part != TRAINING and s.name != "words")
@@ -38,10 +45,6 @@ def select(
     count = _word_count(words)
     config = FitConfig.from_dict({**settings, "words": min(count, 1)})
 
-    from ipl.backbone.model_files import find_model
-    from ipl.datasets.readers import read_dataset
-    from ipl.support.progress import Reporter
-
     reporter = Reporter(quiet=quiet)
     outcome = (
         "the search resumes when you run the same command again."
@@ -52,16 +55,9 @@ def select(
         dataset = read_dataset(data, config.strict)
         find_model(config.backbone)
 
-        from ipl.backbone.loading import load_backbone
-        from ipl.select import select_words
-        from ipl.words.modes import Search, Start
-        from ipl.words.selection import selection_report
-
         Search(config.search, config.shortlist, recall)  # checks them before anything is loaded
         start: Start = Search.start
         if workers:
-            from ipl.bench.engines.ray_search import spread_over_ray
-
             start = spread_over_ray(workers, address, config.device)
         backbone = load_backbone(config.backbone, config.device, config.precision)
         selection = select_words(

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import typer
 
+from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.output import on_interrupt
 from ipl.cli.shared_options import read_class_names
+from ipl.saving.run_folder import find_run, read_config
+from ipl.support.progress import Reporter
 
 
 def serve(
@@ -40,8 +43,6 @@ def serve(
     quiet: bool = common.QUIET,
 ) -> None:
     """Answer HTTP requests with a saved prompt: POST /predict, GET /prompt, /healthz, /docs."""
-    from ipl.saving.run_folder import find_run, read_config
-
     folder = find_run(run)
     read_config(folder)  # reports a wrong RUN before a port is taken
 
@@ -50,8 +51,6 @@ def serve(
     from ipl.apps.serve.app import create_app
     from ipl.apps.serve.guard import read_token
     from ipl.apps.server import run_server
-    from ipl.classifier import PromptClassifier
-    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     limits = Limits(

@@ -13,6 +13,7 @@ import typer
 
 from ipl.display.formatting import several
 from ipl.support.errors import DataError
+from ipl.support.files import path_exists
 
 QUIET = typer.Option(False, "--quiet", "-q", help="Print no progress on standard error.")
 JSON = typer.Option(False, "--json", help="Print one JSON object instead of text.")
@@ -96,8 +97,6 @@ def read_class_names(text: str) -> list[str]:
 
     Lines of a file that begin with # are comments. In a text, a name in quotes may contain a comma.
     """
-    from ipl.support.files import path_exists
-
     path = Path(text)
     if path_exists(path) and path.is_file():
         try:

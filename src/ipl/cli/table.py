@@ -5,22 +5,46 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from rich.console import Console
 
+from ipl.bench.records import RunRecord, count_damaged, read_records
+from ipl.bench.tables.cost_table import (
+    COST,
+    CostRow,
+    cost_rows,
+    cost_table,
+    cost_to_csv,
+    cost_to_values,
+    is_profiled,
+)
+from ipl.bench.tables.figures import Drawing, draw_figures
+from ipl.bench.tables.result_table import (
+    ResultTable,
+    build_tables,
+    display_tables,
+    gains_to_csv,
+    results_to_csv,
+    results_to_values,
+    table_verdicts,
+)
+from ipl.bench.tables.results_page import results_document
+from ipl.bench.tables.words_table import (
+    WordSearch,
+    find_word_searches,
+    words_tables,
+    words_to_csv,
+    words_to_values,
+)
 from ipl.cli.output import check_output_file, console
 from ipl.cli.shared_options import JSON, OVERWRITE, QUIET
+from ipl.display.page import as_html
+from ipl.display.table import Table, tables_to_latex, tables_to_markdown, tables_to_terminal
 from ipl.support.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from ipl.bench.records import RunRecord
-    from ipl.bench.tables.cost_table import CostRow
-    from ipl.bench.tables.figures import Drawing
-    from ipl.bench.tables.result_table import ResultTable
-    from ipl.bench.tables.words_table import WordSearch
-    from ipl.display.table import Table
-    from ipl.support.progress import Reporter
+from ipl.support.files import write_bytes, write_text
+from ipl.support.progress import Reporter
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".tex": "latex", ".json": "json", ".txt": "text"}
 FORMATS = tuple(SUFFIXES.values())
@@ -64,9 +88,6 @@ def table(
 
     A damaged record is named and left out; the exit code is then 2.
     """
-    from ipl.bench.records import count_damaged, read_records
-    from ipl.support.progress import Reporter
-
     if words and cost:
         raise ConfigError("--words and --cost contradict each other; use one of them.")
     reporter = Reporter(quiet=quiet)
@@ -106,12 +127,6 @@ def _show(
     reporter: Reporter,
 ) -> None:
     """Prints the tables, and writes them as files unless one format was asked for."""
-    from ipl.bench.tables.cost_table import cost_rows, cost_to_csv, is_profiled
-    from ipl.bench.tables.result_table import build_tables, gains_to_csv
-    from ipl.bench.tables.words_table import find_word_searches, words_tables
-    from ipl.display.table import tables_to_terminal
-    from ipl.support.files import write_text
-
     results = build_tables(runs)
     costs = cost_rows(results)
     if not (cost or is_profiled(costs)):
@@ -145,7 +160,6 @@ def _show(
         if searches:
             sections["Words"] = words_tables(searches)
         title = ", ".join(folder.resolve().name for folder in folders)
-        from ipl.bench.tables.figures import draw_figures
 
         drawings = draw_figures(results)
         written |= _write_page(target, title, runs, warnings, results, sections, drawings)
@@ -178,11 +192,6 @@ def _write_page(
     drawings: list[Drawing],
 ) -> set[Path]:
     """Writes the page, and each of its figures as files; returns all of them."""
-    from ipl.bench.tables.result_table import table_verdicts
-    from ipl.bench.tables.results_page import results_document
-    from ipl.display.page import as_html
-    from ipl.support.files import write_bytes, write_text
-
     figures = {
         target / "figures" / f"{drawing.name}.{kind}": image
         for drawing in drawings
@@ -207,10 +216,6 @@ class TableContent:
 
     def text(self, style: str) -> str:
         """Returns the content in one of `FORMATS`."""
-        from rich.console import Console
-
-        from ipl.display.table import tables_to_latex, tables_to_markdown, tables_to_terminal
-
         if style == "csv":
             return self.csv
         if style == "json":
@@ -231,9 +236,6 @@ def _results_content(
     sections: dict[str, list[Table]],
     warnings: list[str],
 ) -> TableContent:
-    from ipl.bench.tables.cost_table import cost_to_values
-    from ipl.bench.tables.result_table import results_to_csv, results_to_values
-
     tables = [shown for tables in sections.values() for shown in tables]
     values = results_to_values(results, warnings)
     values |= {"cost": cost_to_values(costs)} if costs else {}
@@ -241,8 +243,6 @@ def _results_content(
 
 
 def _words_content(searches: list[WordSearch], warnings: list[str]) -> TableContent:
-    from ipl.bench.tables.words_table import words_tables, words_to_csv, words_to_values
-
     if not searches:
         raise DataError(
             "No finished run chose words; --words needs runs with the arm words or words-only."
@@ -278,8 +278,5 @@ def _style(style: str | None, save_to: Path | None, option: str) -> str | None:
 
 def _sections(results: list[ResultTable], costs: list[CostRow]) -> dict[str, list[Table]]:
     """Returns the tables by the title of their section."""
-    from ipl.bench.tables.cost_table import COST, cost_table
-    from ipl.bench.tables.result_table import display_tables
-
     sections = {result.title: display_tables([result]) for result in results}
     return sections | ({COST: [cost_table(costs)]} if costs else {})

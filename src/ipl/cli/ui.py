@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 from pathlib import Path
 
 import typer
 
+from ipl.backbone.loading import load_backbone
+from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.output import on_interrupt
+from ipl.datasets.readers import read_dataset
+from ipl.saving.run_folder import find_run, read_config
+from ipl.support.progress import Reporter
 
 
 def ui(
@@ -30,8 +36,6 @@ def ui(
     quiet: bool = common.QUIET,
 ) -> None:
     """Open a page on which to try everything out: images, words, training, predictions."""
-    from ipl.saving.run_folder import find_run, read_config
-
     folder = None if run is None else find_run(run)
     if folder is not None:
         read_config(folder)  # reports a wrong RUN before a port is taken
@@ -41,10 +45,6 @@ def ui(
     from ipl.apps.workbench.fit_thread import FitThread
     from ipl.apps.workbench.image_classes import ImageClasses
     from ipl.apps.workbench.sessions import Workbench
-    from ipl.backbone.loading import load_backbone
-    from ipl.classifier import PromptClassifier
-    from ipl.datasets.readers import read_dataset
-    from ipl.support.progress import Reporter
 
     reporter = Reporter(quiet=quiet)
     images = None if data is None else ImageClasses.from_dataset(read_dataset(data))
@@ -65,8 +65,6 @@ def ui(
         def on_ready() -> None:
             reporter.say(f"The workbench is open at {address_of(bound)} (Ctrl-C ends it).")
             if browser:
-                import webbrowser
-
                 webbrowser.open(address_of(bound))
 
         workbench = Workbench(clip, classifier, images, browse=local, run_name=_run_name(run))

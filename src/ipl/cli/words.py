@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from ipl.backbone.loading import load_tokenizer
 from ipl.cli.output import console, on_interrupt, print_json
 from ipl.cli.shared_options import BACKBONE_HELP, JSON, QUIET
 from ipl.support.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ipl.words.filters import Tokenizer
+from ipl.support.progress import Reporter
+from ipl.words.explain_word import explain_word
+from ipl.words.pool import Pool
+from ipl.words.rebuild import raw_words_from_nltk
+from ipl.words.rebuild import rebuild as rebuild_pool
 
 
 def words(
@@ -33,22 +36,15 @@ def words(
     as_json: bool = JSON,
 ) -> None:
     """Show the pool: its size and hash, and why a word is in it or not; or rebuild it."""
-    from ipl.support.progress import Reporter
-    from ipl.words.explain_word import explain_word
-    from ipl.words.pool import Pool
-
     if rebuild and words_file is not None:
         raise ConfigError("--rebuild and --words-file cannot be used together.")
     if save_to is not None and save_to.exists():
         raise ConfigError(f"{save_to} already exists; choose a new file for --out.")
     reporter = Reporter(quiet=quiet)
-    tokenizer = _tokenizer(backbone)
+    tokenizer = load_tokenizer(backbone)
     report: dict[str, Any] = {}
     lines: list[str] = []
     if rebuild:
-        from ipl.words.rebuild import raw_words_from_nltk
-        from ipl.words.rebuild import rebuild as rebuild_pool
-
         raw = raw_words_from_nltk()
         with (
             on_interrupt(lambda: "nothing was written."),
@@ -95,16 +91,3 @@ def words(
         print_json(report)
     else:
         console().print("\n".join(lines), markup=False, soft_wrap=True)
-
-
-def _tokenizer(backbone: str) -> Tokenizer:
-    """Returns the tokenizer of a backbone; that of the bundled one does not need transformers."""
-    from ipl.backbone.model_files import BundledTokenizer, find_model
-
-    find_model(backbone)
-    if backbone == "pocket":
-        return BundledTokenizer()
-    from ipl.backbone.loading import load_tokenizer
-
-    tokenizer: Tokenizer = load_tokenizer(backbone)
-    return tokenizer

@@ -18,6 +18,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError, features
 
 from ipl.support.errors import DataError
@@ -380,8 +381,6 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 def _in_8_bits(image: Image.Image) -> Image.Image:
     """Returns an image of 16 bits per pixel with its tones rounded to 8 bits."""
-    import numpy as np  # which few images need
-
     tones = _tones()
     return Image.fromarray(tones[np.asarray(image).clip(0, len(tones) - 1)])
 
@@ -389,8 +388,6 @@ def _in_8_bits(image: Image.Image) -> Image.Image:
 @cache
 def _tones() -> Any:
     """Returns the 8 bits of each tone of 16 bits (65536,)."""
-    import numpy as np
-
     return ((np.arange(1 << 16) + 128) // 257).astype(np.uint8)
 
 

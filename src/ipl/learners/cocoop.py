@@ -6,18 +6,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ipl.learners.learner import Learner
-from ipl.learners.published import NARROWING, CoCoOpSpec
+from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.registry import register
 
+NARROWING = 16  # of the network
 # Images x classes that are encoded together outside training. A GPU is not busy with fewer if the
 # tower runs only the rows from the class name on.
 PROMPTS_AT_ONCE, PROMPTS_ON_GPU = 4096, 16384
 
 
 @register
-class CoCoOp(CoCoOpSpec, Learner):
+class CoCoOp(CoOp):
     """CoOp with a small network that turns the image feature into a shift of the soft vectors."""
+
+    name = "cocoop"
+
+    @classmethod
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
+        """Returns T = 10, t = 1, one image at a time."""
+        del words, protocol
+        return Hyperparameters(epochs=10, interval=1, batch=1, lr=0.002, m=4)
 
     def build(self, generator: torch.Generator) -> None:
         """Adds the network: Linear(d, d/16), ReLU, Linear(d/16, width)."""

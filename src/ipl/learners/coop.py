@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.learners.published import CoOpSpec
 from ipl.learners.registry import register
+from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
+
+START = "a photo of a"
 
 
 @register
-class CoOp(CoOpSpec, Learner):
+class CoOp(Learner):
     """The prompt `[V V V V] CLS .`, initialised from "a photo of a"; IPL's layout with words."""
+
+    name = "coop"
+
+    @classmethod
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
+        """Returns T = 200, m = 4 for the plain learner and T = 100, t = 10, m = 2 under IPL.
+
+        Across datasets the plain learner trains 50 epochs.
+        """
+        if words:
+            return Hyperparameters(epochs=100, interval=10, batch=32, lr=0.002, m=2)
+        epochs = 50 if protocol == "cross-dataset" else 200
+        return Hyperparameters(epochs=epochs, interval=10, batch=32, lr=0.002, m=4)
+
+    @classmethod
+    def layout_for(cls, words: int, m: int) -> PromptLayout:
+        """Returns the published layout `[V x m] CLS .`, or IPL's with words."""
+        if words:
+            return PromptLayout.interleaved(words, m)
+        start = START if m == len(START.split()) else None
+        return PromptLayout((SOS, Soft(m, init=start), ClassName(), FixedText("."), EOS))

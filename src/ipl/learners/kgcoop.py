@@ -8,16 +8,25 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.learners.coop import CoOp
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch
-from ipl.learners.published import KgCoOpSpec
 from ipl.learners.registry import register
 
 WEIGHT = 8.0
 
 
 @register
-class KgCoOp(KgCoOpSpec, CoOp):
+class KgCoOp(CoOp):
     """CoOp whose loss adds 8 times the mean distance of its text features from a template's."""
+
+    name = "kgcoop"
+    uses_class_template = True
+
+    @classmethod
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
+        """Returns T = 100, t = 10, batch 128."""
+        del words, protocol
+        return Hyperparameters(epochs=100, interval=10, batch=128, lr=0.002, m=4)
 
     @cached_property
     def teacher(self) -> Tensor:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +15,13 @@ from torch.nn.functional import cross_entropy, normalize
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import CentreCrops, ImageFeatures, Source, encode_files
 from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.hyperparameters import Hyperparameters
-from ipl.learners.spec import CLASS_TEMPLATE, LearnerSpec, check_class_template
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
 from ipl.prompts.layout import PromptLayout
 from ipl.support.errors import ConfigError
+
+CLASS_TEMPLATE = PHOTO  # a hand-made prompt, for learners that stay near one
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Batch:
     pixels: Tensor | None = None  # (images, 3, height, width)
 
 
-class Learner(nn.Module, LearnerSpec):
+class Learner(nn.Module, ABC):
     """The prompts of one list of classes, on a frozen backbone.
 
     A learner is a `torch.nn.Module` whose parameters are the trained part of the prompt and nothing
@@ -68,6 +71,18 @@ class Learner(nn.Module, LearnerSpec):
 
     Attributes
     ----------
+    name : str
+        The name that `register` makes the class known by.
+    prompts_images : bool
+        Whether the learner also prompts the image tower; training and prediction then need pixels.
+    wants_features : bool
+        Whether the loss needs the features of the frozen image tower.
+    deep_prompts : bool
+        Whether layers beyond the first get vectors.
+    uses_class_template : bool
+        Whether the loss depends on `class_template`.
+    recordable : bool
+        Whether a step can be recorded in a CUDA graph; False if the loss branches on values.
     words : tuple of str
         The words in the first slots, in order.
     prompts : BoundPrompts
@@ -81,6 +96,13 @@ class Learner(nn.Module, LearnerSpec):
         If a parameter is out of range, the prompt is too long for the backbone, or the learner
         prompts the image tower and the backbone's takes no prompts.
     """
+
+    name: ClassVar[str]
+    prompts_images: ClassVar[bool] = False
+    wants_features: ClassVar[bool] = True
+    deep_prompts: ClassVar[bool] = False
+    uses_class_template: ClassVar[bool] = False
+    recordable: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -143,6 +165,42 @@ class Learner(nn.Module, LearnerSpec):
         """
         layout = cls.layout_for(words, hyperparameters.m)
         return cls(backbone, layout, class_names, depth=hyperparameters.depth, **options)
+
+    @classmethod
+    @abstractmethod
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
+        """Returns the published hyperparameters.
+
+        Parameters
+        ----------
+        words : int
+            The number of words in the prompt; 0 is the plain learner, without IPL.
+        protocol : str, default "base-to-novel"
+            The experiment that they were published for, one of `PROTOCOLS`.
+
+        Returns
+        -------
+        Hyperparameters
+            The hyperparameters.
+        """
+
+    @classmethod
+    @abstractmethod
+    def layout_for(cls, words: int, m: int) -> PromptLayout:
+        """Returns the layout of the prompt.
+
+        Parameters
+        ----------
+        words : int
+            The number of word slots.
+        m : int
+            The number of soft vectors in a group.
+
+        Returns
+        -------
+        PromptLayout
+            The segments from SOS to EOS.
+        """
 
     def build(self, generator: torch.Generator) -> None:
         """Adds parameters beyond the soft vectors of the layout, drawn from `generator`."""
@@ -341,3 +399,11 @@ class Learner(nn.Module, LearnerSpec):
         """Returns the training loss of a batch."""
         assert batch.features is not None
         return cross_entropy(self.logits(batch.features), batch.labels)
+
+
+def check_class_template(template: str) -> None:
+    """Raises ConfigError unless a hand-made prompt has {} exactly once, for the class name."""
+    if template.count("{}") != 1 or set("{}") & set(template.replace("{}", "")):
+        raise ConfigError(
+            f"class_template is {template!r}; it must contain {{}} once, for the class name."
+        )

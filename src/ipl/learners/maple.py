@@ -9,18 +9,51 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.learners.coop import START
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
-from ipl.learners.published import MaPLeSpec
 from ipl.learners.registry import register
+from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
+
+
+def first_words_learnt(m: int) -> PromptLayout:
+    """Returns the layout whose first m words of "a photo of a" are learnt and the rest is text.
+
+    Above four vectors they start at random, and no text follows.
+    """
+    words = START.split()
+    if m > len(words):
+        return PromptLayout((SOS, Soft(m), ClassName(), FixedText("."), EOS))
+    rest = [FixedText(" ".join(words[m:]))] if m < len(words) else []
+    start = Soft(m, init=" ".join(words[:m]))
+    return PromptLayout((SOS, start, *rest, ClassName(), FixedText("."), EOS))
 
 
 @register
-class MaPLe(MaPLeSpec, Learner):
+class MaPLe(Learner):
     """The prompt `[V V] of a CLS .` with new vectors in deeper layers, coupled to the image side.
 
     Under IPL the words and the groups between them go through all layers untouched: only the
     class-side group is replaced and coupled to the image side.
     """
+
+    name = "maple"
+    prompts_images = True
+    deep_prompts = True
+    wants_features = False
+
+    @classmethod
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
+        """Returns T = 5, depth 9; across datasets T = 2, depth 3."""
+        del words
+        if protocol == "cross-dataset":
+            return Hyperparameters(epochs=2, interval=1, batch=4, lr=0.0026, m=2, depth=3)
+        return Hyperparameters(epochs=5, interval=1, batch=4, lr=0.0035, m=2, depth=9)
+
+    @classmethod
+    def layout_for(cls, words: int, m: int) -> PromptLayout:
+        """Returns the published layout, or IPL's with words."""
+        return PromptLayout.interleaved(words, m) if words else first_words_learnt(m)
 
     def build(self, generator: torch.Generator) -> None:
         """Adds the deeper text vectors and, for each layer, the map to the image side."""

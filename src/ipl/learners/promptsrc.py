@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
 from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
-from ipl.learners.published import PromptSRCSpec
+from ipl.learners.maple import first_words_learnt
 from ipl.learners.registry import register
+from ipl.prompts.layout import PromptLayout
 
 TEXT_WEIGHT, IMAGE_WEIGHT = 25.0, 10.0
 
@@ -81,13 +84,31 @@ IMAGENET_TEMPLATES = (
 
 
 @register
-class PromptSRC(PromptSRCSpec, Learner):
+class PromptSRC(Learner):
     """Independent text and image prompts in each of the first layers, with three regularisers.
 
     The text features stay near the mean of 60 hand-made prompts, the image features and the
     predictions near those of the frozen towers on the same crops. At the end the prompts of all
     epochs are averaged with Gaussian weights.
     """
+
+    name = "promptsrc"
+    prompts_images = True
+    deep_prompts = True
+
+    @classmethod
+    def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
+        """Returns T = 20, depth 9, average around epoch 15; across datasets depth 3, epoch 6."""
+        del words
+        average: dict[str, Any] = {"depth": 9, "average_mean": 15.0, "average_std": 1.0}
+        if protocol == "cross-dataset":
+            average = {"depth": 3, "average_mean": 6.0, "average_std": 10.0}
+        return Hyperparameters(epochs=20, interval=1, batch=4, lr=0.0025, m=4, **average)
+
+    @classmethod
+    def layout_for(cls, words: int, m: int) -> PromptLayout:
+        """Returns `[V V V V] CLS .` from "a photo of a", or IPL's layout with words."""
+        return PromptLayout.interleaved(words, m) if words else first_words_learnt(m)
 
     def build(self, generator: torch.Generator) -> None:
         """Adds the deeper text vectors, and the image vectors of every layer."""

@@ -1,23 +1,17 @@
 """The registry of learners by name, with those of installed packages.
 
-A package announces its learners as entry points of the group `ipl.learners`. The learners of this
-package are imported when one is built; until then their specs are enough.
+A package announces its learners as entry points of the group `ipl.learners`.
 """
 
 from __future__ import annotations
 
 import warnings
 from functools import cache
-from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from ipl.learners.published import PUBLISHED
-from ipl.learners.spec import LearnerSpec
+from ipl.learners.learner import Learner
 from ipl.support.errors import ConfigError, did_you_mean
-
-if TYPE_CHECKING:
-    from ipl.learners.learner import Learner
 
 _LEARNERS: dict[str, type[Learner]] = {}
 L = TypeVar("L", bound="type[Learner]")
@@ -51,9 +45,8 @@ def register(cls: L) -> L:
     """
     name = getattr(cls, "name", "")
     known = _LEARNERS.get(name, cls)
-    taken = name in PUBLISHED and cls.__module__ != PUBLISHED[name][1]
     # The same class from a module that was loaded again replaces its earlier version.
-    taken |= (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__)
+    taken = (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__)
     if "name" not in vars(cls) and (taken or not name):
         raise ConfigError(
             f"The learner {cls.__name__} has no name of its own; give it one, such as "
@@ -68,27 +61,6 @@ def register(cls: L) -> L:
         )
     _LEARNERS[name] = cls
     return cls
-
-
-def learner_spec(name: str) -> type[LearnerSpec]:
-    """Returns what is known of a learner before it is built, without importing torch for ours.
-
-    Parameters
-    ----------
-    name : str
-        The name, such as "coop".
-
-    Returns
-    -------
-    type
-        The subclass of `LearnerSpec`; of a learner that was registered, its class.
-
-    Raises
-    ------
-    ConfigError
-        If no learner has this name; the message suggests similar names.
-    """
-    return PUBLISHED[name][0] if name in PUBLISHED else _registered(name)
 
 
 def learner_class(name: str) -> type[Learner]:
@@ -109,17 +81,10 @@ def learner_class(name: str) -> type[Learner]:
     ConfigError
         If no learner has this name; the message suggests similar names.
     """
-    if name in PUBLISHED:
-        import_module(PUBLISHED[name][1])
-    return _registered(name)
-
-
-def _registered(name: str) -> type[Learner]:
     if name not in _LEARNERS:
         _load_plugins()
     if name not in _LEARNERS:
-        known = dict.fromkeys([*PUBLISHED, *_LEARNERS])  # ours are registered once they are used
-        raise ConfigError(f"No learner is called {name!r}.{did_you_mean(name, known)}")
+        raise ConfigError(f"No learner is called {name!r}.{did_you_mean(name, _LEARNERS)}")
     return _LEARNERS[name]
 
 
@@ -132,7 +97,7 @@ def known_learners() -> tuple[str, ...]:
         The names, including those of installed packages.
     """
     _load_plugins()
-    return tuple(sorted({*PUBLISHED, *_LEARNERS}))
+    return tuple(sorted(_LEARNERS))
 
 
 @cache

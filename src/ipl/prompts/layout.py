@@ -10,12 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from ipl.display.document import Piece
 from ipl.support.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ipl.display.document import Piece
 
 
 @dataclass(frozen=True)
@@ -249,8 +246,6 @@ class PromptLayout:
 
 def prompt_pieces(line: str) -> tuple[Piece, ...]:
     """Returns the pieces of a prompt's line of text, for a document."""
-    from ipl.display.document import Piece
-
     layout, words = PromptLayout.parse(line)
     remaining, pieces = iter(words), list[Piece]()
     for segment in layout.segments:

@@ -20,16 +20,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
+import numpy as np
 from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from ipl.support.errors import IplError
 from ipl.support.files import write_bytes
 from ipl.support.progress import SILENT, Reporter
-
-if TYPE_CHECKING:
-    import numpy as np
 
 KINDS = ("images", "words", "selections", "trainings")
 VERSION = 2
@@ -131,8 +130,6 @@ class Cache:
             None if there is no entry, or if it is damaged or was stored under another key; such an
             entry is removed, with a warning.
         """
-        from safetensors.numpy import load  # not at the top: `ipl cache` needs no NumPy
-
         path = self._path(kind, key)
         try:
             with open(path, "rb") as file:
@@ -179,9 +176,6 @@ class Cache:
         facts : mapping of str to JSON values
             Small values beside the arrays.
         """
-        import numpy as np
-        from safetensors.numpy import save
-
         path = Path(self._path(kind, key))
         if not self._writing:
             return

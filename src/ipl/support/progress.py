@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 Advance = Callable[..., None]  # advance(steps=1, note="")
 
@@ -87,14 +88,6 @@ class Reporter:
 
     @contextmanager
     def _bar(self, title: str, total: int | None) -> Iterator[Advance]:
-        from rich.progress import (  # not at the top: most commands show no bar
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),

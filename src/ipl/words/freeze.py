@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ipl.backbone.model_files import BundledTokenizer
+from ipl.backbone.loading import load_tokenizer
 from ipl.support.files import write_text
 from ipl.words import senses, zipf
 from ipl.words.filters import is_alphabetic, is_one_token
@@ -19,8 +19,8 @@ from ipl.words.filters import is_alphabetic, is_one_token
 
 def one_token_words() -> list[str]:
     """Returns the words that are one token of the bundled backbone, sorted."""
-    tokenizer = BundledTokenizer()
-    words = {token.removesuffix("</w>") for token in tokenizer.vocabulary()}
+    tokenizer = load_tokenizer()
+    words = {token.removesuffix("</w>") for token in tokenizer.get_vocab()}
     return sorted(word for word in words if is_alphabetic(word) and is_one_token(word, tokenizer))
 
 

@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import IO, Any
 
+import torch
+
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
@@ -52,8 +54,6 @@ def _answer(answers: IO[str], value: dict[str, Any]) -> None:
 
 
 def _set_threads() -> None:
-    import torch
-
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
 
 

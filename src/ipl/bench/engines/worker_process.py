@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from ipl.bench.engines.engine import ReportProgress
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
@@ -106,7 +108,6 @@ def visible_gpus(device: str) -> list[str]:
     """Returns the GPUs to spread workers over; none if a device was named, or there are none."""
     if device not in ("auto", "cuda"):
         return []
-    import torch
 
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named:

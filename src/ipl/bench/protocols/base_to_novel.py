@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ipl.bench.protocols.protocol import (
     Protocol,
@@ -17,9 +17,9 @@ from ipl.bench.protocols.protocol import (
     recorded_count,
 )
 from ipl.bench.tables import paper
-
-if TYPE_CHECKING:
-    from ipl.datasets.dataset import Dataset
+from ipl.datasets.dataset import Dataset
+from ipl.datasets.fewshot import sample_shots, split_base_novel
+from ipl.metrics import harmonic_mean
 
 BASE, NOVEL = "base", "novel"
 
@@ -40,8 +40,6 @@ class BaseToNovel(Protocol):
         Without a test part, the base images that were not drawn are tested, and all novel images:
         nothing is trained on those.
         """
-        from ipl.datasets.fewshot import split_base_novel
-
         del targets
         base, novel = split_base_novel(dataset)
         training = replace(base_shots(dataset, shots, seed), test=())
@@ -97,16 +95,12 @@ def base_shots(dataset: Dataset, shots: int, seed: int) -> Dataset:
 
     Shots are drawn over all classes, then the novel ones are left out, as published.
     """
-    from ipl.datasets.fewshot import sample_shots, split_base_novel
-
     drawn = sample_shots(dataset.train, shots, seed)
     return split_base_novel(replace(dataset, train=drawn))[0]
 
 
 def _with_hm(accuracy: Mapping[str, float]) -> Values:
     """Returns base and novel accuracy and their HM; the base alone if there is no other."""
-    from ipl.metrics import harmonic_mean
-
     if NOVEL not in accuracy:  # a linear probe knows only the classes that it was trained on
         return {BASE: accuracy[BASE]}
     base, novel = accuracy[BASE], accuracy[NOVEL]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ipl.bench.protocols.protocol import Protocol, Task, Values, check_task, train_on_all_classes
 from ipl.bench.tables import paper
-
-if TYPE_CHECKING:
-    from ipl.datasets.dataset import Dataset
+from ipl.datasets.dataset import Dataset
 
 
 class CrossDataset(Protocol):

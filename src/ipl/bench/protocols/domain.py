@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.tables import paper
+from ipl.datasets.benchmark_readers import check_same_classes, list_domains
 from ipl.datasets.benchmarks import BENCHMARKS
+from ipl.datasets.dataset import Dataset
 from ipl.support.errors import DataError
 from ipl.support.files import is_folder
-
-if TYPE_CHECKING:
-    from ipl.datasets.dataset import Dataset
 
 # Variants that have fewer classes than the dataset they vary, and are tested over their own.
 OWN_CLASSES = ("imagenet_a", "imagenet_r")
@@ -34,15 +32,12 @@ class DomainGeneralization(CrossDataset):
             return [n for n, known in BENCHMARKS.items() if known.is_variant and n != source]
         if not is_folder(root / group):
             return []
-        from ipl.datasets.benchmark_readers import list_domains
 
         names = [f"{group}/{domain}" for domain in list_domains(root / group)]
         return [name for name in names if name != source]
 
     def check_target(self, source: Dataset, name: str, target: Dataset) -> None:
         """Raises DataError unless a target has the classes of the source."""
-        from ipl.datasets.benchmark_readers import check_same_classes
-
         check_same_classes(source, target)
         present = set(target.class_names)
         absent = [class_name for class_name in source.class_names if class_name not in present]

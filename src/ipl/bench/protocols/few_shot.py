@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ipl.bench.protocols.protocol import Protocol, Task, check_task, train_on_all_classes
-
-if TYPE_CHECKING:
-    from ipl.datasets.dataset import Dataset
+from ipl.datasets.dataset import Dataset
 
 
 class FewShot(Protocol):

@@ -1,7 +1,4 @@
-"""What a protocol is: what it trains on, what it tests, what it measures, and the paper's row.
-
-Modules here import what is heavy where it is used, because the command line asks for the names.
-"""
+"""What a protocol is: what it trains on, what it tests, what it measures, and the paper's row."""
 
 from __future__ import annotations
 
@@ -11,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ipl.bench.tables import paper
 from ipl.datasets.benchmarks import BENCHMARKS
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.fewshot import sample_shots
 from ipl.display.formatting import several
 from ipl.support.errors import DataError
-
-if TYPE_CHECKING:
-    from ipl.datasets.dataset import Dataset, Item
 
 Values = dict[str, float]  # by measure, in %
 
@@ -180,8 +176,6 @@ def train_on_all_classes(dataset: Dataset, shots: int, seed: int) -> tuple[Datas
 
     Without a test part, the images that were not drawn are tested.
     """
-    from ipl.datasets.fewshot import sample_shots
-
     drawn = sample_shots(dataset.train, shots, seed)
     if not dataset.test:
         dataset = hold_out_rest(dataset, drawn, shots)

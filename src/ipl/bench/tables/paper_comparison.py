@@ -16,7 +16,7 @@ from ipl.bench.run import (
 from ipl.bench.tables import paper
 from ipl.config import FRESH, PAPER, settings
 from ipl.datasets.benchmarks import teacher_template_of
-from ipl.learners.registry import learner_spec
+from ipl.learners.registry import learner_class
 from ipl.support.errors import IplError
 
 NOT_TESTED = "the paper does not test on"
@@ -34,7 +34,7 @@ def published_settings(run: RunRecord) -> dict[str, Any]:
     if run.learner == ZERO_SHOT:
         return values
     try:
-        kind = learner_spec(run.learner)
+        kind = learner_class(run.learner)
     except IplError:
         return {}
     recipe = kind.hyperparameters(1 if run.with_words else 0, run.rules.recipe_protocol)

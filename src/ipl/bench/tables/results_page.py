@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ipl._version import __version__
 from ipl.bench.records import RunRecord
+from ipl.bench.tables.figures import Drawing
 from ipl.display.document import Block, Document, Picture, Section
 from ipl.display.formatting import several
 from ipl.display.table import Table
-
-if TYPE_CHECKING:
-    from ipl.bench.tables.figures import Drawing
 
 
 def results_document(
