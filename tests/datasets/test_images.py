@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +21,6 @@ from ipl.datasets.images import (
     MemoryBudget,
     NotAnImageError,
     UnreadableImageError,
-    decoding_bytes,
     is_image_name,
     is_litter,
     open_image,
@@ -76,16 +74,6 @@ def test_sixteen_bits_keep_their_tones(name: str, scene: Image.Image, tmp_path: 
     assert np.abs(opened - grey[..., None]).max() <= 1
 
 
-def test_a_image_is_turned_upright(scene: Image.Image, tmp_path: Path) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was held on its side
-    scene.resize((64, 32)).save(tmp_path / "a.png", exif=exif)
-    opened = open_image(tmp_path / "a.png")
-    assert opened.size == (32, 64)
-    turned = scene.resize((64, 32)).transpose(Image.Transpose.ROTATE_270)
-    assert np.array_equal(_pixels(opened), _pixels(turned))
-
-
 @pytest.mark.parametrize("orientation", range(10))
 def test_every_orientation_is_applied_once(orientation: int, tmp_path: Path) -> None:
     exif = Image.Exif()
@@ -125,28 +113,6 @@ def test_broken_exif_is_ignored(kind: str, tmp_path: Path) -> None:
     assert 30 < turned < 290
 
 
-def test_a_damaged_directory_of_a_tiff_is_an_unreadable_image(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    file = BytesIO()
-    exif = Image.Exif()
-    exif.load(_exif())
-    open_scene("castle", 3).resize((24, 16)).save(file, "TIFF", exif=exif)
-    path = tmp_path / "a.tif"
-    reasons = []
-    for _ in range(200):
-        data = bytearray(file.getvalue())
-        start = int.from_bytes(data[4:8], "little")
-        for place in random.integers(start, len(data), 2):
-            data[place] = random.choice([0, 2, 255])
-        path.write_bytes(data)
-        try:
-            assert open_image(path).mode == "RGB"
-        except UnreadableImageError as error:
-            reasons.append(str(error))
-    assert len(reasons) > 5
-    assert all(reason.startswith(f"{path}: ") for reason in reasons)
-
-
 def _exif() -> bytes:
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -157,34 +123,10 @@ def _exif() -> bytes:
     return exif.tobytes()
 
 
-def test_of_an_animation_the_first_image(tmp_path: Path) -> None:
-    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
-    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    assert open_image(tmp_path / "a.gif").getpixel((4, 4)) == (255, 0, 0)
-
-
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1)])
 def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
     Image.new("RGB", size).save(tmp_path / "a.png")
     assert open_image(tmp_path / "a.png").size == size
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "the file is empty"),
-        (b"hello", "not an image"),
-        (b"\x89PNG\r\n\x1a\n", "damaged"),
-        (b"RIFF\x04\0\0\0WAVE", "not an image"),
-        (b"RIFF\x04\0\0\0WEBP", "damaged, or too large"),
-    ],
-    ids=["empty", "text", "header alone", "sound", "damaged WebP"],
-)
-def test_what_is_no_image(content: bytes, reason: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.png"
-    path.write_bytes(content)
-    with pytest.raises(UnreadableImageError, match=f"a.png: .*{reason}"):
-        open_image(path)
 
 
 @pytest.mark.parametrize("extension", [".jpg", ".png", ".webp", ".tif", ".bmp", ".gif", ".avif"])
@@ -204,14 +146,6 @@ def test_cut_short_anywhere_is_unreadable_or_whole(
             said.append(str(error))
     assert len(said) >= 8
     assert all(message.startswith(f"{path}: ") for message in said)
-
-
-def test_a_truncated_jpeg_is_called_truncated(scene: Image.Image, tmp_path: Path) -> None:
-    scene.save(tmp_path / "a.jpg")
-    data = (tmp_path / "a.jpg").read_bytes()
-    (tmp_path / "a.jpg").write_bytes(data[: len(data) // 2])
-    with pytest.raises(UnreadableImageError, match="a.jpg: the file is truncated"):
-        open_image(tmp_path / "a.jpg")
 
 
 def test_damage_is_reported_and_never_escapes(scene: Image.Image, tmp_path: Path) -> None:
@@ -257,21 +191,20 @@ def test_a_file_that_may_not_be_read_is_not_called_no_image(
         open_image(tmp_path / "a.png")
 
 
-def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Image.new("L", (64, 64)).save(tmp_path / "a.png")
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    with pytest.raises(UnreadableImageError, match="more than 2,000 pixels"):
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x89PNG\r\n\x1a\n"])
+def test_what_is_no_image(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(NotAnImageError, match="a.png: .*not an image"):
         open_image(tmp_path / "a.png")
 
 
-def test_threads_leave_the_filters_of_warnings_alone(scene: Image.Image, tmp_path: Path) -> None:
-    scene.save(tmp_path / "a.png")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        before = list(warnings.filters)
-        with ThreadPoolExecutor(8) as threads:
-            list(threads.map(open_image, [tmp_path / "a.png"] * 400))
-        assert warnings.filters == before
+def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (64, 64)).save(tmp_path / "a.png")
+    with pytest.raises(ImageTooLargeError, match="64 x 64 pixels; at most 4,095"):
+        open_image(tmp_path / "a.png", 4095)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(UnreadableImageError, match="more than 2,000 pixels"):
+        open_image(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize(
@@ -356,31 +289,6 @@ def test_an_image_that_is_not_large_is_not_reduced(tmp_path: Path) -> None:
     assert open_image(tmp_path / "a.jpg").size == (2501, 2500)
 
 
-@pytest.mark.usefixtures("tiny_limits")
-@pytest.mark.parametrize(
-    ("kind", "options", "most", "whose"),
-    [
-        ("PNG", {}, 40_000, ""),
-        ("WEBP", {}, 10_000, " for WEBP"),  # as many as are not large
-        ("TIFF", {}, 22_857, " for TIFF"),
-        ("JPEG", {"progressive": True}, 22_857, " for progressive JPEG"),
-        ("JPEG", {}, None, ""),  # decoded at a quarter
-    ],
-)
-def test_pixels_are_limited_by_what_they_take(
-    kind: str, options: dict[str, bool], most: int | None, whose: str, tmp_path: Path
-) -> None:
-    Image.new("RGB", (300, 201)).save(tmp_path / "a", kind, **options)
-    if most is None:
-        assert open_image(tmp_path / "a", 40_000).size == (150, 101)
-        return
-    with pytest.raises(ImageTooLargeError) as caught:
-        open_image(tmp_path / "a", 40_000)
-    reason = f"the image has 300 x 201 pixels; at most {most:,} are allowed{whose}"
-    assert str(caught.value) == f"{tmp_path / 'a'}: {reason}"
-    assert min(open_image(tmp_path / "a", 300 * 201 * 4).size) >= 64
-
-
 def test_threads_share_the_memory_for_decoding() -> None:
     budget = MemoryBudget(10)
     entered = [threading.Event() for _ in range(3)]
@@ -406,12 +314,6 @@ def test_threads_share_the_memory_for_decoding() -> None:
     assert budget.used == 0
 
 
-def test_decoding_takes_no_more_than_is_said() -> None:
-    assert decoding_bytes(100_000_000) == 400_000_000
-    assert decoding_bytes(25_000_000) == 400_000_000  # of a WebP
-    assert decoding_bytes(1_000_000) == 16_000_000
-
-
 @pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
 def test_images_of_phones(kind: str, scene: Image.Image, tmp_path: Path) -> None:
     if kind not in images.image_formats():
@@ -425,30 +327,19 @@ def test_images_of_phones(kind: str, scene: Image.Image, tmp_path: Path) -> None
     expected = scene.resize((96, 64)).transpose(Image.Transpose.ROTATE_270)
     assert np.abs(_pixels(opened) - _pixels(expected)).mean() < 6
     data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(UnreadableImageError, match="the file is truncated"):
-        open_image(path)
-    path.write_bytes(data[:16] + bytes(len(data) - 16))
-    with pytest.raises(UnreadableImageError, match="the image is damaged"):
-        open_image(path)
-
-
-HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic\0\0\0\x08mdat"
+    for broken in (data[: len(data) // 2], data[:16] + bytes(len(data) - 16)):
+        path.write_bytes(broken)
+        with pytest.raises(UnreadableImageError):
+            open_image(path)
 
 
 def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     formats = images.image_formats.__wrapped__()
-    assert "HEIF" not in formats
-    assert "JPEG" in formats
     monkeypatch.setattr(images, "image_formats", lambda: formats)
-    (tmp_path / "IMG_1.HEIC").write_bytes(HEIC)
-    with pytest.raises(NotAnImageError, match=r"a HEIC image, which needs: pip install 'ipl\[heif"):
+    (tmp_path / "IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic\0\0\0\x08mdat")
+    with pytest.raises(NotAnImageError, match=r"needs: pip install 'ipl\["):
         open_image(tmp_path / "IMG_1.HEIC")
-    monkeypatch.setattr(images, "image_formats", lambda: ("JPEG", "PNG"))
-    (tmp_path / "a.avif").write_bytes(HEIC.replace(b"heic", b"avif"))
-    with pytest.raises(NotAnImageError, match=r"an AVIF image, which needs Pillow 11\.3"):
-        open_image(tmp_path / "a.avif")
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "AVIF", "TIFF"])

@@ -76,7 +76,7 @@ def test_a_prompt_classifies_and_takes_classes_it_never_saw(
 def test_a_broken_image_is_named(fitted_session: Session, tmp_path: Path, dropped: Dropped) -> None:
     half = tmp_path / "half.png"
     half.write_bytes(dropped("castle", 1)[0].read_bytes()[:2000])
-    with pytest.raises(DataError, match=r"half.png: the file is truncated"):
+    with pytest.raises(DataError, match=r"half.png: .*damaged or incomplete"):
         fitted_session.classify(half)
     assert fitted_session.ranked() is None
 
