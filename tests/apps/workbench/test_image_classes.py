@@ -56,7 +56,7 @@ def test_files_that_are_no_images_are_named_and_left_out(
     (tmp_path / "gone.png").write_bytes(b"")
     messages = session.add_class("lake", [*dropped("lake", 1), *sorted(tmp_path.iterdir())])
     assert messages == (
-        "gone.png: the file is empty.",
+        "gone.png: not an image.",
         "notes.txt: not an image.",
     )
     assert join_messages(messages).count("JPEG") == 1
