@@ -12,34 +12,28 @@ from ipl.backbone.families import (
     BACKBONES,
     FAMILIES,
     OPEN_CLIP,
-    OpenClipName,
     find_weights,
     is_local,
-    read_open_clip_name,
+    open_clip_source,
 )
 from ipl.backbone.loading import BACKBONE_CLASSES
 
 
 @pytest.mark.parametrize(
-    ("name", "parts", "local"),
+    ("name", "source", "local"),
     [
-        ("ViT-B-16/laion2b_s34b_b88k", OpenClipName("ViT-B-16", "laion2b_s34b_b88k"), False),
-        ("ViT-B-16", OpenClipName("ViT-B-16"), False),
-        (
-            "ViT-B-16//data/w.safetensors",
-            OpenClipName("ViT-B-16", file="/data/w.safetensors"),
-            True,
-        ),
-        ("ViT-B-16/w.safetensors", OpenClipName("ViT-B-16", file="w.safetensors"), True),
-        ("ViT-B-16/weights/epoch", OpenClipName("ViT-B-16", file="weights/epoch"), True),
-        ("/models/clip", OpenClipName(folder="/models/clip"), True),
-        ("./clip", OpenClipName(folder="./clip"), True),
-        ("local-dir:clip", OpenClipName(folder="clip"), True),
-        ("hf-hub:imageomics/bioclip", OpenClipName(hub="imageomics/bioclip"), False),
+        ("ViT-B-16/laion2b_s34b_b88k", ("ViT-B-16", "laion2b_s34b_b88k"), False),
+        ("ViT-B-16", ("ViT-B-16", None), False),
+        ("ViT-B-16//data/w.safetensors", ("ViT-B-16", "/data/w.safetensors"), True),
+        ("ViT-B-16/w.safetensors", ("ViT-B-16", "w.safetensors"), True),
+        ("/models/clip", ("local-dir:/models/clip", None), True),
+        ("./clip", ("local-dir:./clip", None), True),
+        ("local-dir:clip", ("local-dir:clip", None), True),
+        ("hf-hub:imageomics/bioclip", ("hf-hub:imageomics/bioclip", None), False),
     ],
 )
-def test_what_follows_open_clip(name: str, parts: OpenClipName, local: bool) -> None:
-    assert read_open_clip_name(f"open_clip:{name}") == parts
+def test_what_follows_open_clip(name: str, source: tuple[str, str | None], local: bool) -> None:
+    assert open_clip_source(f"open_clip:{name}") == source
     assert is_local(f"open_clip:{name}") is local
 
 
@@ -47,7 +41,7 @@ def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     Path("clip").mkdir()
     Path("clip/open_clip_config.json").write_text("{}")
-    assert read_open_clip_name("open_clip:clip") == OpenClipName(folder="clip")
+    assert open_clip_source("open_clip:clip") == ("local-dir:clip", None)
 
 
 def test_which_names_mean_files_of_this_machine(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,37 +119,30 @@ FAMILIES = {
 BACKBONES = tuple(name for family in FAMILIES.values() for name in family.examples)
 
 
-@dataclass(frozen=True)
-class OpenClipName:
-    """What follows `open_clip:`: an architecture with its weights, a folder, or a hub name."""
+def open_clip_source(name: str) -> tuple[str, str | None]:
+    """Returns what open_clip calls a model and its weights.
 
-    architecture: str = ""
-    tag: str = ""  # of published weights
-    file: str = ""
-    folder: str = ""
-    hub: str = ""
-
-
-def read_open_clip_name(name: str) -> OpenClipName:
-    """Returns the parts of open_clip:ARCHITECTURE/TAG, /FILE, FOLDER or hf-hub:OWNER/NAME."""
+    `open_clip:ARCHITECTURE/WEIGHTS` names weights by a tag or a file; a folder and a name on the
+    hub have weights of their own.
+    """
     rest = name.removeprefix(PREFIX)
     if rest.startswith(HUB):
-        return OpenClipName(hub=rest.removeprefix(HUB))
+        return rest, None
     if rest.startswith(LOCAL):
-        return OpenClipName(folder=rest.removeprefix(LOCAL))
+        return LOCAL + os.path.expanduser(rest.removeprefix(LOCAL)), None
     if rest[:1] in (".", "/", "~") or path_exists(Path(rest, OPEN_CLIP_CONFIG)):
-        return OpenClipName(folder=rest)
+        return LOCAL + os.path.expanduser(rest), None
     architecture, _, weights = rest.partition("/")
-    if "/" in weights or "." in weights:  # no tag has one
-        return OpenClipName(architecture, file=weights)
-    return OpenClipName(architecture, weights)
+    if "/" in weights or "." in weights:  # a file, as no tag has one
+        weights = os.path.expanduser(weights)
+    return architecture, weights or None
 
 
 def is_local(name: str) -> bool:
     """Returns whether the name of a backbone means files of this machine, not published ones."""
     if name.startswith(PREFIX):
-        parts = read_open_clip_name(name)
-        return bool(parts.file or parts.folder)
+        source, weights = open_clip_source(name)
+        return source.startswith(LOCAL) or "/" in (weights or "") or "." in (weights or "")
     return name != POCKET and not is_on_hub(name)
 
 

@@ -64,10 +64,8 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     check_precision(precision)  # before anything large is fetched
     torch_device = pick_device(device)
     if name.startswith(PREFIX):
-        with quiet_transformers(local=False):
-            return load_open_clip(
-                name, torch_device, precision, not _hub_reachable(), _tokenizer_of_open_clip
-            )
+        with quiet_transformers(local=False), _offline_without_hub():
+            return load_open_clip(name, torch_device, precision, _tokenizer_of_open_clip)
     model, tokenizer, preprocessing = _load(find_model(name), name)
     family = BACKBONE_CLASSES[model.config.model_type]
     return family(name, model, tokenizer, preprocessing, torch_device, precision)
@@ -106,8 +104,8 @@ def find_model(name: str) -> str:
 def load_tokenizer(name: str = "pocket") -> Any:
     """Returns the tokenizer of a backbone without loading its weights."""
     if name.startswith(PREFIX):
-        with quiet_transformers(local=False):
-            return load_open_clip_tokenizer(name, not _hub_reachable(), _tokenizer_of_open_clip)
+        with quiet_transformers(local=False), _offline_without_hub():
+            return load_open_clip_tokenizer(name, _tokenizer_of_open_clip)
     source = find_model(name)
     local = Path(source).is_dir()
     try:
@@ -284,6 +282,19 @@ def _edge(size: Any, default: int) -> int:
     if isinstance(size, dict):
         size = size.get("shortest_edge") or size.get("height")
     return int(size or default)
+
+
+@contextmanager
+def _offline_without_hub() -> Iterator[None]:
+    """Lets open_clip look only in the hub's local cache if the hub cannot be reached."""
+    from huggingface_hub import constants
+
+    offline = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = offline or not _hub_reachable()
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = offline
 
 
 @contextmanager
