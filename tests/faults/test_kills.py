@@ -144,20 +144,7 @@ def kill_overwrites(count: int, server: ForkServer, fit: Command, undisturbed: P
 @pytest.fixture(scope="module")
 def grid(data: Path) -> Command:
     """Returns a command of a grid of two runs."""
-    settings = (
-        "--arms",
-        "words",
-        "--words",
-        "0,1",
-        "--shots",
-        2,
-        "--epochs",
-        2,
-        "--interval",
-        1,
-        "--views",
-        0,
-    )
+    settings = ("--words", "0,1", "--shots", 2, "--epochs", 2, "--interval", 1, "--views", 0)
     words = ("--words-file", data.parent / "words.txt", "--device", "cpu")
     name = ("bench", "base-to-novel", "--datasets", data, "--arms", "words")
     return (*name, *settings, *words, "--out", "grid", "--retry-failed", "--quiet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ def test_shots_are_found_among_more_images(
     assert find_shots(result, shots.items[1:], store) is None
     moved = [shots.items[0]._replace(label=1), *shots.items[1:]]
     assert find_shots(result, moved, store) is None  # it has another class now
+    assert find_shots(replace(result, image_hashes=()), four.train, store) is None
 
 
 def test_shots_differ_if_one_is_another_image(

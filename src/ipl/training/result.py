@@ -78,7 +78,7 @@ class FitResult:
         How the words were chosen; None if no search chose them.
     image_hashes : tuple of tuples of str
         Short hashes of the training images of each of `trained_classes`, by which they are
-        recognised again.
+        recognised again; empty if somebody took them out of the file.
     alike : bool
         Whether two of `classes` have the same name, as in ImageNet's published list.
     notes : tuple of str
@@ -268,7 +268,7 @@ class FitResult:
                 f"selection has {steps} steps for {len(self.words)} words; each word has one."
             )
         counts = [len(of_class) for of_class in self.image_hashes]
-        if (len(counts), sum(counts)) != (len(self.trained_classes), self.images):
+        if counts and (len(counts), sum(counts)) != (len(self.trained_classes), self.images):
             raise ConfigError(
                 f"training.image_hashes has {several(sum(counts), 'image')} of "
                 f"{several(len(counts), 'class', 'classes')}; the prompt was trained on "

@@ -30,7 +30,8 @@ def find_trained(
 ) -> frozenset[Item] | None:
     """Returns the items that are images of the training, copies included.
 
-    None if that cannot be told, since the hash of a file cannot be compared with one of pixels.
+    None if that cannot be told: the hashes may have been taken out of the file, and that of a file
+    cannot be compared with one of pixels.
     """
     if not _has_hashes_of(result, items):
         return None
@@ -43,7 +44,7 @@ def _has_hashes_of(result: FitResult, items: Sequence[Item]) -> bool:
     """Returns whether the saved hashes are of the same kind as those of the items."""
     known = (digest for of_class in result.image_hashes for digest in of_class)
     of_files = {not digest.startswith(OF_PIXELS) for digest in known}  # or of pixels
-    return all(isinstance(item.path, Path) in of_files for item in items)
+    return bool(of_files) and all(isinstance(item.path, Path) in of_files for item in items)
 
 
 def find_shots(
@@ -53,6 +54,8 @@ def find_shots(
 
     The labels of the items are those of the training.
     """
+    if not result.image_hashes:
+        return None
     available: dict[tuple[int, str | None], list[Item]] = {}
     for item, digest in zip(items, short_hashes(items, store), strict=True):
         available.setdefault((item.label, digest), []).append(item)
@@ -108,6 +111,8 @@ def how_shots_differ(
 
 def _count_same(result: FitResult, shots: LabelledFeatures, store: FeatureStore) -> int:
     """Returns how many shots are images of the training, in the same class."""
+    if not result.image_hashes:
+        return 0
     drawn = hash_by_class(shots.items, len(result.image_hashes), store)
     pairs = zip(drawn, result.image_hashes, strict=False)
     return sum((Counter(now) & Counter(then)).total() for now, then in pairs)
