@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import signal
 import stat
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,10 +22,7 @@ from ipl.support.files import (
     recover_folder,
     replace_file,
     replace_folder,
-    sha256_text,
-    similar_path,
     write_bytes,
-    write_json,
     write_text,
 )
 from tests.helpers.fork_server import kill_at
@@ -81,30 +76,6 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by f
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_sha256_text() -> None:
-    # FIPS 180-2, B.1, and the same of "é" as UTF-8 by sha256sum.
-    assert sha256_text("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert sha256_text("é") == "4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c"
-
-
-def test_write_makes_folders_and_replaces(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b" / "c.bin"
-    write_bytes(path, b"one")
-    write_bytes(path, b"two")
-    assert _contents(tmp_path) == {"a": None, "a/b": None, "a/b/c.bin": b"two"}
-
-
-def test_text_and_json_are_utf8(tmp_path: Path) -> None:
-    write_text(tmp_path / "a.txt", "é\n")
-    assert (tmp_path / "a.txt").read_bytes() == "é\n".encode()
-    value = {"é": [1, 2.5, None, True], "b": {"c": "\u2028"}}
-    write_json(tmp_path / "a.json", value)
-    text = (tmp_path / "a.json").read_text(encoding="utf-8")
-    assert json.loads(text) == value
-    assert "é" in text
-    assert text.endswith("}\n")
-
-
 @pytest.mark.parametrize("umask", [0o022, 0o077])
 def test_modes_follow_the_umask(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
@@ -149,21 +120,6 @@ def _make(path: Path, content: bytes, overwrite: bool = True) -> None:
         (work / "two").write_bytes(content)
 
 
-def test_a_folder_appears_whole(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "f"
-    with replace_folder(path) as work:
-        (work / "one").write_bytes(b"1")
-        assert not path.exists()
-    assert _contents(tmp_path) == {"deep": None, "deep/f": None, "deep/f/one": b"1"}
-
-
-def test_a_folder_replaces_another(tmp_path: Path) -> None:
-    _make(tmp_path / "f", b"old")
-    (tmp_path / "f" / "three").write_bytes(b"old")
-    _make(tmp_path / "f", b"new")
-    assert _contents(tmp_path) == {"f": None, "f/one": b"new", "f/two": b"new"}
-
-
 @pytest.mark.faults
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("error", [ValueError("x"), FULL, KeyboardInterrupt()])
@@ -205,19 +161,12 @@ def test_a_link_to_a_folder_keeps_leading_there(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "one").read_bytes() == b"new"
 
 
-def test_several_writers_leave_one_whole_folder(tmp_path: Path) -> None:
-    def write(number: int) -> str | None:
-        try:
-            _make(tmp_path / "f", b"%d" % number)
-        except IplError as error:  # another one was faster: that may be said
-            return str(error)
-        return None
-
-    with ThreadPoolExecutor(8) as threads:
-        said = list(threads.map(write, range(200)))
-    assert None in said
-    assert sorted(os.listdir(tmp_path)) == ["f"]
-    assert (tmp_path / "f" / "one").read_bytes() == (tmp_path / "f" / "two").read_bytes()
+def test_a_write_leaves_what_others_are_writing(tmp_path: Path) -> None:
+    with replace_file(tmp_path / "a") as one:
+        one.write_bytes(b"one")
+        write_bytes(tmp_path / "a", b"two")
+        assert (tmp_path / "a").read_bytes() == b"two"
+    assert _contents(tmp_path) == {"a": b"one"}
 
 
 # -- processes that are killed --------------------------------------------------------------------
@@ -231,9 +180,12 @@ def test_a_file_that_is_killed_at_any_step_is_old_or_new(tmp_path: Path) -> None
     while _killed_at(step, lambda: write_bytes(tmp_path / "a", b"new")):
         contents.add((tmp_path / "a").read_bytes())
         write_bytes(tmp_path / "a", b"old")
-        assert os.listdir(tmp_path) == ["a"]  # nothing of the killed one is left
+        for left in tmp_path.glob(".a.*.tmp"):  # of the killed one, until it is a day old
+            os.utime(left, (0, 0))
         step += 1
-    assert step > 5
+    write_bytes(tmp_path / "a", b"old")
+    assert os.listdir(tmp_path) == ["a"]
+    assert step > 4
     assert contents == {b"old", b"new"}
 
 
@@ -257,40 +209,6 @@ def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
             with pytest.raises(IplError, match="not a regular file"):
                 write(tmp_path / name)
     assert (tmp_path / "pipe").is_fifo()
-
-
-def test_files_that_are_being_written_are_not_leftovers(tmp_path: Path) -> None:
-    others = [".a.original", ".a.b.abcdefgh.tmp", ".a.abcdefgh", "a.abcdefgh.tmp"]
-    for name in others:
-        (tmp_path / name).touch()
-    (tmp_path / ".a.abcdefgh.tmp").touch()
-    with replace_file(tmp_path / "a") as one:
-        one.write_bytes(b"one")  # closes the file, which may not end the lock
-        with replace_file(tmp_path / "a") as two:
-            assert sorted(os.listdir(tmp_path)) == sorted([*others, one.name, two.name])
-            two.write_bytes(b"two")
-        assert (tmp_path / "a").read_bytes() == b"two"
-    assert (tmp_path / "a").read_bytes() == b"one"
-    assert sorted(os.listdir(tmp_path)) == sorted([*others, "a"])
-
-
-def test_a_file_that_was_taken_for_a_leftover_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = list[str]()
-
-    def mkstemp(*arguments: Any) -> tuple[int, str]:
-        handle, name = real(*arguments)
-        made.append(name)
-        if len(made) == 1:
-            os.unlink(name)  # by another process, before it is locked
-        return handle, name
-
-    real = tempfile.mkstemp
-    monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
-    write_bytes(tmp_path / "a", b"new")
-    assert len(made) == 2
-    assert _contents(tmp_path) == {"a": b"new"}
 
 
 @forks
@@ -332,16 +250,6 @@ def test_what_was_replaced_does_not_come_back(tmp_path: Path) -> None:
     (tmp_path / ".f.abcdefgh.old").mkdir()
     recover_folder(tmp_path / "f")
     assert os.listdir(tmp_path) == []
-
-
-def test_leftovers_of_other_folders_stay(tmp_path: Path) -> None:
-    names = [".f.new", ".f.g.abcdefgh.new", ".g.abcdefgh.old", ".f.abcdefgh", ".f.ABCDEFGH.old"]
-    for name in names:
-        (tmp_path / name).mkdir()
-    (tmp_path / ".f.abcdefgh.new").mkdir()
-    with claim_folder(tmp_path / "f"):
-        assert sorted(os.listdir(tmp_path)) == sorted([*names, ".f.lock"])
-    assert sorted(os.listdir(tmp_path)) == sorted(names)
 
 
 def test_names_as_long_as_the_system_allows(tmp_path: Path) -> None:
@@ -431,12 +339,6 @@ def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_claim_leaves_nothing(tmp_path: Path) -> None:
-    with claim_folder(tmp_path / "a" / "b" / "f"):
-        assert not (tmp_path / "a" / "b" / "f").exists()
-    assert os.listdir(tmp_path) == []
-
-
 def test_the_current_folder_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,30 +387,3 @@ def test_processes_that_make_one_folder_at_once(tmp_path: Path) -> None:
         content = b"%d" % codes.index(0)
         assert _contents(tmp_path / "deep") == {"f": None, "f/one": content, "f/two": content}
         shutil.rmtree(tmp_path / "deep")
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("my-promp", " Did you mean '{}/my-prompt'?"),
-        ("nothing", ""),
-        ("nowhere/my-prompt", ""),
-        ("x" * 300, ""),
-    ],
-)
-def test_a_path_that_may_be_a_slip(name: str, hint: str, tmp_path: Path) -> None:
-    (tmp_path / "my-prompt").mkdir()
-    assert similar_path(tmp_path / name) == hint.format(tmp_path)
-
-
-def test_a_folder_in_which_nothing_can_be_created_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in /proc, where the system says that the new file does not exist."""
-
-    def fail(path: object, flags: int, mode: int = 0o777) -> int:
-        raise FileNotFoundError(2, "No such file or directory", str(path))
-
-    monkeypatch.setattr("ipl.support.file_lock.os.open", fail)
-    with pytest.raises(IplError, match="Cannot write"), claim_folder(tmp_path / "run"):
-        pass

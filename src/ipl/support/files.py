@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -19,12 +20,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from filelock import BaseFileLock, FileLock, Timeout
+
 from ipl.support.errors import DataError, FolderInUseError, IplError
-from ipl.support.file_lock import FileLock, lock_until_closed
 
 LONGEST_STEM = 100  # bytes of a folder's name in the names of its temporary folders
 NEW, OLD = ".new", ".old"  # how the names of temporary folders end
 TEMPORARY = ".tmp"  # and those of temporary files
+DAY = 24 * 3600.0
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none
 SIBLINGS = 1000  # names beside a missing one that are compared with it
 
 
@@ -56,9 +60,8 @@ def read_lines(path: Path, hint: str = "") -> list[tuple[int, str]]:
 def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
     """Yields a temporary file that replaces `path` when the block ends without an error.
 
-    A link stays a link: the file that it points to is replaced. Without `sync` it may
-    be empty after a power failure: for what is checked when it is read. With it, temporary files of
-    `path` whose processes were killed are removed first.
+    A link stays a link: the file that it points to is replaced. Without `sync` it may be empty
+    after a power failure: for what can be made again.
     """
     try:
         path = path.resolve() if path.is_symlink() else path
@@ -66,7 +69,8 @@ def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         if sync:  # the others are many in one folder
             _remove_leftovers(path)
-        handle, name = _temporary_file(path)
+        handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name[:40]}.", path.parent)
+        os.close(handle)
     except OSError as error:
         raise _cannot_write(path, error) from error
     try:
@@ -83,35 +87,16 @@ def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             raise _cannot_write(path, error) from error
         raise
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-def _temporary_file(path: Path) -> tuple[int | None, str]:
-    """Returns a file to write instead of `path`, and a handle that locks it until it is closed."""
-    while True:
-        handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name[:40]}.", path.parent)
-        if not lock_until_closed(handle, wait=True):  # no locks here, so nobody removes leftovers
-            os.close(handle)
-            return None, name
-        if os.path.exists(name):  # else it was taken for a leftover before it was locked
-            return handle, name
-        os.close(handle)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Removes temporary files of `path` that nobody has locked: their processes were killed."""
+    """Removes temporary files of `path` that are a day old: their processes were killed."""
     leftover = re.compile(rf"\.{re.escape(path.name[:40])}\.[a-z0-9_]{{8}}{re.escape(TEMPORARY)}")
     with suppress(OSError):
         for name in filter(leftover.fullmatch, os.listdir(path.parent)):
             with suppress(OSError):
-                handle = os.open(path.parent / name, os.O_RDWR)
-                try:
-                    if lock_until_closed(handle):
-                        os.unlink(path.parent / name)
-                finally:
-                    os.close(handle)
+                if time.time() - os.stat(path.parent / name).st_mtime > DAY:
+                    os.unlink(path.parent / name)
 
 
 def write_bytes(path: Path, data: bytes, sync: bool = True) -> None:
@@ -149,22 +134,53 @@ def claim_folder(path: Path) -> Iterator[None]:
     with suppress(FileNotFoundError):  # the current folder may have been removed
         if Path.cwd().is_relative_to(real):  # replaced, it would be gone under the user's feet
             raise IplError(f"Cannot write {path}: it is the current folder, or one around it.")
-    lock = FileLock(real.with_name(f".{_stem(real)}.lock"))
+    made = [folder for folder in real.parents if not folder.exists()]
+    # One object for all claims of a path, so that a thread may claim again what it has claimed.
+    lock = FileLock(real.with_name(f".{_stem(real)}.lock"), is_singleton=True)
     try:
-        taken = lock.take()
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    if not taken:
+        _take(lock)
+    except Timeout:
+        if not os.path.exists(lock.lock_file):  # as in /proc
+            raise IplError(f"Cannot write {path}: nothing can be created in its folder.") from None
         raise FolderInUseError(
             f"{path} is being written by another process; wait until it ends, or choose another "
             "folder."
-        )
+        ) from None
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    first = lock.lock_counter <= 1
     try:
-        if lock.is_first:
+        if first and lock.is_locked:
             _finish_replacement(real)
         yield
     finally:
+        with suppress(OSError):
+            if first:
+                os.unlink(lock.lock_file)  # before the lock ends, so that it is nobody else's
         lock.release()
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+
+
+def _take(lock: BaseFileLock) -> None:
+    """Takes a lock, and makes the folder it is in; raises Timeout if others have it.
+
+    Where the file system has no locks, nobody is kept from writing.
+    """
+    for attempt in range(3):
+        os.makedirs(os.path.dirname(lock.lock_file), exist_ok=True)
+        try:
+            lock.acquire(timeout=0.05, poll_interval=0.01)
+        except FileNotFoundError:  # another process removed the folder, which was empty
+            if attempt == 2:
+                raise
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            return
+        else:
+            return
 
 
 @contextmanager
