@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from statistics import mean
 
@@ -118,14 +116,6 @@ def test_the_readme_names_every_file() -> None:
     files = sorted(path.name for path in folder.glob("*.csv"))
     assert len(files) == 7
     assert [name for name in files if f"`{name}`" not in text] == []
-
-
-def test_the_numbers_are_read_without_torch() -> None:
-    code = (
-        "import sys; from ipl.bench.protocols.registry import find_protocol as find; "
-        "find('domain').paper_average('coop', True); sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_sizes_are_the_published_ones() -> None:
