@@ -141,7 +141,7 @@ def test_ctrl_c_says_what_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         (["--words", "3"], "more than epochs (T = 2)"),
         (
             ["--seeds", "9" * 20],
-            "--seeds is '99999999999999999999'; it must be a whole number from 0 to 4,294,967,295.",
+            "seed is '99999999999999999999'; it must be a whole number from 0 to 4,294,967,295.",
         ),
         (["--arms", "wrods"], "arms contains 'wrods'; allowed are zero-shot"),
         (["--arms", "words", "--words", "0"], "words is 0, but the arm words needs 1 or more; the"),

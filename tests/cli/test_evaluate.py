@@ -115,4 +115,4 @@ def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(
     assert images < 3
     assert images_from == f"its test part, {left_out} it was trained on"
     message = evaluate("--held-out", "train").error
-    assert "--held-out is 'train'; it must be one of test, val." in message
+    assert "held_out is 'train'; it must be one of test, val." in message

@@ -155,7 +155,7 @@ def test_the_text_of_several_seeds(fit: Call, images: Call, home: Path) -> None:
             ("--seeds", "3,3"),
             "--seeds is 3,3; give two or more different seeds",
         ),
-        (("--seeds", "1,x"), "--seeds is 'x'; it must be a whole number from 0 to 4,294"),
+        (("--seeds", "1,x"), "seed is 'x'; it must be a whole number from 0 to 4,294"),
     ],
 )
 def test_seeds_that_are_not_possible(

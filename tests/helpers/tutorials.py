@@ -11,15 +11,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import ipl.backbone.loading
-import ipl.classifier
-import ipl.saving.restore
-from ipl.cli.main import main
+from ipl.backbone.loading import load_backbone
+from ipl.cli.main import COMMANDS, main
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.M)
@@ -86,9 +85,12 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load_backbones_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the commands of a test share a backbone, which is frozen."""
-    load = cache(ipl.backbone.loading.load_backbone)
-    for room in (ipl.backbone.loading, ipl.classifier, ipl.saving.restore):
-        monkeypatch.setattr(room, "load_backbone", load)
+    for name in COMMANDS:
+        import_module(f"ipl.cli.{name}")
+    load = cache(load_backbone)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ipl.") and vars(module).get("load_backbone") is load_backbone:
+            monkeypatch.setattr(module, "load_backbone", load)
 
 
 def run_page(
