@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from huggingface_hub import constants
+
 from ipl.support.files import path_exists
 from ipl.support.hub import is_on_hub
 
@@ -173,8 +175,6 @@ def find_weights() -> Iterator[FoundWeights]:
 
 def hub_cache() -> Path:
     """Returns the folder that models of the Hugging Face hub are kept in."""
-    from huggingface_hub import constants
-
     return Path(constants.HF_HUB_CACHE)
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import torch
 
 from ipl.backbone.backbone import Backbone, check_precision
@@ -251,9 +252,7 @@ def _explain_failure(error: Exception, folder: str | None, name: str) -> str:
 def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
     path = Path(source) / "preprocessor_config.json"
     if not Path(source).is_dir():
-        from huggingface_hub import hf_hub_download
-
-        path = Path(hf_hub_download(source, path.name, local_files_only=offline))
+        path = Path(huggingface_hub.hf_hub_download(source, path.name, local_files_only=offline))
     if not path.is_file():
         return {}
     values = json.loads(path.read_text(encoding="utf-8"))

@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
+
 from ipl.support import hub
 from ipl.support.errors import ConfigError, SavedRunError, brief
 from ipl.support.files import (
@@ -73,11 +75,9 @@ def find_run(location: str | Path, revision: str | None = None) -> Path:
         if revision is not None:
             raise ConfigError(f"revision is {revision!r}, but {name} is not a name on the hub.")
         return Path(location)
-    from huggingface_hub import snapshot_download
-
     online = hub.hub_reachable()
     try:
-        folder = snapshot_download(
+        folder = huggingface_hub.snapshot_download(
             name, revision=revision, allow_patterns=FILES, local_files_only=not online
         )
     except Exception as error:  # the hub's client raises many kinds

@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
+
 from ipl.saving.format import write_run
 from ipl.saving.run_folder import FILES
 from ipl.support import hub
@@ -45,14 +47,12 @@ def push_run(
         raise ConfigError(f"The name on the hub is {name!r}; it must be {hub.ALLOWED}.")
     if not hub.hub_reachable():
         raise SavedRunError(f"Cannot push {name}: the Hugging Face hub cannot be reached.")
-    from huggingface_hub import create_repo, upload_folder
-
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work) / "run"
         write_run(folder, result, location=name)
         try:
-            address: Any = create_repo(name, private=private, exist_ok=True)
-            upload_folder(
+            address: Any = huggingface_hub.create_repo(name, private=private, exist_ok=True)
+            huggingface_hub.upload_folder(
                 repo_id=name,
                 folder_path=folder,
                 allow_patterns=FILES,

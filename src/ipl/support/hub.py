@@ -8,6 +8,8 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from huggingface_hub import constants
+
 from ipl.support.files import path_exists
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -29,8 +31,6 @@ def is_on_hub(name: str) -> bool:
 
 def is_downloaded(folder: Path) -> bool:
     """Returns whether a folder is owner/name on the hub, or lies in the hub's local cache."""
-    from huggingface_hub import constants
-
     cache = Path(constants.HF_HUB_CACHE).resolve()
     return is_on_hub(str(folder)) or folder.resolve().is_relative_to(cache)
 
@@ -40,8 +40,6 @@ def hub_reachable() -> bool:
     # Without network the hub's client would retry for half a minute.
     if any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
         return True
-    from huggingface_hub import constants
-
     host = urlsplit(constants.ENDPOINT).hostname or ""
     try:
         socket.getaddrinfo(host, 443)
