@@ -156,7 +156,7 @@ def encode_batches(
     ImageFeatures
         Of the next images; indices are counted from the first of them.
     """
-    with image_warnings_off(), closing_threads() as threads:
+    with image_warnings_off(), decoding_threads() as threads:
         for batch in _opened_ahead(threads, crops or CentreCrops(backbone), sources):
             indices, pixels, unreadable = [], [], []
             for index, opened in enumerate(batch):
@@ -197,15 +197,10 @@ def batch_size(device: torch.device) -> int:
     return GPU_BATCH if device.type == "cuda" else BATCH
 
 
-def decoding_threads() -> ThreadPoolExecutor:
-    """Returns threads that decode images."""
-    return ThreadPoolExecutor(decoders())
-
-
 @contextmanager
-def closing_threads() -> Iterator[ThreadPoolExecutor]:
+def decoding_threads() -> Iterator[ThreadPoolExecutor]:
     """Yields threads that decode images; what they have not begun is given up at the end."""
-    with decoding_threads() as threads:
+    with ThreadPoolExecutor(decoders()) as threads:
         try:
             yield threads
         finally:

@@ -167,11 +167,7 @@ class Runner:
         task = self.task(run)
         datasets = [self._data[name] for name in (run.dataset, *run.targets)]
         started = time.perf_counter()
-        images = [item.path for test in task.tests.values() for item in test.test]
-        images += [] if run.arm == ZERO_SHOT else [item.path for item in task.training.train]
-        # All at once, since processes read many files faster than threads; counted as test time.
-        store.encode(images, log)
-        tests = {name: _TestSet(test, store) for name, test in task.tests.items()}
+        tests = {name: _TestSet(test, store, log) for name, test in task.tests.items()}
         encoding = time.perf_counter() - started
         classifier = None
         if run.arm == ZERO_SHOT:
@@ -360,8 +356,8 @@ class Runner:
 class _TestSet:
     """A test set without the images that cannot be read, and a sentence on those."""
 
-    def __init__(self, dataset: Dataset, store: FeatureStore) -> None:
-        images = store.encode([item.path for item in dataset.test])
+    def __init__(self, dataset: Dataset, store: FeatureStore, reporter: Reporter) -> None:
+        images = store.encode([item.path for item in dataset.test], reporter)
         self.dataset = replace(dataset, test=tuple(dataset.test[index] for index in images.indices))
         self.readable, self.unreadable = len(images.indices), len(images.unreadable)
         self.notes: tuple[str, ...] = ()

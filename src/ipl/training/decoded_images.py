@@ -16,8 +16,8 @@ from torch import Tensor
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import (
     Source,
-    closing_threads,
     decoders,
+    decoding_threads,
     image_warnings_off,
     open_source,
 )
@@ -61,7 +61,7 @@ class DecodedImages:
         """
         size, on_gpu = self.backbone.preprocessing.crop, self.backbone.device.type == "cuda"
         waiting: deque[Future[Tensor]] = deque()
-        with image_warnings_off(), closing_threads() as threads:
+        with image_warnings_off(), decoding_threads() as threads:
             try:
                 for batch in batches:
                     # Allocated here: other threads must not touch the GPU while a step is recorded.
