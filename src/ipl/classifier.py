@@ -45,7 +45,7 @@ from ipl.display.notebook import notebook_html
 from ipl.display.table import Table
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
-from ipl.loggers.run_log import LogTo, log_run
+from ipl.loggers import LogTo, log_run
 from ipl.saving.format import config_of, read_run, write_run
 from ipl.saving.restore import find_backbone, restore
 from ipl.saving.run_folder import find_run

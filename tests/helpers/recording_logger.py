@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ipl.loggers.logger import RunLogger
+from ipl.loggers import RunLogger
 
 
 class RecordingLogger(RunLogger):

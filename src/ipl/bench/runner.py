@@ -31,7 +31,7 @@ from ipl.bench.records import DONE
 from ipl.bench.run import Run
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
-from ipl.loggers.run_log import RunLog, log_run
+from ipl.loggers import RunLog, log_run
 from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError
 from ipl.support.machine import available_memory

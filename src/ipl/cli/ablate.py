@@ -38,7 +38,7 @@ from ipl.cli.bench import (
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.display.table import Table, tables_to_latex, tables_to_markdown, tables_to_terminal
-from ipl.loggers.logger import check_loggers
+from ipl.loggers import check_loggers
 from ipl.support.errors import ConfigError, brief, did_you_mean
 from ipl.support.files import write_bytes, write_json, write_text
 from ipl.support.progress import Reporter

@@ -28,7 +28,7 @@ from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import RANDOM
 from ipl.display.formatting import listed, several
-from ipl.loggers.logger import check_loggers
+from ipl.loggers import check_loggers
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import Reporter
 

@@ -28,8 +28,7 @@ from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import listed
 from ipl.display.table import Styled, Table
 from ipl.learners.registry import learner_class
-from ipl.loggers.logger import check_loggers
-from ipl.loggers.run_log import log_run
+from ipl.loggers import check_loggers, log_run
 from ipl.saving.run_folder import check_target
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, FolderInUseError, IplError

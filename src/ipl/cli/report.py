@@ -15,8 +15,7 @@ from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
 from ipl.explain.report import ReportSettings, analyse_run, check_arguments, report_document
 from ipl.explain.report_values import report_values
-from ipl.loggers.logger import check_loggers
-from ipl.loggers.run_log import log_run
+from ipl.loggers import check_loggers, log_run
 from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError
 from ipl.support.files import write_json, write_text

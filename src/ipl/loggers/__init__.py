@@ -1,1 +1,0 @@
-"""Loggers: where the numbers, words and files of a run are written while it is done."""
