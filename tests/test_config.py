@@ -20,7 +20,6 @@ from ipl.learners.hyperparameters import PROTOCOLS
 from ipl.prompts.bound_prompts import PLACEHOLDERS
 from ipl.select import select_words
 from ipl.support.errors import ConfigError
-from ipl.words.modes import MODES
 from ipl.words.objective import EMBEDDINGS, PRESETS
 
 
@@ -52,7 +51,7 @@ from ipl.words.objective import EMBEDDINGS, PRESETS
         ({"preset": "mine"}, "preset is 'mine'; it must be one of paper, reference."),
         (
             {"search": "slow"},
-            "search is 'slow'; it must be one of exact, exhaustive, screen, lazy.",
+            "search is 'slow'; it must be one of exact, exhaustive.",
         ),
         ({"cache": "yes"}, "cache is 'yes'; it must be true or false."),
         ({"backbone": None}, "backbone is None; it must be text."),
@@ -201,7 +200,7 @@ def test_choices_are_those_of_the_rooms() -> None:
     choices = {setting.name: setting.option.choices for setting in settings()}
     assert choices["preset"] == PRESETS
     assert choices["word_embedding"] == EMBEDDINGS
-    assert choices["search"] == tuple(MODES)
+    assert choices["search"] == ("exact", "exhaustive")
     assert choices["placeholder"] == PLACEHOLDERS
     assert choices["precision"] == tuple(PRECISIONS)
     assert choices["protocol"] == PROTOCOLS

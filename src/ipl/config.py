@@ -169,19 +169,11 @@ class FitConfig:
     )
     search: str = _option(
         "exact",
-        "exact (proved, most words ruled out by bounds), exhaustive (every word scored), "
-        "screen or lazy (both approximate).",
+        "exact (every word in half precision, the best again in fp32) or exhaustive (every word "
+        "in fp32).",
         WORDS,
         "--search",
-        choices=("exact", "exhaustive", "screen", "lazy"),
-        concerns_words=True,
-    )
-    shortlist: int = _option(
-        1000,
-        "With search screen: how many words are scored exactly.",
-        WORDS,
-        "--shortlist",
-        least=20,
+        choices=("exact", "exhaustive"),
         concerns_words=True,
     )
     memory: float = _option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ipl.backbone.backbone import Backbone
@@ -16,7 +15,7 @@ from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import read_pool, word_choice
-from ipl.words.modes import Search, Start
+from ipl.words.greedy import ScoreWords, score_words
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 
@@ -28,9 +27,8 @@ def select_words(
     *,
     backbone: str | Backbone = "pocket",
     pool: Pool | None = None,
-    recall: bool = False,
     reporter: Reporter = SILENT,
-    start: Start = Search.start,
+    score: ScoreWords = score_words,
     **settings: Any,
 ) -> Selection:
     """Chooses words for a dataset, without training.
@@ -47,12 +45,10 @@ def select_words(
         pocket (bundled), a Hugging Face name, a model folder, or a loaded backbone.
     pool : Pool or None, default None
         The words to choose from. Default: those that `words_file` and `no_names` give.
-    recall : bool, default False
-        With search "screen": also find the true best word, to say whether it was on the shortlist.
     reporter : Reporter
         Gets the progress and the warnings of the search.
-    start : callable
-        Starts the search; `bench.engines.ray_search.spread_over_ray` gives one for a cluster.
+    score : callable
+        Scores the words of a step; a `bench.engines.ray_search.RaySearch` does it on a cluster.
     **settings
 
     Returns
@@ -73,13 +69,11 @@ def select_words(
     name = backbone.name if isinstance(backbone, Backbone) else backbone
     # Nothing is trained, so the number of words need not agree with epochs and interval.
     config = FitConfig(backbone=name, words=min(words, 1), **settings)
-    Search(config.search, config.shortlist, recall)  # checks them before anything is loaded
     dataset = read_dataset(data, config.strict, shots=config.shots)
     if not loaded:
         backbone = load_backbone(config.backbone, config.device, config.precision)
     assert isinstance(backbone, Backbone)
     choice = word_choice(config, pool or read_pool(config, backbone, reporter))
-    choice = replace(choice, search=replace(choice.search, recall=recall))
     choice.check(backbone, dataset.class_names, words)  # before anything is computed
     cache = Cache(reporter=reporter) if config.cache else None
     store = FeatureStore(backbone, cache)
@@ -87,7 +81,7 @@ def select_words(
     for note in (*dataset.notes, *shots.notes):
         reporter.warn(note)
     selection = choice.choose(
-        backbone, dataset.class_names, shots, words, cache, None, reporter, start
+        backbone, dataset.class_names, shots, words, cache, None, reporter, score=score
     )
     for note in selection.notes:
         reporter.warn(note)

@@ -15,15 +15,13 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.prefix_cache import PrefixCache
 from ipl.words.greedy import greedy_search
-from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
-FP32 = torch.float32
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3}
+NORM_TOLERANCE = {torch.float32: 3e-6, torch.float16: 1e-3}
 NAMES = ["cat", "starry night", "siamese cat with a very long name", "ox"]
 WORDS = Pool.bundled().words[::15]
 
@@ -46,7 +44,7 @@ def randn(*shape: int, dtype: torch.dtype, seed: int = 0, size: float = 1.0) -> 
 
 
 # Widths that are and are not powers of two; rows that do and do not fill the last program.
-@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("dtype", list(NORM_TOLERANCE), ids=str)
 @pytest.mark.parametrize(
     ("shape", "width"), [((1, 1, 1), 16), ((15, 2, 7), 48), ((64, 4, 2), 512), ((65, 1, 1), 1000)]
 )
@@ -57,7 +55,7 @@ def test_norm(kernels: ModuleType, shape: tuple[int, ...], width: int, dtype: to
     expected = layer_norm(hidden.double() + offset.double(), (width,), eps=1e-5)
     assert ours.dtype == dtype
     assert torch.equal(hidden, before)
-    close = {torch.float32: 3e-6, torch.float16: 1e-3}[dtype]
+    close = NORM_TOLERANCE[dtype]
     torch.testing.assert_close(ours.double(), expected, atol=close, rtol=close)
 
 
@@ -101,9 +99,9 @@ def assert_attention(
     lengths: list[int],
     own: int,
     asking: int,
-    dtype: torch.dtype,
     size: float = 1.0,
 ) -> None:
+    dtype = torch.float16
     width, prompts = heads * head, len(lengths)
     query = randn(count, asking, prompts, width, dtype=dtype, seed=1, size=size * head**-0.5)
     key, value = (randn(count, own, prompts, width, dtype=dtype, seed=s) for s in (2, 3))
@@ -115,69 +113,36 @@ def assert_attention(
     assert ours.shape == query.shape
     assert ours.dtype == dtype
     expected = plain_attention(query, key, value, prefix, heads)
-    scale = TOLERANCE[dtype] * max(1.0, size) * 2
+    scale = 8e-3 * max(1.0, size)
     torch.testing.assert_close(ours.cpu().double(), expected, atol=scale, rtol=0)
 
 
 # Counts around the two block sizes, 16 and 64; all rows or only the last one ask.
-@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize(
     ("count", "own", "asking"),
     [(1, 1, 1), (15, 2, 2), (16, 2, 1), (17, 3, 3), (63, 4, 1), (64, 4, 4), (130, 2, 2)],
 )
 def test_attention_of_odd_numbers_of_candidates(
-    kernels: ModuleType, count: int, own: int, asking: int, dtype: torch.dtype
+    kernels: ModuleType, count: int, own: int, asking: int
 ) -> None:
-    assert_attention(kernels, count, 3, 64, [9, 1, 14], own, asking, dtype)
+    assert_attention(kernels, count, 3, 64, [9, 1, 14], own, asking)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize(
     ("lengths", "heads", "head"),
     [([1], 1, 16), ([15, 16, 17], 2, 64), ([40, 1, 33], 8, 32), ([32], 3, 128)],
 )
 def test_attention_of_any_prefix_and_heads(
-    kernels: ModuleType, heads: int, head: int, lengths: list[int], dtype: torch.dtype
+    kernels: ModuleType, heads: int, head: int, lengths: list[int]
 ) -> None:
-    assert_attention(kernels, 15, heads, head, lengths, 2, 2, dtype)
-    assert_attention(kernels, 65, heads, head, lengths, 3, 1, dtype)
+    assert_attention(kernels, 15, heads, head, lengths, 2, 2)
+    assert_attention(kernels, 65, heads, head, lengths, 3, 1)
 
 
 @pytest.mark.parametrize("size", [0.0, 20.0])
 def test_attention_that_is_flat_or_peaked(kernels: ModuleType, size: float) -> None:
     """Scores of some hundred would overflow a softmax that forgot to take off the largest."""
-    assert_attention(kernels, 33, 4, 32, [7, 20], 3, 3, torch.float16, size)
-
-
-@pytest.mark.parametrize(("rows", "depth", "width"), [(1, 64, 64), (130, 192, 128), (5, 96, 192)])
-def test_products_of_fp32_are_exact(kernels: ModuleType, rows: int, depth: int, width: int) -> None:
-    left, right = (
-        randn(rows, 2, depth, dtype=torch.float32),
-        randn(width, depth, dtype=FP32, seed=1),
-    )
-    bias, out = randn(width, dtype=FP32, seed=2), torch.empty(rows, 2, width, device=DEVICE)
-    product = left.double() @ right.T.double()
-    kernels.multiply(out, left, right.T, bias)
-    torch.testing.assert_close(out.double(), product + bias.double(), atol=1e-5, rtol=1e-6)
-    kernels.multiply(out, left, right.T)
-    torch.testing.assert_close(out.double(), 2 * product + bias.double(), atol=2e-5, rtol=1e-6)
-
-
-def test_a_tower_of_split_products_is_the_same(kernels: ModuleType, cuda: Backbone) -> None:
-    from ipl.backbone.exact_products import SplitTower
-
-    tower = cuda.text_tower(torch.float32)
-    split = SplitTower(tower)
-    assert SplitTower.fits(tower)
-    rows = randn(3, 2, 4, cuda.text_width, dtype=torch.float32)
-    layer, other = tower.layers[0], split.layers[0]
-    for name in ("query", "key", "value", "up"):
-        ours, theirs = getattr(other, name)(rows), getattr(layer, name)(rows)
-        torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-5)
-    ours, theirs = (each.mlp(rows.clone(), rows, 1) for each in (split, tower))
-    torch.testing.assert_close(ours, theirs, atol=5e-5, rtol=1e-5)
-    ours, theirs = (each.add(rows.clone(), rows, layer.out) for each in (split, tower))
-    torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-5)
+    assert_attention(kernels, 33, 4, 32, [7, 20], 3, 3, size)
 
 
 def test_which_heads_fit(kernels: ModuleType) -> None:
@@ -220,20 +185,6 @@ def test_the_fused_sweep_is_as_good_as_torchs(
         assert off.mean() < 3 * its.mean() + 1e-6
 
 
-@pytest.mark.gpu
-def test_fp32_is_exact_with_the_kernels_of_a_hopper_gpu_too(
-    cuda: Backbone, pocket: Backbone
-) -> None:
-    caches = [
-        PrefixCache(one, [[one.sos, *one.tokenize(f"a {name},")] for name in NAMES])
-        for one in (cuda, pocket)
-    ]
-    ids = [cuda.tokenize(word)[0] for word in WORDS[:65]]
-    here, there = (torch.cat(list(cache.features(ids))).cpu() for cache in caches)
-    size = there.abs().max().item()
-    torch.testing.assert_close(here, there, atol=1e-5 * size, rtol=0)
-
-
 def scorer(backbone: Backbone, pocket: Backbone, seed: int) -> SentenceScorer:
     generator = torch.Generator().manual_seed(seed)
     texts = normalize(pocket.encode_texts([f"an image of a {name}" for name in NAMES]), dim=-1)
@@ -258,11 +209,10 @@ def test_exact_is_exhaustive_here_and_on_the_cpu(
 ) -> None:
     pool, objective = Pool.from_words(WORDS, "test"), Objective((0.0, 0.1, 1.0, 0.3)[seed])
     task: Any = scorer(cuda, pocket, seed)
-    assert torch.float16 in task.precisions
-    found = greedy_search(task, pool, 3, objective, Search("exact"))
-    every = greedy_search(task, pool, 3, objective, Search("exhaustive"))
-    here = greedy_search(scorer(pocket, pocket, seed), pool, 3, objective, Search("exact"))
-    assert found.certified
+    assert task.half == torch.float16
+    found = greedy_search(task, pool, 3, objective, "exact")
+    every = greedy_search(task, pool, 3, objective, "exhaustive")
+    here = greedy_search(scorer(pocket, pocket, seed), pool, 3, objective, "exact")
     for other in (every, here):
         assert found.words == other.words
         for ours, theirs in zip(gains(found), gains(other), strict=True):
@@ -272,4 +222,4 @@ def test_exact_is_exhaustive_here_and_on_the_cpu(
             assert {word for word, gain in theirs.items() if gain > cut} <= set(ours)
             for word in set(ours) & set(theirs):
                 assert ours[word] == pytest.approx(theirs[word], abs=1e-4)
-    assert max(step.scored for step in found.steps) < len(pool) / 2
+    assert max(step.checked for step in found.steps) < len(pool) / 2

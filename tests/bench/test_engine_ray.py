@@ -17,14 +17,13 @@ import ipl.bench.engines.ray_engine as ray_engine
 from ipl.backbone.backbone import Backbone
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.ray_engine import RayEngine
-from ipl.bench.engines.ray_search import spread_over_ray
+from ipl.bench.engines.ray_search import RaySearch
 from ipl.bench.grid import run_grid
 from ipl.bench.records import read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError
 from ipl.words.greedy import greedy_search
-from ipl.words.modes import Search
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 
@@ -87,11 +86,10 @@ def test_a_pool_spread_over_workers_gives_the_same_words(
 ) -> None:
     scorer = SentenceScorer(pocket, ["beach", "castle", "forest"], *few_images)
     pool = Pool.from_words(Pool.bundled().words[::60], "every sixtieth")
-    here = greedy_search(scorer, pool, 2, search=Search(mode))
-    start = spread_over_ray(3, cluster.address, "cpu")
-    there = greedy_search(scorer, pool, 2, search=Search(mode), start=start)
+    here = greedy_search(scorer, pool, 2, search=mode)
+    score = RaySearch(3, cluster.address, "cpu")
+    there = greedy_search(scorer, pool, 2, search=mode, score=score)
     assert there.words == here.words
-    assert there.certified
     for one, other in zip(here.steps, there.steps, strict=True):
         assert [ranked.word for ranked in other.runners_up] == [r.word for r in one.runners_up]
         assert other.gain == pytest.approx(one.gain, abs=1e-6)
@@ -99,10 +97,7 @@ def test_a_pool_spread_over_workers_gives_the_same_words(
 
 def test_what_cannot_be_spread() -> None:
     with pytest.raises(ConfigError, match="workers is 0"):
-        spread_over_ray(0)
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'ipl[scale]'")
-    with pytest.raises(ConfigError, match="search is 'lazy'; over Ray workers"):
-        spread_over_ray(2)(Search("lazy"), None, ("sand", "water"))  # type: ignore[arg-type]
+        RaySearch(0)
 
 
 def test_an_address_where_nothing_answers(

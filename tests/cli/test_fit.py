@@ -208,11 +208,9 @@ def test_the_defaults_in_the_help_are_those_in_use() -> None:
     from ipl.backbone.prefix_cache import MEMORY
     from ipl.cli import shared_options as common
     from ipl.config import FitConfig
-    from ipl.words.modes import Search
 
     config = FitConfig()
     assert common.MEMORY.default == config.memory == MEMORY
-    assert (config.search, config.shortlist) == (Search().mode, Search().shortlist)
 
 
 # -- what is at --out ------------------------------------------------------------------------------

@@ -74,15 +74,12 @@ def test_auto_stops_at_noise_and_says_so(fit: Call, images: Call, home: Path) ->
 # -- how they are searched for --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["exact", "exhaustive", "screen", "lazy"])
-def test_the_search_is_told_and_an_approximate_one_shown(
-    mode: str, fit: Call, images: Call, home: Path
-) -> None:
+@pytest.mark.parametrize("mode", ["exact", "exhaustive"])
+def test_the_search_is_told(mode: str, fit: Call, images: Call, home: Path) -> None:
     result = fit(images(beach=2, castle=2), "--search", mode, "--out", "run")
     selection = json.loads((home / "run" / "config.json").read_text())["selection"]
     assert selection["search"] == mode
-    assert selection["certified"] == (mode in ("exact", "exhaustive"))
-    assert (f"Approximate ({mode})" in result.out) == (not selection["certified"])
+    assert selection["how_checked"] in result.out
 
 
 # -- what is kept for the next fit ----------------------------------------------------------------

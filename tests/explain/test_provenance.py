@@ -68,7 +68,7 @@ def test_everything_else_is_named(result: FitResult) -> None:
     config = FitConfig(
         backbone="o/clip", words=1, epochs=12, lr=0.1, shots=4, views="fresh", precision="bf16",
         placeholder="zero", lambda_=0.5, preset="reference", word_embedding="token",
-        search="screen", shortlist=50, template="a {cls}; {words}", device="cpu", cache=False,
+        search="exhaustive", template="a {cls}; {words}", device="cpu", cache=False,
     )  # fmt: skip
     command, unsaid = fit_command(replace(result, config=config), None, None)
     options = shlex.split(command)

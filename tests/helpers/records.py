@@ -87,9 +87,7 @@ def _config_arm(words: int | str, values: dict[str, Any]) -> str:
     return filled[0] if filled else CHOSEN if words else PLAIN
 
 
-def search(
-    seconds: tuple[float, ...], gains: tuple[float, ...] = (), scored: int = 100
-) -> dict[str, Any]:
+def search(seconds: tuple[float, ...], gains: tuple[float, ...] = ()) -> dict[str, Any]:
     """Returns the search of a record: a step for each time, in a pool of 100 words.
 
     The redundancy of each word to the ones before it is 1, with a weight of 0.1.
@@ -103,8 +101,9 @@ def search(
             gain=gain,
             loss=1.0,
             runners_up=(RankedWord("other", 0.0),),
-            scored=scored,
+            checked=64,
             seconds=time,
+            margin=0.01,
         )
         for index, (time, gain) in enumerate(zip(seconds, gains, strict=True))
     ]

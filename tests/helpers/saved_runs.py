@@ -37,7 +37,7 @@ def make_result(**changes: Any) -> FitResult:
         gain=0.5,
         loss=1.5,
         runners_up=(RankedWord("sand", 0.25),),
-        scored=9,
+        checked=9,
         seconds=0.1,
         certainty=Certainty(0.75, 0.25, 0.625),
     )

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
-from typing import cast
-from weakref import ReferenceType, ref
-
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from ipl.backbone import prefix_cache as prefix
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.support.errors import ConfigError
-from ipl.words.loss import CrossEntropy
-from ipl.words.scorer import CandidateScorer, SentenceScorer, check_room
+from ipl.words.scorer import SentenceScorer, check_room
 from tests.helpers.reference_loss import NAMES, POOL, Images, plain_loss, prompts_with
 
 FIVE = POOL.words[:5]
@@ -60,59 +53,6 @@ def _fits(scorer: SentenceScorer, k: int) -> bool:
     except ConfigError:
         return False
     return True
-
-
-class GivenFeatures(CandidateScorer):
-    """A scorer of given features (words, classes, dim), a chunk at a time."""
-
-    def __init__(self, values: Tensor, chunk: int, room: int) -> None:
-        """Takes the number of words for which a quarter of the memory has room."""
-        self.values, self.chunk = values, chunk
-        backbone = SimpleNamespace(feature_dim=values.shape[2])
-        loss = SimpleNamespace(classes=values.shape[1])
-        memory = 4 * room * values[0].nbytes / (1 << 30)
-        super().__init__(cast(Backbone, backbone), cast(CrossEntropy, loss), memory)
-        self.alive: list[ReferenceType[Tensor]] = []
-
-    def features(
-        self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
-    ) -> Iterator[Tensor]:
-        """Yields copies; none of the earlier ones is kept by then."""
-        for part in self.values.split(self.chunk):
-            assert not any(each() is not None for each in self.alive)
-            yield self._copy(part)
-
-    def _copy(self, part: Tensor) -> Tensor:
-        copy = part.clone()
-        self.alive.append(ref(copy))
-        return copy
-
-    def features_without(self, selected: Sequence[str]) -> Tensor:
-        """Returns the first features."""
-        return self.values[0]
-
-
-@pytest.mark.parametrize(
-    ("chunk", "room", "sizes"),
-    [
-        (3, 20, [20]),  # a quarter of the memory is enough
-        (8, 20, [20]),
-        (20, 20, [20]),
-        (3, 19, [9, 9, 2]),  # an eighth has room for three chunks
-        (4, 19, [4, 4, 4, 4, 4]),  # for two: they are blocks as they are
-        (8, 19, [8, 8, 4]),
-        (1, 1, [1] * 20),
-    ],
-)
-def test_blocks_are_the_candidates_in_order(chunk: int, room: int, sizes: list[int]) -> None:
-    values = torch.arange(20 * 3 * 4.0).view(20, 3, 4)
-    scorer, found, done = GivenFeatures(values, chunk, room), [], []
-    for block in scorer.blocks([], ["word"] * 20, advance=done.append):
-        found.append(block.clone())
-        del block
-    assert [len(block) for block in found] == sizes
-    assert torch.equal(torch.cat(found), values)
-    assert done == [len(part) for part in values.split(chunk)]
 
 
 def test_candidates_must_be_one_token(scorer: SentenceScorer) -> None:

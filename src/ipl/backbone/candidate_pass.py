@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.prefix_attention import Prefix, attend_to_prefix, find_kernels, is_hopper
-from ipl.backbone.text_tower import TextTower
+from ipl.backbone.prefix_attention import Prefix, attend_to_prefix, find_kernels
 
 
 class CandidatePass:
@@ -38,7 +35,7 @@ class CandidatePass:
     ) -> None:
         self.embed, self.lengths = backbone.embed, prefixes[0].lengths
         self.tail = torch.tensor(tail, device=backbone.device)
-        self.tower: TextTower = _fastest(backbone.text_tower(dtype), backbone.device)
+        self.tower = backbone.text_tower(dtype)
         head_width = backbone.text_width // self.tower.heads
         self.kernels = find_kernels(backbone.device, dtype, head_width)
         self.prefixes = list(prefixes)
@@ -48,31 +45,25 @@ class CandidatePass:
     @torch.no_grad()
     def features(self, candidates: Tensor) -> Tensor:
         """Returns features (candidates, prompts, dim) of token ids (candidates,)."""
-        hidden = self.first_rows(candidates)
+        hidden = self._first_rows(candidates)
         last = len(self.tower.layers) - 1
         for index in range(last):
             hidden = self._layer(hidden, index, hidden.shape[1])
         hidden = self._layer(hidden, last, 1)  # only EOS has to leave the last layer
-        return self.tower.project(self.norm(hidden, 2 * last + 2)[:, 0])
+        return self.tower.project(self._norm(hidden, 2 * last + 2)[:, 0])
 
-    def first_rows(self, candidates: Tensor, out: Tensor | None = None) -> Tensor:
-        """Returns what enters the first layer (candidates, rows, prompts, width).
-
-        If it is written to `out`, it is (rows, prompts, candidates, width).
-        """
+    def _first_rows(self, candidates: Tensor) -> Tensor:
+        """Returns what enters the first layer (candidates, rows, prompts, width)."""
         ids = torch.cat([candidates[:, None], self.tail.expand(len(candidates), -1)], dim=1)
         rows = self.embed(ids).to(self.tower.dtype)
-        positions = self._positions(rows.shape[1])
-        if out is None:
-            return rows[:, :, None] + positions
-        return torch.add(rows.transpose(0, 1)[:, None], positions[:, :, None], out=out)
+        return rows[:, :, None] + self._positions(rows.shape[1])
 
     def keys_and_values(self, rows: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Returns each layer's keys and values of token embeddings (1, rows, prompts, width)."""
         hidden = rows.to(self.tower.dtype) + self._positions(rows.shape[1])
         keys, values = [], []
         for index, layer in enumerate(self.tower.layers):
-            normed = self.norm(hidden, 2 * index)
+            normed = self._norm(hidden, 2 * index)
             keys.append(layer.key(normed))
             values.append(layer.value(normed))
             if index + 1 < len(self.tower.layers):
@@ -86,21 +77,21 @@ class CandidatePass:
 
     def _layer(self, hidden: Tensor, index: int, queries: int) -> Tensor:
         """Returns the last `queries` rows of (candidates, rows, prompts, width) after a layer."""
-        mixed = self.attend(self.norm(hidden, 2 * index), index, queries)
-        hidden = self.tower.add(last_rows(hidden, queries), mixed, self.tower.layers[index].out)
-        return self.tower.mlp(hidden, self.norm(hidden, 2 * index + 1), index)
+        mixed = self._attend(self._norm(hidden, 2 * index), index, queries)
+        hidden = self.tower.add(_last_rows(hidden, queries), mixed, self.tower.layers[index].out)
+        return self.tower.mlp(hidden, self._norm(hidden, 2 * index + 1), index)
 
-    def attend(self, normed: Tensor, index: int, queries: int) -> Tensor:
+    def _attend(self, normed: Tensor, index: int, queries: int) -> Tensor:
         """Returns the attention of the last `queries` rows to all before them."""
         layer, prefix = self.tower.layers[index], self.prefixes[index]
         if self.kernels is not None and queries == normed.shape[1]:  # they read parts of rows
             query, key, value = layer.qkv(normed).chunk(3, dim=-1)
         else:
             key, value = layer.key(normed), layer.value(normed)
-            query = layer.query(last_rows(normed, queries))
+            query = layer.query(_last_rows(normed, queries))
         return attend_to_prefix(query, key, value, prefix, self.tower.heads, self.kernels)
 
-    def norm(self, hidden: Tensor, index: int) -> Tensor:
+    def _norm(self, hidden: Tensor, index: int) -> Tensor:
         """Returns the rows after the norm of this index in the tower."""
         if self.kernels is None:
             return self.tower.norm(hidden, index)
@@ -108,21 +99,6 @@ class CandidatePass:
         return out
 
 
-def _fastest(tower: TextTower, device: torch.device) -> TextTower:
-    """Returns a tower with the fastest products of its precision that a device has."""
-    if tower.dtype != torch.float32 or not is_hopper(device):
-        return tower
-    with suppress(ImportError):  # not every build of torch has Triton
-        from ipl.backbone.exact_products import SplitTower
-
-        if tower not in _split_towers and SplitTower.fits(tower):
-            _split_towers[tower] = SplitTower(tower)
-    return _split_towers.get(tower, tower)
-
-
-_split_towers = WeakKeyDictionary[TextTower, TextTower]()
-
-
-def last_rows(rows: Tensor, count: int) -> Tensor:
+def _last_rows(rows: Tensor, count: int) -> Tensor:
     """Returns the last rows of (candidates, rows, prompts, width), all of them as they are."""
     return rows if count == rows.shape[1] else rows[:, -count:].contiguous()

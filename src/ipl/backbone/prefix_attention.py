@@ -70,16 +70,10 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, prefix: Prefix, heads: in
     return mixed.view(count, asking, prompts, width)
 
 
-def is_hopper(device: torch.device) -> bool:
-    """Returns whether a device is an NVIDIA GPU of the Hopper generation, such as the H200."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
-
-
 def find_kernels(device: torch.device, dtype: torch.dtype, head_width: int) -> ModuleType | None:
     """Returns the Triton kernels; None if they cannot run or do not suit these numbers."""
-    # In fp32 they are as exact as torch, but faster only with the matrix units of a Hopper GPU.
-    suits = device.type == "cuda" and (dtype.itemsize == 2 or is_hopper(device))
-    return _kernels(head_width) if suits else None
+    in_half = device.type == "cuda" and dtype.itemsize == 2  # fp32 is no faster with them
+    return _kernels(head_width) if in_half else None
 
 
 @cache

@@ -17,7 +17,6 @@ from torch.nn.functional import pad
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.candidate_pass import CandidatePass
-from ipl.backbone.int8_pass import SAMPLE, Int8Pass
 from ipl.backbone.prefix_attention import Prefix
 from ipl.support.errors import BackboneError, ConfigError
 
@@ -26,25 +25,6 @@ ROWS_AT_ONCE = {"cpu": 4096, "cuda": 65536}
 BLOCK = 64  # candidates per GPU program; chunks are multiples of it, so that no program is partial
 GIB = 1 << 30
 MEMORY = 2.0  # default of a search's working memory in GiB
-
-
-def candidates_at_once(
-    backbone: Backbone, rows: int, prompts: int, dtype: torch.dtype, memory: float
-) -> int:
-    """Returns how many candidates of so many rows each are run together in `memory` GiB."""
-    # The stream, its norm, the MLP's four widths, and what attention and products need.
-    row_bytes = 14 * backbone.text_width * dtype.itemsize
-    most_rows = ROWS_AT_ONCE.get(backbone.device.type, ROWS_AT_ONCE["cpu"])
-    if backbone.device.type == "cuda":  # as much memory in every precision
-        most_rows //= max(1, dtype.itemsize // 2)
-    capacity = int(memory / 2 * GIB // row_bytes)
-    if capacity < rows:
-        raise ConfigError(
-            f"memory is {memory:g} GiB; {prompts} prompts need at least "
-            f"{2.02 * rows * row_bytes / GIB:.3g}."
-        )
-    count = max(1, min(most_rows, capacity) // rows)
-    return count - count % BLOCK if count > BLOCK else count
 
 
 class PrefixCache:
@@ -83,8 +63,6 @@ class PrefixCache:
         self.lengths = torch.tensor(lengths, device=backbone.device)
         tower = backbone.text_tower(torch.float32)
         self._keys, self._values = tower.keys_and_values(backbone.embed(torch.tensor(padded)))
-        self._int8: Int8Pass | None = None  # of the prefixes as they are now
-        self._sample: list[int] = []  # candidates that it has run in half precision
 
     def _check_room(self, longest: int) -> None:
         tokens = longest + 1 + len(self.tail)
@@ -98,7 +76,20 @@ class PrefixCache:
         """Returns the number of candidates that are run together within the memory limit."""
         prompts = len(self.lengths)
         rows = prompts * (1 + len(self.tail))  # of one candidate
-        return candidates_at_once(self.backbone, rows, prompts, dtype, self.memory)
+        # The stream, its norm, the MLP's four widths, and what attention and products need.
+        row_bytes = 14 * self.backbone.text_width * dtype.itemsize
+        device = self.backbone.device.type
+        most_rows = ROWS_AT_ONCE.get(device, ROWS_AT_ONCE["cpu"])
+        if device == "cuda":  # as much memory in every precision
+            most_rows //= max(1, dtype.itemsize // 2)
+        capacity = int(self.memory / 2 * GIB // row_bytes)
+        if capacity < rows:
+            raise ConfigError(
+                f"memory is {self.memory:g} GiB; {prompts} prompts need at least "
+                f"{2.02 * rows * row_bytes / GIB:.3g}."
+            )
+        count = max(1, min(most_rows, capacity) // rows)
+        return count - count % BLOCK if count > BLOCK else count
 
     def features(
         self, candidates: Sequence[int], dtype: torch.dtype = torch.float32
@@ -110,42 +101,19 @@ class PrefixCache:
         candidates : sequence of int
             Token ids of the candidate words.
         dtype : torch.dtype, default=torch.float32
-            Precision of the computation; torch.int8 is rougher than half precision, and possible
-            only where `int8_kernels` are. It rounds around the mean of the first candidates, which
-            should be as different as the others.
+            Precision of the computation.
 
         Yields
         ------
         Tensor of shape (chunk, prompts, feature_dim)
             Features of one chunk of candidates, in their order.
         """
-        if self._int8 is not None and dtype == torch.float16 and list(candidates) == self._sample:
-            yield self._int8.sample_features
-            return
         # Without waiting for what the device still has to do.
         ids = torch.as_tensor(candidates, dtype=torch.int32)
         ids = ids.to(self.backbone.device, non_blocking=True)
-        run: CandidatePass | Int8Pass
-        if dtype == torch.int8:
-            if self._int8 is None:
-                self.candidates_at_once()  # what comes after it must fit into the memory, too
-                self._sample = list(candidates[:SAMPLE])
-                self._int8 = Int8Pass(
-                    self.backbone, self.prefixes, self.tail, ids[:SAMPLE], self.memory
-                )
-            run, at_once = self._int8, self._int8.candidates_at_once
-        else:
-            self._int8 = None  # a search goes on in higher precision, and needs the memory
-            run, at_once = self.candidate_pass(dtype), self.candidates_at_once(dtype)
-        for chunk in ids.split(at_once):
-            yield self._features(run, chunk)  # not kept here while the next are computed
-
-    def _features(self, run: CandidatePass | Int8Pass, candidates: Tensor) -> Tensor:
-        try:
-            return run.features(candidates)
-        except BaseException:  # an interrupted measurement cannot be continued
-            self._int8 = None
-            raise
+        run = self.candidate_pass(dtype)
+        for chunk in ids.split(self.candidates_at_once(dtype)):
+            yield run.features(chunk)  # not kept here while the next are computed
 
     def candidate_pass(self, dtype: torch.dtype) -> CandidatePass:
         """Returns a pass over candidates in one precision, which extensions do not change."""
@@ -166,7 +134,6 @@ class PrefixCache:
                 stored[layer] = pad(stored[layer], (0, 0, 0, count))
                 stored[layer][prompt, positions] = rows[0].transpose(0, 1)
         self.lengths = self.lengths + count
-        self._int8 = None
 
     @property
     def prefixes(self) -> list[Prefix]:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 ROWS = 4  # of a norm, per program
 MANY, FEW = 64, 16  # candidates of the attention, per program
-WIDE, NARROW = 128, 64  # columns of a product, per program
 
 
 @triton.jit(do_not_specialize=["total"])
@@ -32,8 +31,8 @@ def _norm(hidden, offset, out, total, width, eps, ROWS: tl.constexpr, BLOCK: tl.
 
 # Lengths and counts are not specialised on: every step would compile a kernel of its own.
 @triton.jit(do_not_specialize=["count", "prefix"])
-def attend_kernel(
-    queries, keys, values, prefix_keys, prefix_values, lengths, out, centre, unit,
+def _attend(
+    queries, keys, values, prefix_keys, prefix_values, lengths, out,
     count, prefix, width, asking_candidate, asking_row, asking_prompt, own_candidate, own_row,
     own_prompt, out_candidate, out_row, out_prompt,
     BLOCK: tl.constexpr, HEAD: tl.constexpr, OWN: tl.constexpr, ASKING: tl.constexpr,
@@ -45,7 +44,7 @@ def attend_kernel(
     live = (candidate < count)[:, None]
     place = tl.arange(0, BLOCK)
     at = (prompt * prefix + place[:, None]) * width + column[None, :]
-    dtype: tl.constexpr = queries.dtype.element_ty  # that of the prefix may be higher
+    dtype: tl.constexpr = queries.dtype.element_ty  # the prefix is in fp32
     shared_keys = tl.load(prefix_keys + at, (place < prefix)[:, None], other=0.0).to(dtype)
     shared_values = tl.load(prefix_values + at, (place < prefix)[:, None], other=0.0).to(dtype)
     padding = (place >= tl.load(lengths + prompt))[None, :]
@@ -66,68 +65,17 @@ def attend_kernel(
             total = total * fade + weight_own
             mixed = mixed * fade[:, None] + weight_own[:, None] * value
             top = higher
-        score = tl.dot(query, tl.trans(shared_keys), input_precision="tf32x3")  # only fp32's
+        score = tl.dot(query, tl.trans(shared_keys))
         score = tl.where(padding, float("-inf"), score)
         higher = tl.maximum(top, tl.max(score, 1))
         weight = tl.exp(score - higher[:, None])
         fade = tl.exp(top - higher)
         total = total * fade + tl.sum(weight, 1)
         mixed *= fade[:, None]
-        mixed = tl.dot(weight.to(dtype), shared_values, mixed, input_precision="tf32x3")
+        mixed = tl.dot(weight.to(dtype), shared_values, mixed)
         mixed *= (1 / total)[:, None]
         at = (candidate * out_candidate + asked * out_row + prompt * out_prompt)[:, None]
-        if out.dtype.element_ty == tl.int8:  # rounded in units, around a centre
-            block = asked * tl.num_programs(2) + prompt
-            middle = tl.load(centre + block * width + column).to(tl.float32)
-            mixed = (mixed - middle[None, :]) * (1 / tl.load(unit + block))
-            mixed = round_to_int8(tl.minimum(tl.maximum(mixed, -127.0), 127.0))
         tl.store(out + at + column[None, :], mixed.to(out.dtype.element_ty), live)
-
-
-@triton.jit
-def round_to_int8(x):
-    """Returns a number from -127 to 127, rounded: adding 1.5 * 2**23 moves it to the low bits."""
-    return (x + 12582912.0).to(tl.int32, bitcast=True).to(tl.int8)
-
-
-@triton.jit(do_not_specialize=["total"])
-def _multiply(
-    out, rows, weight, bias, total, width,
-    DEPTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr,
-):  # fmt: skip
-    across = width // COLUMNS
-    row = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-    column = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
-    live = (row < total)[:, None]
-    k = tl.arange(0, STEP)
-    left = rows + row[:, None] * DEPTH + k[None, :]
-    right = weight + column[None, :] * DEPTH + k[:, None]
-    sums = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for _ in range(0, DEPTH, STEP):
-        values = tl.load(left, live, other=0.0)
-        sums = tl.dot(values, tl.load(right), sums, input_precision="tf32x3")
-        left += STEP
-        right += STEP
-    at = row[:, None] * width + column[None, :]
-    if bias is None:
-        sums += tl.load(out + at, live, other=0.0)
-    else:
-        sums += tl.load(bias + column)[None, :]
-    tl.store(out + at, sums, live)
-
-
-def multiply(out: Tensor, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> None:
-    """Adds rows (..., in) @ weight (in, out) to what `out` holds, or puts it there with a bias.
-
-    All are in fp32, and the result is as exact; see `exact_products.py`.
-    """
-    depth, width = weight.shape
-    total = rows.numel() // depth
-    columns = WIDE if width % WIDE == 0 else NARROW
-    _multiply[(triton.cdiv(total, WIDE) * (width // columns),)](
-        out, rows.contiguous(), weight.T.contiguous(), bias, total, width,
-        DEPTH=depth, ROWS=WIDE, COLUMNS=columns, STEP=32, num_warps=8, num_stages=3,
-    )  # fmt: skip
 
 
 def norm(hidden: Tensor, offset: Tensor, eps: float) -> Tensor:
@@ -157,8 +105,8 @@ def attend(
     prefix = prefix_key.shape[1]
     block = MANY if count >= MANY else FEW
     strides = [rows.stride()[:3] for rows in (query, key, out)]
-    attend_kernel[(heads, triton.cdiv(count, block), prompts)](
-        query, key, value, prefix_key, prefix_value, lengths, out, None, None, count, prefix, width,
+    _attend[(heads, triton.cdiv(count, block), prompts)](
+        query, key, value, prefix_key, prefix_value, lengths, out, count, prefix, width,
         *(stride for three in strides for stride in three),
         BLOCK=max(16, triton.next_power_of_2(prefix)), HEAD=width // heads, OWN=key.shape[1],
         ASKING=asking, CANDIDATES=block,
@@ -169,8 +117,3 @@ def attend(
 def fits(head_width: int) -> bool:
     """Returns whether heads of this width suit the attention kernel."""
     return head_width >= 16 and head_width & (head_width - 1) == 0
-
-
-def sizes_fit(*sizes: int) -> bool:
-    """Returns whether matrices of these sizes suit the kernel of products."""
-    return all(size % NARROW == 0 for size in sizes)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,29 +32,6 @@ class CausalText:
     projection: Any
 
 
-class Int8Matrix(NamedTuple):
-    """A matrix (out, in) of 8-bit integers, and the unit of each of its rows."""
-
-    weight: Tensor
-    scale: Tensor  # (out,), fp32
-
-    @classmethod
-    def of(cls, weight: Tensor) -> Int8Matrix:
-        """Returns a matrix (in, out), rounded."""
-        rows = weight.float().T
-        scale = rows.abs().amax(1).clamp_min(1e-12) / 127
-        return cls((rows / scale[:, None]).round().to(torch.int8).contiguous(), scale)
-
-
-class Int8Layer(NamedTuple):
-    """One layer's matrices in 8-bit integers."""
-
-    qkv: Int8Matrix
-    out: Int8Matrix
-    up: Int8Matrix
-    down: Int8Matrix
-
-
 class TextTower(FoldedLayers):
     """The layers of a causal CLIP text tower, from embeddings to features, in one precision."""
 
@@ -71,16 +47,6 @@ class TextTower(FoldedLayers):
                 offsets.append(offset)
         # (2 * layers + 1, width): what belongs to the residual stream before each norm
         self.offsets = torch.stack(offsets).to(dtype)
-
-    @cached_property
-    def int8_layers(self) -> tuple[Int8Layer, ...]:
-        """Returns the matrices of each layer, rounded to 8-bit integers."""
-        return tuple(
-            Int8Layer(
-                *map(Int8Matrix.of, (layer.qkv.weight, layer.out, layer.up.weight, layer.down))
-            )
-            for layer in self.layers
-        )
 
     def norm(self, rows: Tensor, index: int) -> Tensor:
         """Returns the residual stream (..., width) after the norm of this index in the tower."""

@@ -55,7 +55,7 @@ class DemoSize:
 # fresh crops in every epoch, which take longer.
 FULL = DemoSize(24, 16, 3, (1, 2, 3), {"epochs": 100, "views": 0})
 # Shows that everything works, not how well.
-QUICK = DemoSize(4, 4, 2, (1,), {"epochs": 20, "views": 0, "search": "screen"})
+QUICK = DemoSize(4, 4, 2, (1,), {"epochs": 20, "views": 0})
 
 
 def demo(

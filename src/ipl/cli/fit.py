@@ -257,11 +257,9 @@ def fit_report(classifier: PromptClassifier, per_class: bool = False) -> Group:
         parts += [_trials_table(result.trials, len(result.words)).to_terminal(), Text("")]
     if selection is not None:
         parts += [words_table(selection).to_terminal(), Text("")] if selection.steps else []
-        if sure := certainty_sentences(selection):
-            parts += [Text("\n".join(sure)), Text("")]
-        if not selection.certified:
-            warning = f"Approximate ({selection.search}): another word may be better."
-            parts += [Text(warning), Text("")]
+        sentences = [selection.how_checked] if selection.steps else []
+        if sentences := sentences + certainty_sentences(selection):
+            parts += [Text("\n".join(sentences)), Text("")]
     parts.append(Text.assemble("Prompt: ", (classifier.prompt_, "bold")))
     return Group(*parts)
 

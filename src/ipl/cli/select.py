@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from ipl.backbone.loading import find_model, load_backbone
-from ipl.bench.engines.ray_search import spread_over_ray
+from ipl.bench.engines.ray_search import RaySearch
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, on_interrupt, print_json
@@ -18,7 +18,7 @@ from ipl.datasets.readers import read_dataset
 from ipl.select import select_words
 from ipl.support.errors import ConfigError, brief
 from ipl.support.progress import Reporter
-from ipl.words.modes import Search, Start
+from ipl.words.greedy import ScoreWords, score_words
 from ipl.words.selection import selection_report
 
 
@@ -27,11 +27,6 @@ def select(
     settings: dict[str, Any],
     data: Path = common.DATA,
     words: str = typer.Option(str(FitConfig.words), "--words", help="How many words to choose."),
-    recall: bool = typer.Option(
-        False,
-        "--recall",
-        help="With --search screen: say how often the true winner was on the shortlist.",
-    ),
     workers: int = typer.Option(
         0, "--workers", help="Distribute the pool over this many Ray workers (0: search here)."
     ),
@@ -55,18 +50,16 @@ def select(
         dataset = read_dataset(data, config.strict)
         find_model(config.backbone)
 
-        Search(config.search, config.shortlist, recall)  # checks them before anything is loaded
-        start: Start = Search.start
+        score: ScoreWords = score_words
         if workers:
-            start = spread_over_ray(workers, address, config.device)
+            score = RaySearch(workers, address, config.device)
         backbone = load_backbone(config.backbone, config.device, config.precision)
         selection = select_words(
             dataset,
             count,
             **{**settings, "backbone": backbone},
-            recall=recall,
             reporter=reporter,
-            start=start,
+            score=score,
         )
     if as_json:
         values: dict[str, Any] = {"data": str(data), "backbone": config.backbone}

@@ -34,7 +34,8 @@ class WordFacts:
     place: int  # its rank among them; 1 is the best
     lead: float | None  # its gain minus that of the best other word
     earlier: tuple[int | None, ...]  # its rank at each earlier step, None below the best twenty
-    certified: bool
+    checked: int  # how many words of the step were scored in fp32
+    margin: float  # how far the others' losses were allowed to be off; 0 if there were none
     sense: Sense
     certainty: Certainty | None
     how_sure: str  # the same in words
@@ -58,7 +59,8 @@ def word_facts(selection: Selection) -> tuple[WordFacts, ...]:
                 place=words.index(step.word) + 1,
                 lead=step.gain - max(other_gains) if other_gains else None,
                 earlier=tuple(_rank(ranking, step.word) for ranking in rankings[:index]),
-                certified=step.certified,
+                checked=step.checked,
+                margin=step.margin,
                 sense=sense_of(step.word),
                 certainty=step.certainty,
                 how_sure=step.how_sure,
@@ -96,15 +98,13 @@ def words_section(
     if not words:
         nothing = tuple(notes) or (Paragraph(about_words),)
         return Section("words", "The words", nothing, about_words)
-    proved = "no other word of the pool has a higher gain at its step (proved)"
-    guess = f"approximate ({selection.search}): another word may be better"
     blocks: list[Block] = [
         Paragraph(
             f"The words were chosen one after the other from {selection.pool_size:,}, before any "
             f"training, in the sentence “{selection.template}”. Gain is utility (how much the word "
             "lowers the cross-entropy on the training images) minus "
-            f"{selection.lambda_:g} times redundancy (how much it repeats the words before it); "
-            f"{proved if selection.certified else guess}."
+            f"{selection.lambda_:g} times redundancy (how much it repeats the words before it). "
+            f"{selection.how_checked}"
         ),
         *notes,
     ]

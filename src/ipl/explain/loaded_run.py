@@ -26,7 +26,6 @@ from ipl.training.fit import features_for
 from ipl.training.result import FitResult
 from ipl.training.trained_images import find_shots, how_shots_differ
 from ipl.words.choice import WordChoice
-from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
@@ -104,8 +103,7 @@ class LoadedRun:
     def choice(self, selection: Selection) -> WordChoice:
         """Returns how the run chose its words."""
         objective = Objective(selection.lambda_, selection.preset, selection.word_embedding)
-        search = Search(selection.search)
-        return WordChoice(objective, Template(selection.template), search, pool=self.pool)
+        return WordChoice(objective, Template(selection.template), selection.search, pool=self.pool)
 
     def sentence_scorer(self, selection: Selection, images: LabelledFeatures) -> SentenceScorer:
         """Returns the scorer of words in the sentence of the run's search, on these images."""

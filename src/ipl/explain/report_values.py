@@ -46,7 +46,6 @@ def report_values(analysis: Analysis) -> dict[str, Any]:
         },
         "chosen": _plain(analysis.words),
         "stopped_before": _plain(run.selection.stopped_before) if run.selection else None,
-        "diminishing_returns": run.selection.diminishing_returns() if run.selection else None,
         "held_out": _plain(analysis.test),
         "effects": _plain(analysis.effects),
         "chance": _random_words_values(analysis.random_words),

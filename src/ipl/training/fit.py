@@ -46,7 +46,6 @@ from ipl.training.result import FitResult, Trial, identity_of
 from ipl.training.views import View, make_views
 from ipl.words.choice import WordChoice
 from ipl.words.frequency import RandomWords
-from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
@@ -220,9 +219,9 @@ def _find_words(
         return given_words(config.words_given or ""), None
     if not config.searches:
         return (), None
-    scorer = choice.scorer(backbone, names, shots, features)
-    selection = choice.search_with(
-        scorer, most, cache, reporter, stop_at_noise=config.words == AUTO
+    selection = choice.choose(
+        *(backbone, names, shots, most, cache, features, reporter),
+        stop_at_noise=config.words == AUTO,
     )
     words = selection.words
     if config.arm == RANDOM:
@@ -277,7 +276,7 @@ def word_choice(config: FitConfig, pool: Pool | None) -> WordChoice:
     return WordChoice(
         Objective(config.lambda_, config.preset, config.word_embedding),
         Template(config.template),
-        Search(config.search, config.shortlist),
+        config.search,
         config.memory,
         pool,
     )

@@ -12,8 +12,7 @@ from ipl.backbone.prefix_cache import MEMORY
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
-from ipl.words.greedy import check_k, greedy_search
-from ipl.words.modes import Search, Start
+from ipl.words.greedy import ScoreWords, check_k, greedy_search, score_words
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer, check_room
@@ -31,8 +30,8 @@ class WordChoice:
         The gain that the search maximises.
     template : Template
         The sentence that scores words.
-    search : Search
-        The mode of the search.
+    search : {"exact", "exhaustive"}
+        Whether most words are scored in half precision alone.
     memory : float
         GiB of working memory for the search.
     pool : Pool or None, default None
@@ -46,7 +45,7 @@ class WordChoice:
 
     objective: Objective
     template: Template
-    search: Search
+    search: str
     memory: float = MEMORY
     pool: Pool | None = None
 
@@ -73,7 +72,8 @@ class WordChoice:
         cache: Cache | None = None,
         store: FeatureStore | None = None,
         reporter: Reporter = SILENT,
-        start: Start = Search.start,
+        stop_at_noise: bool = False,
+        score: ScoreWords = score_words,
     ) -> Selection:
         """Chooses k words for labelled images.
 
@@ -93,40 +93,20 @@ class WordChoice:
             Keeps text features, so that other images of the same classes can reuse them.
         reporter : Reporter
             Gets the progress of the search.
-        start : callable
-            Starts the search; the default searches in this process.
+        stop_at_noise : bool, default False
+            Whether to stop before the first word whose gain may be chance.
+        score : callable
+            Scores the words of a step; the default does it in this process.
 
         Returns
         -------
         Selection
             The words in order, with the gain of each.
         """
-        scorer = self.scorer(backbone, class_names, images, store)
-        return self.search_with(scorer, k, cache, reporter, start)
-
-    def scorer(
-        self,
-        backbone: Backbone,
-        class_names: Sequence[str],
-        images: LabelledFeatures,
-        store: FeatureStore | None = None,
-    ) -> SentenceScorer:
-        """Returns the scorer of words in the template."""
-        return SentenceScorer(
+        scorer = SentenceScorer(
             backbone, class_names, images.features, images.labels, self.template, store, self.memory
         )
-
-    def search_with(
-        self,
-        scorer: SentenceScorer,
-        k: int,
-        cache: Cache | None = None,
-        reporter: Reporter = SILENT,
-        start: Start = Search.start,
-        stop_at_noise: bool = False,
-    ) -> Selection:
-        """Chooses up to k words with a scorer; see `greedy_search`."""
-        pool = self.candidates(scorer.backbone)
+        pool = self.candidates(backbone)
         return greedy_search(
-            *(scorer, pool, k, self.objective, self.search, cache, reporter, start), stop_at_noise
+            *(scorer, pool, k, self.objective, self.search, cache, reporter, stop_at_noise, score)
         )

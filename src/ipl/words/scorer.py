@@ -1,8 +1,7 @@
-"""CandidateScorer: losses of candidate words in any prompt; SentenceScorer: in a sentence."""
+"""SentenceScorer: losses of candidate words at the end of a sentence."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,134 +10,16 @@ from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.int8_pass import int8_kernels
 from ipl.backbone.prefix_cache import MEMORY, PrefixCache
 from ipl.support.errors import ConfigError
 from ipl.words.loss import CrossEntropy
 from ipl.words.template import Template
 
-FEWEST_CHUNKS = 3  # of features that are put together into a block
-FEWEST_CLASSES = 20  # over which the errors of 8-bit integers average out
 WHOLE_PROMPTS = 512  # encoded together where the tower is not causal
 
 
-class CandidateScorer(ABC):
-    """Computes the cross-entropy of labelled images for prompts with a candidate word.
-
-    A subclass says what the prompts are; `classes` of them stand in `cross_entropy`.
-
-    Parameters
-    ----------
-    backbone : Backbone
-        The frozen towers.
-    cross_entropy : CrossEntropy
-        The loss of text features.
-    memory : float
-        GiB of working memory.
-    """
-
-    def __init__(
-        self, backbone: Backbone, cross_entropy: CrossEntropy, memory: float = MEMORY
-    ) -> None:
-        self.backbone, self.cross_entropy, self.memory = backbone, cross_entropy, memory
-
-    @abstractmethod
-    def features(
-        self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
-    ) -> Iterator[Tensor]:
-        """Yields text features (chunk, classes, dim) of the candidates in order."""
-
-    @abstractmethod
-    def features_without(self, selected: Sequence[str]) -> Tensor:
-        """Returns the text features (classes, dim) with the selected words and no candidate."""
-
-    @property
-    def precisions(self) -> tuple[torch.dtype, ...]:
-        """Returns the precisions below fp32 that are faster, the lowest first."""
-        half = fast_half(self.backbone.device) if self.backbone.causal else None
-        return () if half is None else (half,)
-
-    def score(
-        self,
-        selected: Sequence[str],
-        candidates: Sequence[str],
-        advance: Callable[..., None] | None = None,
-        dtype: torch.dtype = torch.float32,
-    ) -> Tensor:
-        """Returns the loss (candidates,) of the selected words followed by each candidate."""
-        losses = [self.cross_entropy.images.new_zeros(0)]
-        for features in self.features(selected, candidates, dtype):
-            losses.append(self.losses(features, dtype))
-            if advance is not None:
-                advance(len(features))
-        return torch.cat(losses)
-
-    def losses(self, features: Tensor, dtype: torch.dtype, rows: Tensor | None = None) -> Tensor:
-        """Returns the loss (candidates,) of features that were computed in a precision.
-
-        `rows` picks candidates by index.
-        """
-        if dtype != torch.float32 and torch.int8 in self.precisions:
-            return self.cross_entropy.rough_losses(features, rows)
-        return self.cross_entropy.losses(features if rows is None else features[rows])
-
-    def blocks(
-        self,
-        selected: Sequence[str],
-        candidates: Sequence[str],
-        dtype: torch.dtype = torch.float32,
-        advance: Callable[..., None] | None = None,
-    ) -> Iterator[Tensor]:
-        """Yields the same features in one block, if a quarter of the memory has room for it.
-
-        If not, blocks take an eighth, and each overwrites the one before it; large chunks are
-        blocks as they are. `advance` is called for every chunk, because a block takes long.
-        """
-        itemsize = max(2, dtype.itemsize)  # the features of 8-bit integers are in half precision
-        word_bytes = self.cross_entropy.classes * self.backbone.feature_dim * itemsize
-        capacity = int(self.memory * (1 << 30) / 4 // word_bytes)
-        in_one = capacity >= len(candidates)
-        capacity = len(candidates) if in_one else max(1, capacity // 2)
-        block, used, left = None, 0, len(candidates)
-        for chunk in self.features(selected, candidates, dtype):
-            count = len(chunk)
-            left -= count
-            if advance is not None:
-                advance(count)
-            if block is None:  # one buffer for all blocks
-                small = count < capacity if in_one else FEWEST_CHUNKS * count <= capacity
-                block = chunk.new_empty(capacity if small else 0, *chunk.shape[1:])
-            if not len(block):
-                yield chunk
-                del chunk  # before the next one is computed
-                continue
-            block[used : used + count] = chunk
-            del chunk  # its memory is needed while the block is read
-            used += count
-            if not left or used + min(count, left) > len(block):  # chunks are equal but the last
-                yield block[:used]
-                used = 0
-
-    def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
-        """Returns estimates (candidates,) of the losses, for the search mode "screen"."""
-        raise NotImplementedError
-
-    def loss(self, words: Sequence[str]) -> float:
-        """Returns the loss of the prompt with these words; without words, of the plain prompt."""
-        return float(self.losses_without(words).mean())
-
-    def losses_without(self, selected: Sequence[str]) -> Tensor:
-        """Returns the loss of each image (images,) with the selected words and no candidate."""
-        return self.cross_entropy.image_losses(self.features_without(selected)[None])[0].cpu()
-
-    def image_losses(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
-        """Returns the loss of each image (candidates, images)."""
-        features = self.features(selected, candidates)
-        return torch.cat([self.cross_entropy.image_losses(chunk) for chunk in features]).cpu()
-
-
-class SentenceScorer(CandidateScorer):
-    """Scores words at the end of a fixed sentence, with frozen towers.
+class SentenceScorer:
+    """Computes the cross-entropy of labelled images for a sentence with a candidate word.
 
     Parameters
     ----------
@@ -168,10 +49,10 @@ class SentenceScorer(CandidateScorer):
         store: FeatureStore | None = None,
         memory: float = MEMORY,
     ) -> None:
-        cross_entropy = CrossEntropy(
+        self.backbone, self.memory = backbone, memory
+        self.cross_entropy = CrossEntropy(
             image_features.to(backbone.device), labels, len(class_names), backbone.logit_scale
         )
-        super().__init__(backbone, cross_entropy, memory)
         self.class_names = tuple(class_names)
         self.template = template or Template()
         self.store = store
@@ -188,10 +69,39 @@ class SentenceScorer(CandidateScorer):
         }
 
     @property
-    def precisions(self) -> tuple[torch.dtype, ...]:
-        """Returns the precisions below fp32 that are faster, the lowest first."""
-        rough = len(self.class_names) >= FEWEST_CLASSES and int8_kernels(self.backbone) is not None
-        return (*((torch.int8,) if rough else ()), *super().precisions)
+    def half(self) -> torch.dtype | None:
+        """Returns the half precision that the device multiplies faster than fp32, if any."""
+        return fast_half(self.backbone.device) if self.backbone.causal else None
+
+    def score(
+        self,
+        selected: Sequence[str],
+        candidates: Sequence[str],
+        advance: Callable[..., None] | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Returns the loss (candidates,) of the selected words followed by each candidate."""
+        # Losses of features in half precision need no more digits than fp32 has.
+        precision = torch.float64 if dtype == torch.float32 else torch.float32
+        losses = [self.cross_entropy.images.new_zeros(0)]
+        for features in self.features(selected, candidates, dtype):
+            losses.append(self.cross_entropy.losses(features, precision))
+            if advance is not None:
+                advance(len(features))
+        return torch.cat(losses)
+
+    def loss(self, words: Sequence[str]) -> float:
+        """Returns the loss of the prompt with these words; without words, of the plain prompt."""
+        return float(self.losses_without(words).mean())
+
+    def losses_without(self, selected: Sequence[str]) -> Tensor:
+        """Returns the loss of each image (images,) with the selected words and no candidate."""
+        return self.cross_entropy.image_losses(self.features_without(selected)[None])[0].cpu()
+
+    def image_losses(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
+        """Returns the loss of each image (candidates, images)."""
+        features = self.features(selected, candidates)
+        return torch.cat([self.cross_entropy.image_losses(chunk) for chunk in features]).cpu()
 
     def features(
         self, selected: Sequence[str], candidates: Sequence[str], dtype: torch.dtype = torch.float32
@@ -210,27 +120,6 @@ class SentenceScorer(CandidateScorer):
         # Candidate features depend on no image: other shots of the same classes can reuse them.
         key = (self.class_names, self.template, tuple(selected), tuple(tokens), dtype)
         yield from self.store.texts(key, run)
-
-    def first_order(self, selected: Sequence[str], candidates: Sequence[str]) -> Tensor:
-        """Returns estimates (candidates,) of the losses, linear in the candidate's embedding.
-
-        They take one pass and its gradient, at the mean of the candidates' embeddings.
-        """
-        backbone = self.backbone
-        rows = backbone.embed(backbone.tokenize_words(candidates))
-        mean = rows.mean(0).requires_grad_()
-        tail = [*backbone.tokenize(self.template.tail), backbone.eos]
-        before = [self._before(name, selected) for name in self.class_names]
-        longest = max(map(len, before)) + 1 + len(tail)
-        ids = [[*b, backbone.eos, *tail, *[backbone.eos] * (longest - len(b))] for b in before]
-        positions = torch.tensor([len(b) for b in before], device=backbone.device)
-        with torch.enable_grad():
-            embeddings = backbone.embed(torch.tensor([row[:longest] for row in ids]))
-            embeddings[torch.arange(len(before), device=backbone.device), positions] = mean
-            features = backbone.encode_text(embeddings, positions + len(tail))
-            loss = self.cross_entropy.losses(features[None])[0]
-            (slope,) = torch.autograd.grad(loss, mean)
-        return (loss.detach() + (rows - mean.detach()).double() @ slope.double()).cpu()
 
     def features_without(self, selected: Sequence[str]) -> Tensor:
         """Returns the text features (classes, dim) with the selected words and no candidate."""

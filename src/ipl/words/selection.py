@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rich.console import Group
@@ -50,20 +49,14 @@ class SelectionStep:
         The cross-entropy with the words up to this one.
     runners_up : tuple of RankedWord
         The next best words of the step.
-    scored : int
-        How many words were scored exactly.
+    checked : int
+        How many words were scored in fp32.
     seconds : float
         How long the step took.
-    certified : bool, default True
-        Whether it is proved that no other word of the pool has a higher gain.
-    compared : int, default 0
-        How many words were scored exactly both at this step and at the one before.
-    rising : int, default 0
-        How many of these had a higher gain at this step.
     margin : float, default 0.0
-        The largest error of the lowest precision that was allowed for; 0 if all was in fp32.
-    recalled : bool or None, default None
-        Whether the shortlist contained the true best word; None if that was not measured.
+        How far the losses of the other words, in half precision, were allowed to be off: four
+        times the largest difference seen between the two precisions. 0 if all words were scored in
+        fp32.
     certainty : Certainty or None, default None
         How often the word is the best of the twenty when the images are drawn anew, and the 90 %
         interval of its gain; None if that was not measured.
@@ -75,13 +68,9 @@ class SelectionStep:
     gain: float
     loss: float
     runners_up: tuple[RankedWord, ...]
-    scored: int
+    checked: int
     seconds: float
-    certified: bool = True
-    compared: int = 0
-    rising: int = 0
     margin: float = 0.0
-    recalled: bool | None = None
     certainty: Certainty | None = None
 
     @property
@@ -136,7 +125,7 @@ class Selection:
     pool_sha256 : str
         The hash of the pool.
     search : str, default "exhaustive"
-        The mode of the search.
+        "exact" or "exhaustive".
     stopped_before : SelectionStep or None, default None
         The next word, if the search stopped because the interval of its gain includes 0.
     """
@@ -191,15 +180,14 @@ class Selection:
         return tuple(notes)
 
     @property
-    def certified(self) -> bool:
-        """Returns whether the word of every step is proved to be the best of the pool."""
-        return all(step.certified for step in self.steps)
-
-    @property
-    def recall(self) -> float | None:
-        """Returns the share of steps whose shortlist had the best word; None if not measured."""
-        recalled = [step.recalled for step in self.steps if step.recalled is not None]
-        return sum(recalled) / len(recalled) if recalled else None
+    def how_checked(self) -> str:
+        """Returns a sentence on how many words were scored in fp32."""
+        margin = max((step.margin for step in self.steps), default=0.0)
+        if not margin:
+            return f"All {self.pool_size:,} words scored in fp32."
+        counts = [f"{step.checked:,}" for step in self.steps]
+        best = f"{listed(counts if len(set(counts)) > 1 else counts[:1])} of {self.pool_size:,}"
+        return f"Checked: the best {best} scored in fp32, margin {margin:.2g}."
 
     def first(self, k: int) -> Selection:
         """Returns the selection of the first k words, which does not depend on the later ones.
@@ -218,28 +206,6 @@ class Selection:
             return self
         return replace(self, steps=self.steps[:k], stopped_before=None)
 
-    def diminishing_returns(self) -> dict[str, Any]:
-        """Returns the gain of each step, their running sum, and how often a word's gain rose.
-
-        With a submodular objective no gain would rise from one step to the next.
-
-        Returns
-        -------
-        dict
-            `gains` and `objective` (their running sum) by step; `pairs`, the number of gains that
-            were compared with the step before, `violations`, how many of them rose, and `share`,
-            the quotient of both or None.
-        """
-        pairs = sum(step.compared for step in self.steps)
-        rising = sum(step.rising for step in self.steps)
-        return {
-            "gains": [step.gain for step in self.steps],
-            "objective": list(accumulate(step.gain for step in self.steps)),
-            "pairs": pairs,
-            "violations": rising,
-            "share": rising / pairs if pairs else None,
-        }
-
     def as_dict(self) -> dict[str, Any]:
         """Returns the selection as plain values for JSON."""
         values = asdict(self)
@@ -249,9 +215,7 @@ class Selection:
         return {
             "words": list(self.words),
             **values,
-            "certified": self.certified,
-            "recall": self.recall,
-            "diminishing_returns": self.diminishing_returns(),
+            "how_checked": self.how_checked,
         }
 
 
@@ -288,21 +252,12 @@ def words_table(selection: Selection) -> Table:
 
 
 def selection_report(selection: Selection) -> Group:
-    """Returns the table of the words, and sentences on what was proved and how sure they are."""
-    lines = [_proof(selection), f"gain = utility - {selection.lambda_:g} * redundancy"]
-    curve = selection.diminishing_returns()
-    # In the other modes the scored words are no random sample of the pool.
-    if curve["pairs"] and selection.search == "exhaustive":
-        lines.append(
-            f"A word's gain rose from one step to the next in {100 * curve['share']:.1f} % of "
-            f"{curve['pairs']:,} cases; with a submodular objective it never would."
-        )
-    if selection.recall is not None:
-        recalled = [step.word for step in selection.steps if step.recalled]
-        lines.append(
-            f"The shortlist contained the true winner at {len(recalled)} of "
-            f"{len(selection.steps)} steps" + (f" ({', '.join(recalled)})." if recalled else ".")
-        )
+    """Returns the table of the words, and sentences on how they were compared and how sure."""
+    seconds = sum(step.seconds for step in selection.steps)
+    lines = [
+        f"{selection.how_checked} It took {seconds:.1f} s.",
+        f"gain = utility - {selection.lambda_:g} * redundancy",
+    ]
     sure = certainty_sentences(selection)
     if not selection.steps:
         return Group(Text("\n".join(sure) or "The number of words is 0."))
@@ -316,12 +271,3 @@ def certainty_sentences(selection: Selection) -> list[str]:
     if (stopped := selection.stopped_before) is not None:
         lines.append(f"The search stopped before {stopped.word!r}: {stopped.how_sure}".strip())
     return lines
-
-
-def _proof(selection: Selection) -> str:
-    scored = listed([f"{step.scored:,}" for step in selection.steps])
-    seconds = sum(step.seconds for step in selection.steps)
-    work = f"the loss of {scored} of {selection.pool_size:,} words was computed, {seconds:.1f} s"
-    if not selection.certified:
-        return f"Approximate ({selection.search}): {work}. Another word may be better."
-    return f"Proved ({selection.search}): no other word has a higher gain at its step; {work}."

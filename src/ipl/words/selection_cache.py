@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,14 +11,12 @@ from ipl.backbone.backbone import Backbone
 from ipl.support.cache import Cache, key_of
 from ipl.support.errors import ConfigError
 from ipl.support.plain_values import from_plain
-from ipl.words.modes import Search
 from ipl.words.objective import Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
-Array = np.ndarray[Any, Any]
-ALGORITHM = 2  # part of the keys; increase it when the same settings give another result
+ALGORITHM = 3  # part of the keys; increase it when the same settings give another result
 
 
 class SelectionCache:
@@ -32,7 +28,7 @@ class SelectionCache:
         scorer: SentenceScorer,
         pool: Pool,
         objective: Objective,
-        search: Search,
+        search: str,
     ) -> None:
         self.cache = cache
         question, backbone = scorer.question, scorer.backbone
@@ -49,29 +45,28 @@ class SelectionCache:
             **question,
             pool=pool.sha256,
             objective=asdict(objective),
-            search=search.question,
+            search=search,
         )
 
-    def read(self) -> tuple[Selection, list[Array]] | None:
-        """Returns the finished steps and the gains (words,) of each, NaN for words not scored."""
+    def read(self) -> Selection | None:
+        """Returns the finished steps, None if there are none."""
         entry = self.cache.get("selections", self.key) if self.cache else None
         if entry is None:
             return None
         try:
-            selection = from_plain(Selection, entry.facts["selection"], "selection")
-            return selection, list(entry.arrays["gains"])
+            return from_plain(Selection, entry.facts["selection"], "selection")
         except (KeyError, ConfigError):  # another version wrote it
             return None
 
-    def write(self, selection: Selection, gains: list[Array]) -> None:
+    def write(self, selection: Selection) -> None:
         """Writes the finished steps, unless another process has written as many."""
         if self.cache is None:
             return
         existing = self.read()
-        if existing is not None and len(existing[0].steps) >= len(selection.steps):
+        if existing is not None and len(existing.steps) >= len(selection.steps):
             return
         facts = {**self.facts, "words": list(selection.words), "selection": selection.as_dict()}
-        self.cache.put("selections", self.key, {"gains": np.stack(gains)}, facts)
+        self.cache.put("selections", self.key, {}, facts)
 
 
 def word_embeddings(

@@ -50,8 +50,8 @@ def test_means_over_runs_and_the_largest_peak(tmp_path: Path) -> None:
         tmp_path,
         _run(0, 1, 10.0, 2.0),
         _run(0, 2, 20.0, 3.0),
-        _run(2, 1, 40.0, 4.0, profile=_profile(60.0), selection=search((2.0, 4.0), scored=50)),
-        _run(2, 2, 50.0, 3.5, profile=_profile(80.0), selection=search((3.0, 7.0), scored=50)),
+        _run(2, 1, 40.0, 4.0, profile=_profile(60.0), selection=search((2.0, 4.0))),
+        _run(2, 2, 50.0, 3.5, profile=_profile(80.0), selection=search((3.0, 7.0))),
     )
     assert (plain.method, plain.runs, plain.fit_seconds, plain.peak_memory) == ("CoOp", 2, 15, 3)
     assert (plain.traversal_seconds, plain.utilisation_of) == (None, None)
