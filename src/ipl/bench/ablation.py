@@ -22,7 +22,7 @@ from ipl.bench.tables.methods import common_settings, learner_name, setting_text
 from ipl.bench.tables.result_table import build_tables, protocol_title
 from ipl.config import CHOSEN
 from ipl.display.formatting import several
-from ipl.display.plot_files import ErrorBarLine, Panel, plot_panels
+from ipl.display.plots import ErrorBarLine, Panel, plot_panels
 from ipl.display.table import DIFFERS, Table
 from ipl.support.errors import DataError
 

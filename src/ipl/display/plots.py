@@ -1,19 +1,57 @@
-"""Plots in a page: bars, lines, strips of dots and confusion as inline SVG.
+"""Plots: bars, lines, strips of dots and confusion for pages, panels and intervals as files.
 
-They take their colours from the page's style sheet. They are as wide as a phone's page, so that
-their letters stay readable there.
+All are drawn by matplotlib in one style. In a page they are inline SVG whose colours are the
+variables of its style sheet, light or dark, and as wide as a phone's page, so that their letters
+stay readable there. Files are SVG and PNG.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
+from io import BytesIO
+from typing import Any
 
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+GREY, INK, SOFT_INK, PALE = "#8b949e", "#1c2126", "#545d66", "#d5dae0"
+# Grey and four tones, which can be told apart with every common kind of colour blindness, as each
+# pair of them differs in lightness or has dots of its own; two more for files.
+TONES = (GREY, "#0065a3", "#b84a00", "#00734f", "#96407a", "#56b4e9", "#e69f00")
+MARKERS, DASHES = ("o", "o", "s", "^", "D"), ("-", "-", (0, (4, 2)), (0, (1, 2)), "-.")
+VARIABLES = dict(zip(TONES, ("c0", "c1", "c2", "c3", "c4"), strict=False))
+VARIABLES |= {INK: "ink", SOFT_INK: "soft-ink", PALE: "line"}
+
+POINT = 1 / 72  # in inches; an SVG of matplotlib has a unit for each point
 WIDTH = 420
-LINE = 22  # height of a bar with its label
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 40
+PANELS_PER_ROW = 3
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": SOFT_INK,
+    "axes.labelcolor": SOFT_INK,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.family": "DejaVu Sans",
+    "grid.color": PALE,
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "text.parse_math": False,  # a class may be called $5
+    "xtick.bottom": False,
+    "xtick.labelcolor": SOFT_INK,
+    "ytick.labelcolor": SOFT_INK,
+    "ytick.left": False,
+}
 
 
 @dataclass(frozen=True)
@@ -44,35 +82,62 @@ class Strip:
     marked: float
 
 
-def bars(
-    rows: Sequence[Bar], alt: str, scale_end: float = 0.0, legend: Sequence[tuple[str, int]] = ()
-) -> str:
+@dataclass(frozen=True)
+class ErrorBarLine:
+    """A line of a panel: points (x, mean, deviation), a colour by number, and how it is drawn."""
+
+    label: str
+    points: tuple[tuple[float, float, float], ...]
+    colour: int = 0
+    pattern: str = "solid"  # or dashed, dotted, dashdot: with hollow dots
+    joined: bool = True  # by a line between the dots
+    has_dots: bool = True  # False: a level
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a plot file: its lines, and what is written below the x axis."""
+
+    title: str
+    lines: tuple[ErrorBarLine, ...]
+    x_ticks: tuple[tuple[float, str], ...]
+    tick_size: int = 9
+    zero: bool = False  # whether 0 on the y axis is marked
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A difference with its interval, if it has one, in a plot of intervals."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+# -- in a page ------------------------------------------------------------------------------------
+
+
+def bars(rows: Sequence[Bar], alt: str, scale_end: float = 0.0) -> str:
     """Returns horizontal bars with their labels above them; values may be negative.
 
-    The scale reaches at least to `scale_end`: drawings that share it can be compared. The legend
-    names tones.
+    The scale reaches at least to `scale_end`: drawings that share it can be compared.
     """
-    low = min(0.0, *(row.value for row in rows)) if rows else 0.0
-    high = max(scale_end, 0.0, *(row.value for row in rows)) if rows else 1.0
-    span = (high - low) or 1.0
-    room = WIDTH - 90  # numbers stand to the right of all bars
-    zero = -low / span * room
-    parts, y = [], 4.0
-    for row in rows:
-        x, width = zero + min(row.value, 0.0) / span * room, abs(row.value) / span * room
-        parts.append(_text(0, y + 12, row.label))
-        parts.append(
-            f'<rect class="t{row.tone}" x="{x:.1f}" y="{y + 17:.1f}" '
-            f'width="{max(width, 1):.1f}" height="10" rx="2"/>'
-        )
-        parts.append(f'<path class="axis" d="M{zero:.1f} {y + 15:.1f}v14"/>')
-        parts.append(_text(WIDTH, y + 26, row.shown, "end", "strong"))
-        y += LINE + 14
-    for name, tone in legend:
-        parts.append(f'<rect class="t{tone}" x="0" y="{y + 3:.1f}" width="10" height="10" rx="2"/>')
-        parts.append(_text(16, y + 12, name, kind="small"))
-        y += 18
-    return _svg(parts, y, alt)
+    low = min([0.0, *(row.value for row in rows)])
+    high = max([scale_end, 0.0, *(row.value for row in rows)])
+    unit = (WIDTH - 90) / ((high - low) or 1.0)  # numbers stand to the right of all bars
+    with _page_figure(36 * max(len(rows), 1)) as figure:
+        figure.set_layout_engine("none")
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(low * unit, low * unit + WIDTH))
+        axes.set(ylim=(len(rows) or 1, 0))
+        axes.set_axis_off()
+        for y, row in enumerate(rows):
+            axes.barh(y + 0.65, row.value * unit, 0.28, color=TONES[row.tone])
+            axes.plot([0, 0], [y + 0.45, y + 0.85], color=SOFT_INK, linewidth=1)
+            axes.text(low * unit, y + 0.36, row.label)
+            end = low * unit + WIDTH
+            axes.text(end, y + 0.65, row.shown, ha="right", va="center", weight="bold")
+        return _inline(figure, alt)
 
 
 def lines(
@@ -90,170 +155,268 @@ def lines(
 
     Each arrival (x, name) is marked by a vertical line with its name.
     """
-    known = [(x, y) for line in series for x, y in line.points if y is not None]
-    x_low, x_high = x_range or _range([x for x, _ in known], 0.0)
-    y_low, y_high = y_range or _range([y for _, y in known])
-    if arrivals:  # their names stand above the lines
-        y_high += 0.25 * (y_high - y_low)
-    height = 260.0
-    inner, floor = WIDTH - LEFT - RIGHT, height - BOTTOM
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        across = (x - x_low) / ((x_high - x_low) or 1)
-        return LEFT + across * inner, floor - (y - y_low) / ((y_high - y_low) or 1) * (floor - TOP)
-
-    parts = []
-    for tick in ticks(y_low, y_high):
-        y = at(x_low, tick)[1]
-        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(_text(LEFT - 6, y + 4, _tick(tick), "end", "small"))
-    for tick, name in x_ticks or [(t, _tick(t)) for t in ticks(x_low, x_high)]:
-        parts.append(_text(at(tick, y_low)[0], floor + 16, name, "middle", "small"))
-    parts.append(f'<path class="axis" d="M{LEFT} {floor}H{WIDTH - RIGHT}"/>')
-    parts.append(_text(LEFT + inner / 2, height - 6, x_name, "middle", "small"))
-    parts.append(
-        f'<text class="small" text-anchor="middle" transform="translate(11 '
-        f'{(floor + TOP) / 2:.0f}) rotate(-90)">{escape(y_name)}</text>'
-    )
-    if diagonal:
-        (x1, y1), (x2, y2) = at(x_low, y_low), at(x_high, y_high)
-        parts.append(f'<path class="guide" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>')
-    for number, (arrival, name) in enumerate(arrivals):
-        x = at(arrival, y_low)[0]
-        parts.append(f'<path class="guide" d="M{x:.1f} {TOP}V{floor}"/>')
-        late = x > WIDTH - RIGHT - 90  # no room for the name to the right of the line
-        corner = (x - 4 if late else x + 4, TOP + 10 + 15 * (number % 3))
-        parts.append(_text(*corner, name, "end" if late else "start", "strong"))
-    for line in series:
-        points = [at(x, y) for x, y in line.points if y is not None]
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        if len(points) > 1:
-            parts.append(f'<path class="l{line.tone}" d="M{path}"/>')
-        if len(points) <= 40:
-            parts += [_mark(x, y, line.tone) for x, y in points]
-    if len(series) > 1:
-        height = _legend(parts, [(line.name, line.tone) for line in series], height)
-    return _svg(parts, height, alt)
+    with _page_figure(260 + 18 * (len(series) > 1) * len(series)) as figure:
+        axes = figure.subplots()
+        for line in series:
+            points = [(x, y) for x, y in line.points if y is not None]
+            axes.plot(
+                [x for x, _ in points],
+                [y for _, y in points],
+                color=TONES[line.tone],
+                linestyle=DASHES[line.tone],
+                linewidth=2,
+                marker=MARKERS[line.tone] if len(points) <= 40 else "",
+                markersize=7,
+                label=line.name,
+            )
+        axes.margins(0.06)
+        axes.set(xlabel=x_name, ylabel=y_name)
+        if x_range:
+            axes.set_xlim(x_range[0], x_range[1])
+        if y_range:
+            axes.set_ylim(y_range[0], y_range[1])
+        if x_ticks is not None:
+            axes.set_xticks([x for x, _ in x_ticks], [name for _, name in x_ticks])
+        if diagonal:
+            axes.plot(axes.get_xlim(), axes.get_ylim(), color=SOFT_INK, linestyle=":")
+        if arrivals:
+            _mark_arrivals(axes, arrivals)
+        axes.grid(axis="y")
+        _add_legend(figure, [axes], columns=1)
+        return _inline(figure, alt)
 
 
 def strips(groups: Sequence[Strip], alt: str, name: str) -> str:
     """Returns for each group a line of grey dots with the marked one in colour."""
-    values = [value for group in groups for value in (*group.values, group.marked)]
-    low, high = _range(values)
-    parts, y = [], 4.0
-
-    def at(value: float) -> float:
-        return 10 + (value - low) / ((high - low) or 1) * (WIDTH - 20)
-
-    for group in groups:
-        parts.append(_text(0, y + 12, group.label))
-        y += 30
-        parts.append(f'<path class="grid" d="M10 {y}H{WIDTH - 10}"/>')
-        parts += [
-            f'<circle class="t0 faint" cx="{at(v):.1f}" cy="{y}" r="5"/>' for v in group.values
-        ]
-        parts.append(_mark(at(group.marked), y, 1, 7))
-        y += 18
-    for tick in ticks(low, high):
-        parts.append(_text(at(tick), y + 12, _tick(tick), "middle", "small"))
-    parts.append(_text(WIDTH / 2, y + 30, name, "middle", "small"))
-    return _svg(parts, y + 36, alt)
+    with _page_figure(50 + 48 * len(groups)) as figure:
+        axes = figure.subplots()
+        for y, group in enumerate(groups):
+            dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "clip_on": False}
+            axes.axhline(y, color=PALE)
+            axes.plot(
+                group.values, [y] * len(group.values), color=GREY, alpha=0.55, markersize=10, **dots
+            )
+            axes.plot(group.marked, y, color=TONES[1], markersize=14, **dots)
+            axes.text(0, y - 0.3, group.label, transform=axes.get_yaxis_transform())
+        axes.set(xlabel=name, yticks=[], ylim=(len(groups) - 0.7, -0.7))
+        axes.spines["bottom"].set_visible(False)
+        axes.margins(x=0.06)
+        return _inline(figure, alt)
 
 
 def heat(counts: Sequence[Sequence[int]], names: Sequence[str], alt: str) -> str:
     """Returns a square of cells, stronger the larger their share; rows are true classes."""
     size = len(names)
-    label = min(104.0, 16 + 6.5 * max((len(name) for name in names), default=0))
-    cell = (WIDTH - label) / size
-    font = min(12.0, max(6.0, cell * 0.8))
-    parts = []
+    short = [name if len(name) <= 16 else name[:15] + "…" for name in names]
+    cells, colours = [], []
     for i, row in enumerate(counts):
-        total = sum(row) or 1
-        y = label + i * cell
-        parts.append(_name(label - 4, y + cell / 2 + font / 3, names[i], font))
         for j, count in enumerate(row):
-            x, kind = label + j * cell, "hit" if i == j else "miss"
-            if not count:
-                continue
-            tooltip = escape(f"{names[i]} taken for {names[j]}: {count} of {total}")
-            parts.append(
-                f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{cell - 0.6:.1f}" '
-                f'height="{cell - 0.6:.1f}" opacity="{0.12 + 0.88 * count / total:.2f}">'
-                f"<title>{tooltip}</title></rect>"
-            )
-    for j, name in enumerate(names):
-        x = label + j * cell + cell / 2 + font / 3
-        parts.append(_name(x, label - 4, name, font, turned=True))
-    edge = WIDTH - label
-    parts.append(
-        f'<rect class="frame" x="{label:.1f}" y="{label:.1f}" '
-        f'width="{edge:.1f}" height="{edge:.1f}"/>'
-    )
-    return _svg(parts, WIDTH + 2, alt)
+            if count:
+                cells.append(Rectangle((j, i), 0.96, 0.96))
+                share = 0.12 + 0.88 * count / sum(row)
+                colours.append(to_rgba(TONES[1 if i == j else 2], share))
+    with _page_figure(WIDTH) as figure:
+        axes = figure.subplots()
+        axes.add_collection(PatchCollection(cells, facecolors=colours))
+        axes.set(xlim=(0, size), ylim=(size, 0), aspect="equal")
+        middles, font = [each + 0.5 for each in range(size)], min(12.0, max(6.0, 260 / size))
+        axes.set_xticks(middles, short, rotation=90, fontsize=font, color=INK)
+        axes.set_yticks(middles, short, fontsize=font, color=INK)
+        axes.tick_params(labeltop=True, labelbottom=False)
+        for spine in axes.spines.values():
+            spine.set(visible=True, color=PALE)
+        return _inline(figure, alt)
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Returns round numbers between two others, about as many as asked for."""
-    if not high > low:
-        return [low]
-    raw = (high - low) / about
-    scale = 10.0 ** math.floor(math.log10(raw))
-    step = next(scale * m for m in (1, 2, 2.5, 5, 10) if scale * m >= raw * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [round(n * step, 12) for n in range(first, last + 1)]
-
-
-def _range(values: Sequence[float], pad: float = 0.06) -> tuple[float, float]:
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    if low == high:
-        return low - 0.5, high + 0.5
-    edge = pad * (high - low)
-    return low - edge, high + edge
-
-
-def _tick(value: float) -> str:
-    return f"{value:g}".replace("-", "\N{MINUS SIGN}")
-
-
-def _mark(x: float, y: float, tone: int, radius: float = 4) -> str:
-    """Returns a dot; each tone has a shape of its own, for those who cannot tell colours."""
-    r = radius
-    if tone == 2:
-        return (
-            f'<rect class="t2" x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r}" height="{2 * r}"/>'
+def _mark_arrivals(axes: Axes, arrivals: Sequence[tuple[float, str]]) -> None:
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.25 * (high - low))  # their names stand above the lines
+    first, last = axes.get_xlim()
+    for number, (x, name) in enumerate(arrivals):
+        axes.axvline(x, color=SOFT_INK, linestyle=":")
+        late = x > first + 0.75 * (last - first)  # no room for the name to the right of the line
+        axes.annotate(
+            name,
+            (x, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-4 if late else 4, -10 - 15 * (number % 3)),
+            textcoords="offset points",
+            ha="right" if late else "left",
+            weight="bold",
         )
-    if tone == 3:
-        return f'<path class="t3" d="M{x:.1f} {y - r - 1:.1f}l{r + 1} {2 * r}h{-2 * r - 2}z"/>'
-    return f'<circle class="t{tone}" cx="{x:.1f}" cy="{y:.1f}" r="{r}"/>'
 
 
-def _legend(parts: list[str], names: Sequence[tuple[str, int]], height: float) -> float:
-    for name, tone in names:
-        parts.append(_mark(LEFT, height + 8, tone))
-        parts.append(_text(LEFT + 12, height + 12, name, kind="small"))
-        height += 18
-    return height + 4
+@contextmanager
+def _page_figure(height: float) -> Iterator[Figure]:
+    """Gives an empty figure as wide as a phone's page."""
+    with matplotlib.rc_context(STYLE | {"font.size": 12, "svg.fonttype": "none"}):
+        yield Figure((WIDTH * POINT, height * POINT), layout="constrained", frameon=False)
 
 
-def _name(x: float, y: float, text: str, size: float, turned: bool = False) -> str:
-    short = text if len(text) <= 16 else text[:15] + "…"
-    if turned:
-        position = f'transform="translate({x:.1f} {y:.1f}) rotate(-90)"'
-        return f'<text {position} style="font-size:{size:.1f}px">{escape(short)}</text>'
+def _inline(figure: Figure, alt: str) -> str:
+    """Returns a figure as an SVG element that takes its colours and letters from its page."""
+    for axes in figure.axes:
+        axes.patch.set_visible(False)
+    with matplotlib.rc_context({"svg.hashsalt": f"ipl {alt}"}):  # no id is in two plots of a page
+        svg = _saved(figure, "svg").decode()
+    svg = svg[re.search(r"<svg[^>]*>", svg).end() :]  # type: ignore[union-attr]
+    svg = re.sub(r"<(metadata|style|clipPath).*?</\1>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' clip-path="[^"]*"|(?<=<g) id="[^"]*"', "", svg)
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
+    svg = re.sub("(?<=: )#[0-9a-f]{6}", lambda colour: _variable(colour[0]), svg)
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" style="font-size:{size:.1f}px">'
-        f"{escape(short)}</text>"
+        f'<svg viewBox="0 0 {WIDTH} {figure.get_figheight() / POINT:.0f}" role="img" '
+        f'aria-label="{escape(alt)}" xmlns="http://www.w3.org/2000/svg" '
+        f'xmlns:xlink="http://www.w3.org/1999/xlink">{svg}'
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
-    extra = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{escape(text)}</text>'
+def _variable(colour: str) -> str:
+    """Returns the variable of the style sheet for one of our colours."""
+    return f"var(--{VARIABLES[colour]})" if colour in VARIABLES else colour
 
 
-def _svg(parts: Sequence[str], height: float, alt: str) -> str:
-    return (
-        f'<svg viewBox="-2 0 {WIDTH + 4} {height:.0f}" role="img" aria-label="{escape(alt)}" '
-        f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
-    )
+# -- as files -------------------------------------------------------------------------------------
+
+
+def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -> dict[str, bytes]:
+    """Returns panels side by side over one legend, as the bytes of an "svg" and of a "png" file.
+
+    The names of the axes are written once for all panels.
+    """
+    with _file_figure() as figure:
+        columns = 2 if len(panels) == 4 else min(len(panels), PANELS_PER_ROW)
+        rows = math.ceil(len(panels) / columns)
+        width = 3.1 * columns + 0.4 if columns > 1 else 4.6
+        figure.set_size_inches(width, 0.5 + 2.8 * rows)
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            _draw_panel(axes, panel)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        for row in grid:
+            row[0].set_ylabel(y_name)
+        last_row = len(panels) - columns * (rows - 1)
+        grid[-1][min(columns // 2, last_row - 1)].set_xlabel(x_name)
+        _add_legend(figure, grid.flat, columns=4)
+        return _files(figure, title)
+
+
+def plot_intervals(
+    groups: Sequence[tuple[str, Sequence[Interval]]], title: str, x_name: str
+) -> dict[str, bytes]:
+    """Returns a forest plot, as the bytes of an "svg" and of a "png" file.
+
+    The groups stand from top to bottom, each under its name. The same label has the same colour in
+    every group.
+    """
+    labels = list(dict.fromkeys(interval.label for _, group in groups for interval in group))
+    lines = sum(len(group) + 1 for _, group in groups)
+    with _file_figure() as figure:
+        figure.set_size_inches(6.6, 1.0 + 0.26 * lines)
+        axes = figure.subplots()
+        texts: list[str] = []  # from top to bottom
+        for name, group in groups:
+            texts.append(name)
+            for interval in group:
+                colour = _colour(labels.index(interval.label))
+                _draw_interval(axes, interval, len(texts), colour)
+                texts.append(interval.label)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_ylim(len(texts) - 0.4, -0.6)
+        axes.set_yticks(range(len(texts)), texts)
+        for text in axes.get_yticklabels():
+            text.set_fontweight("normal" if text.get_text() in labels else "bold")
+        axes.grid(axis="x")
+        axes.margins(x=0.1)
+        axes.set_xlabel(x_name)
+        return _files(figure, title)
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    """Draws the means of each line with bars, or a band, of one deviation."""
+    for line in panel.lines:
+        if not line.points:
+            continue
+        style: dict[str, Any] = {
+            "color": _colour(line.colour),
+            "label": line.label,
+            "marker": "o",
+            "markersize": 4.5,
+            "linewidth": 1.6,
+            "capsize": 3,
+            "elinewidth": 1,
+        }
+        if line.pattern != "solid":
+            style |= {"linestyle": line.pattern, "markerfacecolor": "white"}
+        if not line.joined:
+            style["linestyle"] = "none"
+        if not line.has_dots:
+            style |= {"marker": "none", "capsize": 0, "elinewidth": 0}
+        x, means, deviations = zip(*line.points, strict=True)
+        if line.joined and line.has_dots and len(x) > 1:  # a band reads better than many bars
+            low, high = (
+                [m + sign * d for m, d in zip(means, deviations, strict=True)] for sign in (-1, 1)
+            )
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            style |= {"capsize": 0, "elinewidth": 0}
+        axes.errorbar(x, means, yerr=deviations, **style)
+    if panel.zero:
+        axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_title(panel.title, loc="left")
+    axes.set_xticks([x for x, _ in panel.x_ticks], [text for _, text in panel.x_ticks])
+    axes.tick_params(axis="x", labelsize=panel.tick_size)
+    axes.margins(x=0.08, y=0.12)
+    axes.grid(axis="y")
+
+
+def _draw_interval(axes: Axes, interval: Interval, y: float, colour: str) -> None:
+    """Draws a dot and its interval; a dot without an interval is hollow."""
+    if interval.low is None or interval.high is None:
+        axes.plot(interval.value, y, "o", color=colour, markerfacecolor="white", markersize=5)
+        return
+    axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=1.8)
+    axes.plot(interval.value, y, "o", color=colour, markersize=5)
+
+
+@contextmanager
+def _file_figure() -> Iterator[Figure]:
+    """Gives an empty figure to draw in; the same plot gives the same file."""
+    sizes = {"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "ipl"}
+    with matplotlib.rc_context(STYLE | sizes):
+        yield Figure(layout="constrained")
+
+
+def _files(figure: Figure, title: str) -> dict[str, bytes]:
+    """Returns a figure with its title, broken into lines as wide as it is, in every format."""
+    wrapped = textwrap.fill(title, int(15 * figure.get_figwidth()))
+    figure.suptitle(wrapped, x=0.01, ha="left", fontsize=9)
+    return {file_format: _saved(figure, file_format) for file_format in ("svg", "png")}
+
+
+def _saved(figure: Figure, file_format: str) -> bytes:
+    buffer = BytesIO()
+    metadata = {"Date": None} if file_format == "svg" else None
+    figure.savefig(buffer, format=file_format, dpi=200, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _colour(number: int) -> str:
+    return TONES[1 + number % (len(TONES) - 1)]
+
+
+def _add_legend(figure: Figure, all_axes: Iterable[Axes], columns: int) -> None:
+    """Adds one legend for all axes below them, unless there is only one line to name."""
+    handles: dict[Any, Any] = {}
+    for axes in all_axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if len(handles) > 1:
+        fitting = int(15 * figure.get_figwidth() / (max(map(len, handles)) + 6))
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=min(columns, max(1, fitting)),
+            frameon=False,
+        )

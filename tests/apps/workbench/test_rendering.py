@@ -10,7 +10,6 @@ from ipl import PromptClassifier
 from ipl.apps.workbench import rendering
 from ipl.apps.workbench.fit_thread import FitQueue, FitWatcher, WorkbenchSettings
 from ipl.apps.workbench.sessions import Session, Workbench
-from ipl.display.plots import Series, lines
 from tests.helpers.page_check import Page
 from tests.helpers.workbench import LONG, learn, wait_for
 
@@ -182,18 +181,6 @@ def test_a_word_scored_on_other_images_has_no_recorded_gain(
     assert rendering.OTHER_IMAGES in html
     assert "word of this prompt: its gain" not in html
     assert f"After {result.steps[-1].after[0]}, “{word}” would" in html
-
-
-def test_arrivals_are_marked_on_the_axis() -> None:
-    points = tuple((float(x), 3.0 - x) for x in range(3))
-    plain = lines([Series("loss", points)], "A loss.", "epoch", "loss")
-    marked = lines(
-        [Series("loss", points)], "A loss.", "epoch", "loss", arrivals=[(0.0, "a<b"), (1.0, "wall")]
-    )
-    assert plain.count('class="guide"') == 0
-    assert marked.count('class="guide"') == 2
-    assert ">a&lt;b</text>" in marked
-    assert ">wall</text>" in marked
 
 
 def test_it_says_how_sure_each_word_is_and_where_the_search_stopped(

@@ -17,7 +17,7 @@ from ipl.bench.tables.figures import (
     plot_setting,
     returns_table,
 )
-from ipl.display.plot_files import Panel
+from ipl.display.plots import Panel
 from tests.helpers.records import record, search
 from tests.helpers.result_tables import result_table, result_tables
 

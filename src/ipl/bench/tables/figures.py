@@ -14,7 +14,7 @@ from ipl.bench.tables.cells import AVERAGE, Cell
 from ipl.bench.tables.methods import Method
 from ipl.bench.tables.result_table import ResultTable
 from ipl.display.formatting import listed, several
-from ipl.display.plot_files import ErrorBarLine, Interval, Panel, plot_intervals, plot_panels
+from ipl.display.plots import ErrorBarLine, Interval, Panel, plot_intervals, plot_panels
 from ipl.display.table import Table
 from ipl.words.selection import Selection
 
