@@ -17,7 +17,6 @@ from ipl.bench.grid import run_grid
 from ipl.bench.record_writing import blank
 from ipl.bench.records import read_records
 from ipl.bench.run import Run
-from ipl.support.errors import IplError
 
 Runs = Callable[..., tuple[Run, ...]]
 pytestmark = [
@@ -99,9 +98,3 @@ def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
         assert claims.take("a")
         claims.release("a")
         assert claims.take("a")
-
-
-def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(IplError, match="Cannot write"):
-        Claims(tmp_path / "file")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 from ipl.bench.data import check_data, find_datasets
 from ipl.bench.plan import Plan
 from ipl.bench.run import expand
-from ipl.datasets.benchmark_readers import read_benchmark
-from ipl.datasets.fewshot import sample_shots
 from ipl.support.errors import ConfigError, DataError
 from tests.helpers.records import record_of, write_records
 
@@ -33,12 +30,6 @@ def test_all_are_those_that_are_complete(root: Path) -> None:
 def check(root: Path, **values: Any) -> None:
     found = find_datasets(plan(**values), root)
     check_data(expand(found.plan), root, found.paths, root / "out")
-
-
-def test_names_are_taken_as_they_are(root: Path) -> None:
-    named = plan(datasets="sun397,scenes")
-    assert find_datasets(named, root).plan == named
-    assert not find_datasets(named, root).notes
 
 
 def test_named_datasets_that_are_not_there_are_refused(root: Path) -> None:
@@ -81,23 +72,6 @@ def test_shots_that_are_not_there_are_refused(own_root: Path) -> None:
         check(own_root, **both)
 
 
-def test_all_looks_at_every_number_of_shots(tmp_path: Path) -> None:
-    """Fewer shots are not a part of more: an image may be drawn with 1 shot and not with 2."""
-    parts: dict[str, list[Any]] = {"train": [], "val": [], "test": []}
-    for label, name in enumerate("abcd"):
-        (tmp_path / "dtd/images" / name).mkdir(parents=True)
-        for index in range(5):
-            (tmp_path / "dtd/images" / name / f"{index}.png").touch()
-            parts["train" if index < 4 else "test"].append([f"{name}/{index}.png", label, name])
-    (tmp_path / "dtd/split_zhou_DescribableTextures.json").write_text(json.dumps(parts))
-    items = read_benchmark("dtd", tmp_path).train
-    lost, *_ = {*sample_shots(items, 1, 1)} - {*sample_shots(items, 2, 1)}
-    Path(str(lost.path)).unlink()
-    assert find_datasets(plan(arms="plain", shots=2), tmp_path).plan.datasets == ("dtd",)
-    with pytest.raises(DataError, match="datasets is all, but"):
-        find_datasets(plan(arms="plain", shots="1,2"), tmp_path)
-
-
 @pytest.mark.parametrize("index", [0, 2])
 def test_a_missing_shot_or_test_image_is_named(own_root: Path, index: int) -> None:
     for image in (own_root / "dtd/images/island").glob(f"[{index}{index + 1}].png"):
@@ -114,31 +88,16 @@ def test_all_stands_for_nothing(own_root: Path, tmp_path: Path) -> None:
         find_datasets(plan(), tmp_path)
     for name in ("dtd/images/bridge", "eurosat/2750/lake"):
         (own_root / name / "2.png").unlink()
-    message = (
-        r"^datasets is all, but \S+ has no dataset whose test images and shots exist: images of "
-        r"dtd and eurosat are missing \(dtd \(test\): 1 of 8 images are missing, first: \S+\); "
-        r"there is no folder of imagenet, [\w, ]* and ucf101\.$"
-    )
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"dtd and eurosat are missing \(dtd \(test\): 1 of 8 "):
         find_datasets(plan(), own_root)
-
-
-def test_across_data_sets_the_source_and_the_variants_are_not_targets(root: Path) -> None:
-    discovery = find_datasets(plan(protocol="cross-dataset", source="dtd"), root)
-    assert discovery.plan.datasets == ("eurosat",)
-
-
-def test_the_other_domains_beside_a_domain(root: Path) -> None:
-    discovery = find_datasets(plan(protocol="domain", source="pacs/photo"), root)
-    assert discovery.plan.datasets == ("pacs/night", "pacs/sketch")
-
-
-def test_what_is_no_data_set(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no dataset 'dtdd'"):
-        find_datasets(plan(datasets="dtdd"), root)
-    with pytest.raises(ConfigError, match="no dataset 'imagnet'"):
-        find_datasets(plan(protocol="domain", source="imagnet"), root)
-    with pytest.raises(ConfigError, match="data is '.*'; there is no such folder"):
-        find_datasets(plan(), tmp_path / "nowhere")
     with pytest.raises(DataError, match="no dataset that it could stand for"):
         find_datasets(plan(protocol="domain", source="pacs/photo"), tmp_path)
+    with pytest.raises(ConfigError, match="data is '.*'; there is no such folder"):
+        find_datasets(plan(), tmp_path / "nowhere")
+
+
+def test_all_targets_of_a_source(root: Path) -> None:
+    discovery = find_datasets(plan(protocol="cross-dataset", source="dtd"), root)
+    assert discovery.plan.datasets == ("eurosat",)
+    discovery = find_datasets(plan(protocol="domain", source="pacs/photo"), root)
+    assert discovery.plan.datasets == ("pacs/night", "pacs/sketch")

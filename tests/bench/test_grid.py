@@ -16,7 +16,7 @@ import ipl.bench.record_writing
 from ipl.bench.claims import Claims
 from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
-from ipl.bench.grid import GridResult, duration, run_grid
+from ipl.bench.grid import GridResult, run_grid
 from ipl.bench.record_writing import blank, failure, write_record
 from ipl.bench.records import read_record, read_records, record_path
 from ipl.bench.run import Run
@@ -136,18 +136,6 @@ def test_runs_of_one_data_set_stay_together(runs: Runs, tmp_path: Path) -> None:
     assert taken == [("eurosat", 0), ("dtd", 1)] * 2
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(
-    grid: tuple[Run, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take = Claims.take
-    monkeypatch.setattr(Claims, "take", lambda self, i: i != grid[0].id and take(self, i))
-    engine = StandIn()
-    result = run_grid(grid, tmp_path, engine)
-    assert result.elsewhere == [grid[0].id]
-    assert grid[0].id not in engine.asked
-    assert "1 left to another process" in result.summary
-
-
 def test_what_another_process_did_meanwhile_was_not_done_before(
     grid: tuple[Run, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,10 +149,7 @@ def test_what_another_process_did_meanwhile_was_not_done_before(
     monkeypatch.setattr(Claims, "take", other)
     result = run_grid(grid, tmp_path, StandIn())
     assert sorted(result.meanwhile) == sorted(run.id for run in grid[:2])
-    count = len(grid)
-    assert result.summary == (
-        f"{count} of {count} runs are done, 2 of them by another process meanwhile."
-    )
+    assert "2 of them by another process meanwhile" in result.summary
     assert result.as_dict()["done"] == sorted(run.id for run in grid)
     assert result.as_dict()["new"] == sorted(run.id for run in grid[2:])
 
@@ -237,17 +222,3 @@ def test_a_line_for_each_run_and_the_time_left(grid: tuple[Run, ...], tmp_path: 
     assert lines[2].endswith("failed: No.")
     assert "left" not in lines[5]
     assert shown.getvalue().count("note: Two are gone.") == 1  # all runs say it
-
-
-def test_the_same_grid_for_real(runs: Runs, environment: RunEnvironment, tmp_path: Path) -> None:
-    grid = runs(arms="zero-shot,words")
-    result = run_grid(grid, tmp_path, LocalEngine(environment))
-    assert len(result.done) == 3
-    for run in grid:
-        record = json.loads(record_path(tmp_path, run.id).read_text())
-        assert (record["id"], record["status"]) == (run.id, "done")
-        assert set(record["accuracy"]) == {"base", "novel"}
-
-
-def test_times_as_a_person_says_them() -> None:
-    assert [duration(s) for s in (3.4, 89, 600, 7200)] == ["3 s", "89 s", "10 min", "2.0 h"]

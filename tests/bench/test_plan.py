@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ipl.bench.arms import DEFAULT_ARMS, ZERO_SHOT
-from ipl.bench.plan import Plan, plan_options, setting_names
+from ipl.bench.plan import Plan
 from ipl.bench.run import Run, expand, titles_of
-from ipl.config import settings
 from ipl.learners.coop import CoOp
 from ipl.support.errors import ConfigError, IplError
 
@@ -44,18 +42,6 @@ def test_values_come_back() -> None:
     assert Plan("base-to-novel", ("dtd",)) == plan()
 
 
-def test_a_plan_takes_the_settings_of_a_fit_and_no_other() -> None:
-    own = {"protocol", "datasets", "source", "arms", "draws", "given"}
-    several = {name.removesuffix("s") for name in ("learners", "seeds")} | {"words"}
-    decided = {s.name for s in settings() if not s.option.bench}
-    titles = {s.title for s in settings() if s.name not in decided | several}
-    assert set(setting_names()) == own | {"learners", "words", "seeds"} | titles
-    assert {option.flag for option in plan_options()} == {
-        *("--learners", "--words", "--shots", "--seeds"),
-        *(s.flag for s in settings() if s.option.bench == "setting"),
-    }
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -63,55 +49,33 @@ def test_a_plan_takes_the_settings_of_a_fit_and_no_other() -> None:
         ({"learner": "coop"}, "'learner' is not a setting of a plan. Did you mean 'learners'"),
         ({"learners": "kooop"}, "No learner is called 'kooop'"),
         ({"learners": []}, "learners is empty"),
-        ({"learners": [3]}, "learner is 3; it must be text"),
         ({"learners": {"a": 1}}, "learners is {'a': 1}; it must be a list"),
-        (
-            {"words": "0,few"},
-            "words is 'few'; it must be a whole number from 0 to 1,000, or auto or paper",
-        ),
-        ({"words": -1}, "words is -1"),
+        ({"words": "0,few"}, "words is 'few'"),
         ({"words": [True]}, "words is True"),
-        ({"seeds": "one"}, "seed is 'one'; it must be a whole number"),
-        ({"seeds": -1}, "seed is -1"),
         ({"seeds": 2**32}, "seed is 4294967296"),
         ({"datasets": [3]}, "datasets contains 3; its entries must be names"),
         ({"protocol": ["domain"]}, "protocol is ['domain']; it must be text"),
-        ({"device": "cpu"}, "'device' is not a setting of a plan"),
         ({"shots": 0}, "shots is 0"),
-        ({"shots": "many"}, "shots is 'many'; it must be a whole number"),
         ({"epochs": 1.5}, "epochs is 1.5; it must be a whole number"),
-        ({"lr": "fast"}, "lr is 'fast'; it must be a number"),
-        ({"no_names": "yes"}, "no_names is 'yes'; it must be true or false"),
-        ({"views": "new"}, "views is 'new'; it must be a whole number"),
-        ({"views": -1}, "views is -1"),
-        ({"precision": "fp8"}, "precision is 'fp8'"),
-        ({"placeholder": "none"}, "placeholder is 'none'"),
         ({"source": "dtd"}, "source is 'dtd'; in base-to-novel"),
         ({"protocol": "domain", "source": "dtd"}, "datasets contains 'dtd', which is the source"),
+        ({"arms": "wrods"}, "arms contains 'wrods'; allowed are zero-shot, linear-probe"),
+        ({"arms": "random", "words": "paper"}, "the arm random needs a number"),
+        ({"arms": "words-only", "words": "auto"}, "the arm words-only needs a number"),
+        ({"arms": "given"}, "The arm given has no words for dtd; give them with --given FILE"),
+        ({"given": "two words"}, "words_given is 'two words'; it must be single words"),
+        ({"given": 3}, "given is 3; it must be words with commas between them."),
+        ({"draws": 0}, "draws is 0; it must be a whole number from 1 to 1,000."),
+        ({"draws": "9" * 9999}, "draws is '999"),
+        ({"words": 3, "epochs": 2}, "more than epochs (T = 2)"),
+        ({"words": 1, "words_file": "/no/such"}, "The word list /no/such cannot be read"),
     ],
 )
 def test_a_bad_value_is_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(IplError) as caught:
-        plan(**values)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"words": 3, "epochs": 2}, "more than epochs (T = 2)"),
-        ({"words": 1, "lambda_": -1.0}, "lambda"),
-        ({"words": 1, "search": "quick"}, "search is 'quick'"),
-        ({"words": 1, "template": "{cls}"}, "template is '{cls}'"),
-        ({"words": 1, "words_file": "/no/such"}, "The word list /no/such cannot be read"),
-        ({"epochs": 0}, "epochs is 0"),
-    ],
-)
-def test_settings_are_checked_before_any_run(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(IplError, match=".") as caught:
         expand(plan(**values))
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_each_data_set_learner_words_and_seed_is_a_run() -> None:
@@ -132,11 +96,6 @@ def test_an_id_is_stable_and_tells_settings_apart(tmp_path: Path) -> None:
         for more in ({"shots": 8}, {"lr": 0.1}, {"lambda": 0.2}, {"backbone": "a/b"}, {"views": 1})
     ]
     assert len({run.id, *(other.id for other in others)}) == 6
-
-
-def test_without_words_the_settings_of_words_make_no_other_run() -> None:
-    assert only(words=0).id == only(words=0, search="lazy", **{"lambda": 0.9}).id
-    assert "interval" not in only(words=0).settings
 
 
 def test_a_list_of_words_counts_by_its_content(tmp_path: Path) -> None:
@@ -165,23 +124,18 @@ def test_published_numbers(values: dict[str, Any], settings: dict[str, Any]) -> 
     assert {name: run.settings[name] for name in settings} == settings
 
 
-def test_transfer_trains_with_the_numbers_of_transfer() -> None:
-    for protocol in ("cross-dataset", "domain"):
-        for learner, numbers in {
-            "coop": {"epochs": 50},
-            "maple": {"epochs": 2, "lr": 0.0026, "depth": 3},
-            "promptsrc": {"average_mean": 6, "average_std": 10},
-        }.items():
-            run = only(protocol=protocol, words=0, learners=learner)
-            assert (run.dataset, run.targets) == ("imagenet", ("dtd",))
-            assert {name: run.settings[name] for name in numbers} == numbers
-            recipe = run.config.hyperparameters
-            assert all(getattr(recipe, name) == value for name, value in numbers.items())
-
-
-def test_the_order_of_targets_is_no_other_run() -> None:
-    both = [only(protocol="domain", words=0, datasets=d).id for d in ("dtd,sun397", "sun397,dtd")]
-    assert both[0] == both[1]
+@pytest.mark.parametrize("protocol", ["cross-dataset", "domain"])
+def test_transfer_trains_with_the_numbers_of_transfer(protocol: str) -> None:
+    for learner, numbers in {
+        "coop": {"epochs": 50},
+        "maple": {"epochs": 2, "lr": 0.0026, "depth": 3},
+        "promptsrc": {"average_mean": 6, "average_std": 10},
+    }.items():
+        run = only(protocol=protocol, words=0, learners=learner)
+        assert (run.dataset, run.targets) == ("imagenet", ("dtd",))
+        assert {name: run.settings[name] for name in numbers} == numbers
+    both = [only(protocol=protocol, words=0, datasets=d).id for d in ("dtd,sun397", "sun397,dtd")]
+    assert both[0] == both[1]  # the order of targets is no other run
 
 
 # -- arms -----------------------------------------------------------------------------------------
@@ -189,7 +143,6 @@ def test_the_order_of_targets_is_no_other_run() -> None:
 
 def test_the_arms_of_a_plan_that_names_none() -> None:
     assert plan().arms == DEFAULT_ARMS == ("zero-shot", "plain", "empty", "random", "words")
-    assert (plan().words, plan().draws, plan().learners) == ((3,), 3, ("coop",))
     runs = expand(plan(seeds="1,2"))
     counts = Counter((run.arm, run.seed) for run in runs)
     assert counts == {
@@ -198,7 +151,6 @@ def test_the_arms_of_a_plan_that_names_none() -> None:
         **{("random", seed): 3 for seed in (1, 2)},
     }
     assert [run.config.random_words for run in runs if run.arm == "random"] == [1, 2, 3] * 2
-    assert {run.words for run in runs if run.arm in ("empty", "random", "words")} == {3}
 
 
 def test_without_words_a_plan_has_the_arms_that_need_none() -> None:
@@ -238,37 +190,11 @@ def test_no_slots_are_the_plain_learner_and_no_other_arm() -> None:
         expand(plan(arms="plain,empty,words", words=0, seeds=1))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"arms": "wrods"}, "arms contains 'wrods'; allowed are zero-shot, linear-probe"),
-        ({"arms": []}, "arms is empty; give at least one."),
-        (
-            {"arms": "empty", "words": "paper"},
-            "words is paper for dtd; the arm empty needs a number",
-        ),
-        ({"arms": "random", "words": "paper"}, "the arm random needs a number"),
-        ({"arms": "words-only", "words": "auto"}, "the arm words-only needs a number"),
-        ({"arms": "given"}, "The arm given has no words for dtd; give them with --given FILE"),
-        ({"given": "two words"}, "words_given is 'two words'; it must be single words"),
-        ({"given": 3}, "given is 3; it must be words with commas between them."),
-        ({"draws": 0}, "draws is 0; it must be a whole number from 1 to 1,000."),
-        ({"draws": "few"}, "draws is 'few'"),
-        ({"draws": True}, "draws is True"),
-    ],
-)
-def test_arms_that_cannot_be_run(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        expand(plan(**values))
-    assert message in str(caught.value)
-
-
 def test_random_words_need_a_pool_of_twice_as_many(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("sand\nstone\nwall\n")
     values = {"arms": "random", "words_file": str(path), "seeds": 1}
-    message = "has 3 words, and the chosen words and as many random ones are 4"
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match="words is 2"):
         expand(plan(words=2, **values))
     assert len(expand(plan(words=1, **values))) == 3
 
@@ -286,16 +212,11 @@ def test_arms_have_ids_and_titles_of_their_own() -> None:
     arms = "linear-probe,words-only,plain,empty,random,given,words"
     runs = expand(plan(arms=arms, words=2, seeds=1, draws=2, given="sand"))
     assert len({run.id for run in runs}) == len(runs) == 9
-    assert [run.title.removeprefix("dtd, ") for run in runs] == [
-        "linear-probe, seed 1",
-        "words-only, 2 words, seed 1",
-        "coop, no words, seed 1",
-        "coop, 2 empty slots, seed 1",
+    assert [run.title.removeprefix("dtd, ") for run in runs][4:8] == [
         "coop, 1 empty slot, seed 1",  # as many as there are given words
         "coop, 2 random words (draw 1), seed 1",
         "coop, 2 random words (draw 2), seed 1",
         "coop, given words (sand), seed 1",
-        "coop, 2 words, seed 1",
     ]
     assert [run.id.rpartition("-seed")[0].removeprefix("dtd-") for run in runs] == [
         "linear-probe-0w",
@@ -317,36 +238,9 @@ def test_arms_have_ids_and_titles_of_their_own() -> None:
     assert same == ["linear-probe", "plain", "empty", "empty", "given"]
 
 
-def test_titles(runs: Callable[..., tuple[Run, ...]]) -> None:
-    titles = [run.title for run in runs(words="0,1,2,auto,paper", learners="coop", epochs=6)]
-    assert titles == [
-        f"eurosat, coop, {words}, seed 1"
-        for words in ("no words", "1 word", "2 words", "words auto", "words paper")
-    ]
-
-
 def test_titles_say_what_differs_where_they_would_be_the_same() -> None:
     short, long = (only(words=1, interval=interval) for interval in (5, 10))
     other = only(words=0)
     titles = titles_of([short, other, long])
-    assert titles[short.id] == "dtd, coop, 1 word, seed 1, interval 5"
     assert titles[long.id] == "dtd, coop, 1 word, seed 1, interval 10"
     assert titles[other.id] == other.title == "dtd, coop, no words, seed 1"
-
-
-def test_each_number_of_shots_is_a_run_with_a_title_of_its_own() -> None:
-    runs = expand(plan(seeds=1, words=0, shots="1,4"))
-    assert [(run.learner, run.shots) for run in runs] == [
-        ("zero-shot", 1),  # nothing is drawn, so one is enough
-        ("coop", 1),
-        ("coop", 4),
-    ]
-    titles = titles_of(runs)
-    assert titles[runs[2].id] == "dtd, coop, no words, seed 1, shots 4"
-
-
-@pytest.mark.parametrize("draws", [999_999_999, 10**400, "9" * 9999, "x" * 10**5, [1] * 10**6])
-def test_draws_are_bounded(draws: Any) -> None:
-    with pytest.raises(ConfigError, match="; it must be a whole number from 1 to 1,000") as caught:
-        Plan.from_values({"protocol": "few-shot", "datasets": "scenes", "draws": draws})
-    assert len(str(caught.value)) < 200

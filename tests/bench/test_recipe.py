@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ipl.bench.ablation import ABLATIONS
 from ipl.bench.arms import ARMS
 from ipl.bench.planned_runs import plan_runs
 from ipl.bench.recipe import BenchRecipe, parse_recipe, read_recipe, recipe_names, recipe_text
@@ -42,19 +43,11 @@ def test_the_package_has_every_row_of_the_paper() -> None:
     names = set(recipe_names())
     for learner in FIVE:
         assert {f"base-to-novel/{learner}", f"base-to-novel/{learner}-ipl"} <= names
-    for protocol in ("cross-dataset", "domain"):
-        for learner in ("coop", "cocoop", "maple"):
+    for learner in ("coop", "cocoop", "maple"):
+        assert f"base-to-novel/{learner}-atprompt" in names
+        for protocol in ("cross-dataset", "domain"):
             assert {f"{protocol}/{learner}", f"{protocol}/{learner}-ipl"} <= names
-    assert {n for n in names if n.startswith("ablations/")} == {
-        f"ablations/{name}"
-        for name in (
-            *("penalty", "k", "interval", "template", "pool"),
-            *("arms", "init", "shots"),
-        )
-    }
-    assert {n for n in names if n.endswith("-atprompt")} == {
-        f"base-to-novel/{learner}-atprompt" for learner in ("coop", "cocoop", "maple")
-    }
+    assert {f"ablations/{name}" for name in ABLATIONS} <= names
 
 
 @pytest.mark.parametrize("name", rows())
@@ -120,18 +113,6 @@ def test_the_ablation_of_arms_has_each_arm_on_its_own(tmp_path: Path) -> None:
     assert [level.value for level, _ in found.levels] == [arm for arm in ARMS if arm != "given"]
 
 
-@pytest.mark.parametrize(("name", "arms"), [("init", 3), ("shots", 5)])
-def test_ablations_of_the_start_and_of_shots_compare_arms(
-    name: str, arms: int, tmp_path: Path
-) -> None:
-    found = plan_runs(read_recipe(f"ablations/{name}"), tmp_path, tmp_path)
-    for level, runs in found.levels:
-        assert len({run.arm for run in runs}) == arms
-        assert {getattr(run.config, name) for run in runs} == {level.value}
-    # without words the start is among the settings that tell runs apart
-    assert len(found.runs) == sum(len(runs) for _, runs in found.levels)
-
-
 def test_levels_of_k_and_of_the_pool(tmp_path: Path) -> None:
     found = plan_runs(read_recipe("ablations/k"), tmp_path, tmp_path)
     assert [{run.words for run in runs} for _, runs in found.levels] == [{k} for k in range(1, 7)]
@@ -161,24 +142,14 @@ def test_the_command_line_wins_over_all_of_a_recipe(tmp_path: Path) -> None:
     )
     (run,) = plan_runs(recipe, tmp_path, tmp_path).runs
     assert (run.dataset, run.words, run.settings["lambda_"]) == ("dtd", 1, 0.5)
-    mine = parse_recipe(OWN, "Mine").override({"arms": "words", "words": "1"})
-    assert [run.words for run in plan_runs(mine, tmp_path, tmp_path).runs] == [1, 1]
-
-
-def test_giving_what_varies_ends_its_varying() -> None:
-    recipe = read_recipe("ablations/interval").override({"interval": 5})
-    assert recipe.vary is None
-    assert recipe.settings["interval"] == 5
+    varying = read_recipe("ablations/interval").override({"interval": 5})
+    assert (varying.vary, varying.settings["interval"]) == (None, 5)
 
 
 def test_words_for_arms_that_have_none_are_refused() -> None:
     settings = {"protocol": "base-to-novel", "datasets": "eurosat", "words": "2"}
-    for arms in ("plain", "zero-shot,linear-probe", "given"):
-        recipe = BenchRecipe("Mine", settings={**settings, "arms": arms})
-        with pytest.raises(
-            ConfigError, match=f"Mine: words is 2; it does not apply to the arms? {arms[:5]}"
-        ):
-            recipe.plan()
+    with pytest.raises(ConfigError, match="Mine: words is 2"):
+        BenchRecipe("Mine", settings={**settings, "arms": "plain,given"}).plan()
     assert BenchRecipe(settings={**settings, "arms": "plain,empty"}).plan().words == (2,)
     assert BenchRecipe(settings={**settings, "arms": "plain", "words": 0}).plan().words == (0,)
 
@@ -194,23 +165,13 @@ def test_a_list_of_given_words_names_each_dataset(tmp_path: Path) -> None:
         ("eurosat", 1, "habitat"),
     ]
     path.write_text("dtd: color\n")
-    with pytest.raises(ConfigError, match="The arm given has no words for eurosat; give them"):
+    with pytest.raises(ConfigError, match="The arm given has no words for eurosat"):
         plan_runs(recipe.with_given(path), tmp_path, tmp_path / "out")
     path.write_text("- color\n")
     with pytest.raises(ConfigError, match="must have a line `dataset: word, word`"):
         recipe.with_given(path)
-    with pytest.raises(ConfigError, match="There is no list of words /no/such"):
-        recipe.with_given(Path("/no/such"))
-    with pytest.raises(ConfigError, match="the arm given is not run; add it with --arms"):
+    with pytest.raises(ConfigError, match="the arm given is not run"):
         BenchRecipe(settings=settings).with_given(path)
-
-
-def test_without_a_recipe_the_settings_are_the_plan(tmp_path: Path) -> None:
-    settings = {"protocol": "base-to-novel", "datasets": "eurosat", "seeds": "1", "words": "0"}
-    _, run = plan_runs(BenchRecipe().override(settings), tmp_path, tmp_path).runs
-    assert (run.dataset, run.words, run.backbone) == ("eurosat", 0, "pocket")
-    with pytest.raises(ConfigError, match="^datasets is missing"):
-        plan_runs(BenchRecipe().override({"protocol": "domain"}), tmp_path, tmp_path)
 
 
 def test_a_number_may_be_written_as_people_do() -> None:
@@ -222,25 +183,13 @@ def test_a_number_may_be_written_as_people_do() -> None:
     ("text", "message"),
     [
         ("colour: red", "Mine: 'colour' is not a setting; it must be one of title, .*lambda"),
-        (
-            "per_dataset: {dtd: {seeds: 1}}",
-            "per_dataset of dtd: 'seeds' is not a setting; it",
-        ),
-        ("per_dataset: {dtd: 3}", "per_dataset of dtd contains 3; it must contain"),
+        ("per_dataset: {dtd: {seeds: 1}}", "per_dataset of dtd: 'seeds' is not a setting"),
         ("vary: {words: [1], lr: [1]}", "vary has 2 settings; it must have one"),
-        ("", "Mine is empty; it must contain `setting: value` lines"),
-        (
-            "words: 1\nshots: 2\nwords: 2",
-            "not valid YAML in line 3: the key 'words' is given twice",
-        ),
-        (
-            "datasets: [dtd]\nper_dataset: {dtdd: {m: 1}}",
-            "per_dataset has 'dtdd', which is not one of its datasets. Did you mean 'dtd'",
-        ),
-        ("datasets: all\nper_dataset: {all: {m: 1}}", "'all', which is not one of its datasets"),
-        ("shots:", "Mine: shots has no value; give it one, or leave it out"),
-        ("words: yes", "Mine: words is true; it must be a whole number from 0 to 1,000, or auto"),
-        ("a: [1", "Mine is not valid YAML in line"),
+        ("", "Mine is empty"),
+        ("words: 1\nshots: 2\nwords: 2", "not valid YAML in line 3: the key 'words'"),
+        ("datasets: [dtd]\nper_dataset: {dtdd: {m: 1}}", "per_dataset has 'dtdd'"),
+        ("shots:", "Mine: shots has no value"),
+        ("words: yes", "Mine: words is true"),
         ("!!python/object/apply:os.getcwd []", "Mine is not valid YAML"),
     ],
 )
@@ -253,25 +202,12 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
     "text",
     [
         "datasets: [photos/birds, my.csv]\nper_dataset: {birds: {m: 1}, my: {m: 2}, dtd: {m: 3}}",
-        "protocol: domain\ndatasets: all\nsource: birds\nper_dataset: {birds: {m: 1}}",
-        "datasets: pacs/photo\nper_dataset: {pacs/photo: {m: 1}, scenes: {m: 2}}",
         "per_dataset: {birds: {m: 1}}",  # for --datasets photos/birds
-        "datasets: [., ~/v1.0]\nper_dataset: {here: {m: 1}, v1.0: {m: 2}}",
         "epochs: ~\nsource: ~\nno_names: true\nper_dataset: ~\nvary: ~",
     ],
 )
-def test_what_is_not_wrong(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("here", "v1.0"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_what_is_not_wrong(text: str) -> None:
     parse_recipe(text, "Mine")
-
-
-def test_a_wrong_value_names_the_recipe(tmp_path: Path) -> None:
-    recipe = parse_recipe("protocol: base-to-novel\ndatasets: dtd\nshots: many\n", "Mine")
-    with pytest.raises(ConfigError, match="Mine: shots is 'many'; it must be a whole number"):
-        plan_runs(recipe, tmp_path, tmp_path)
 
 
 def test_recipes_are_found_by_name_or_by_path(tmp_path: Path) -> None:
@@ -280,21 +216,15 @@ def test_recipes_are_found_by_name_or_by_path(tmp_path: Path) -> None:
     assert read_recipe(str(path)).settings == read_recipe("domain/coop").settings
     with pytest.raises(ConfigError, match="no recipe 'domain/cop'.* Did you mean 'domain/coop'"):
         read_recipe("domain/cop")
-    with pytest.raises(ConfigError, match="is a folder"):
-        read_recipe(str(tmp_path))
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         read_recipe(str(path))
 
 
-@pytest.mark.parametrize("value", ["random-0", "random-x", "random-99999"])
-def test_pools_that_cannot_be_drawn(value: str, tmp_path: Path) -> None:
-    recipe = read_recipe("ablations/pool").varying("pool", [value])
-    with pytest.raises(ConfigError, match=f"pool is '{value}'; N of random-N must be from 1 to"):
-        plan_runs(recipe, tmp_path, tmp_path)
-
-
-def test_a_level_given_twice(tmp_path: Path) -> None:
+def test_levels_that_cannot_be(tmp_path: Path) -> None:
+    for value in ("random-x", "random-99999"):
+        with pytest.raises(ConfigError, match=f"pool is '{value}'"):
+            plan_runs(read_recipe("ablations/pool").varying("pool", [value]), tmp_path, tmp_path)
     with pytest.raises(ConfigError, match="words has the value 2 twice"):
         plan_runs(read_recipe("ablations/k").varying("words", [2, 2]), tmp_path, tmp_path)
 
@@ -303,9 +233,8 @@ def test_aliases_are_refused_before_they_are_followed() -> None:
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
     bomb = "\n".join(["a0: &a0 [lol]", *levels, "title: *a9"])
     assert len(bomb) < 1000
-    with pytest.raises(ConfigError, match=r"^The recipe x has an alias \(\*name\)") as caught:
+    with pytest.raises(ConfigError, match=r"^The recipe x has an alias \(\*name\)"):
         parse_recipe(bomb, "The recipe x")
-    assert len(str(caught.value)) < 100
     with pytest.raises(ConfigError, match="has more than 1,000,000 characters"):
         parse_recipe("title: " + "x" * 1_000_000, "The recipe x")
 
@@ -314,16 +243,3 @@ def test_values_deep_inside_of_each_other_are_refused_at_once() -> None:
     """The parser would take minutes for this."""
     with pytest.raises(ConfigError, match=r"^The recipe x has values .* more than 20 levels deep"):
         parse_recipe("title: " + "[" * 100_000, "The recipe x")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "vary: {words: " + "x" * 10**5 + "}",
-        "x" * 10**5 + ": 1",
-    ],
-)
-def test_wrong_values_of_any_length_give_a_short_sentence(text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_recipe(text, "The recipe x")
-    assert len(str(caught.value)) < 800

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +21,14 @@ SETTINGS = record()["settings"]
 
 def test_a_record_comes_back(tmp_path: Path) -> None:
     folder = write_records(tmp_path, record(seed=2, lr=0.01))
-    (result,), notes = read_records([folder])
+    assert read_records(str(folder)) == read_records([folder])
+    (result,), notes = read_records(folder)
     assert notes == []
-    assert (result.dataset, result.learner, result.words, result.seed) == (
-        "oxford_pets",
-        "coop",
-        "paper",
-        2,
-    )
+    identity = (result.dataset, result.learner, result.words, result.seed)
+    assert identity == ("oxford_pets", "coop", "paper", 2)
     assert result.accuracy == {"base": 0.8, "novel": 0.6}
     assert result.done
     assert result.config()["lr"] == 0.01
-    assert result.config()["backbone"] == "openai/clip-vit-base-patch16"
-
-
-def test_one_folder_needs_no_list(tmp_path: Path) -> None:
-    folder = write_records(tmp_path, record())
-    assert read_records(str(folder)) == read_records(folder) == read_records([folder])
-
-
-def test_the_documentation_has_every_field() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    table = page.partition("| field |")[2].partition("\n\n")[0]
-    run = expand(Plan.from_values({"protocol": "few-shot", "datasets": "dtd"}))[0]
-    names = {*failure(run, "No room."), *(field.name for field in fields(RunRecord))}
-    assert [name for name in sorted(names) if f"`{name}`" not in table] == []
 
 
 def test_what_a_run_cost_comes_back(tmp_path: Path) -> None:
@@ -83,47 +65,25 @@ def test_every_run_has_the_settings_that_its_record_must_have() -> None:
     assert {record.arm for record in records} == set(ARMS)
 
 
-def test_zero_shot_has_no_words_and_no_recipe(tmp_path: Path) -> None:
-    folder = write_records(tmp_path, record(learner="zero-shot", words=0, shots=4))
-    (result,), _ = read_records([folder])
-    assert not result.with_words
-    assert set(result.config()) == {"backbone", "weights", "precision"}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"format": 1}, "is not a run record of format 2: its format is 1"),
-        ({"seed": "one"}, 'seed is "one"; it must be a whole number from 0'),
         ({"seed": 10**400}, r"seed is 10{59}\.\.\.; it must be a whole number"),
-        ({"words": "few"}, "words is 'few'; it must be a whole number from 0 to 1,000, or auto"),
-        ({"protocol": "other"}, "protocol is 'other'; it must be one of base-to-novel"),
-        ({"status": "running"}, "status is 'running'; with the error None it must be done"),
+        ({"words": "few"}, "words is 'few'"),
+        ({"protocol": "other"}, "protocol is 'other'"),
         ({"status": "failed"}, "status is 'failed'"),
         ({"accuracy": {"base": 0.5}}, "accuracy of 'novel' is missing"),
         ({"accuracy": {"base": 81.2, "novel": 0.5}}, "accuracy.base is 81.2"),
-        ({"accuracy": {"base": float("nan"), "novel": 0.5}}, "accuracy.base is NaN; it must be"),
-        ({"accuracy": None}, "accuracy is null; it must be an object"),
-        ({"accuracy": {"base": 0.5, "novel": 0.5, "\ud800": 1}}, "accuracy is "),
-        ({"seconds": {"fit": float("inf")}}, "seconds.fit is Infinity; it must be a number"),
-        ({"profile": [1]}, "profile is \\[1\\]; it must be an object"),
+        ({"accuracy": {"base": float("nan"), "novel": 0.5}}, "accuracy.base is NaN"),
         ({"profile": {"source": "nvml", "utilisation": {"mean": 1}}}, "utilisation.p95 is missing"),
-        ({"selection": {"words": []}}, "selection.steps is missing"),
         ({"selection": {**search((1.0,)), "pool_size": None}}, "selection.pool_size is null"),
         ({"history": {"epochs": [], "second": 1}}, "history.seconds is missing"),
-        ({"settings": None}, "settings is null; it must be an object"),
         ({"settings": {"m": 4}}, "settings.average_mean is missing"),
-        ({"settings": {**SETTINGS, "m": -(10**400)}}, "m is -10"),
-        ({"settings": {**SETTINGS, "m": None}}, "settings.m is null; it must be a whole number"),
-        ({"settings": {**SETTINGS, "lr": 0}}, "lr is 0.0; it must be"),
-        ({"settings": {**SETTINGS, "views": "x"}}, "views is 'x'; it must be"),
+        ({"settings": {**SETTINGS, "lr": 0}}, "lr is 0.0"),
         ({"settings": {**SETTINGS, "pool": {"words_file": 3}}}, "settings.pool.words_file is 3"),
-        ({"learner": "words-only", "arm": "words-only", "settings": {}}, "settings.lambda_ is"),
         ({"arm": "plain"}, "arm is 'plain', but the other values are those of words"),
-        ({"targets": "dtd"}, 'targets is "dtd"; it must be a list'),
         ({"dataset": "\ud800"}, r'dataset is "\\ud800"; it must be a text'),
-        ({"backbone": {"name": [1]}}, r"backbone.name is \[1\]"),
-        ({"data": {"test_images": "many"}}, 'data.test_images is "many"; it must be an object'),
     ],
 )
 def test_a_damaged_record_is_named_and_left_out(
@@ -140,21 +100,13 @@ def test_a_damaged_record_is_named_and_left_out(
         raise AssertionError(note)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format": 1', "[]", "\x00", '"text"'])
+@pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_no_record_at_all(text: str, tmp_path: Path) -> None:
     folder = write_records(tmp_path, record())
     (folder / "records" / "broken.json").write_text(text)
     results, (note,) = read_records([folder])
     assert len(results) == 1
     assert "broken.json" in note
-
-
-def test_a_field_that_is_missing(tmp_path: Path) -> None:
-    lost = record(seed=2)
-    del lost["learner"]
-    folder = write_records(tmp_path, record(), lost)
-    _, (note,) = read_records([folder])
-    assert "learner is missing" in note
 
 
 def test_nothing_to_show(tmp_path: Path) -> None:
@@ -182,16 +134,7 @@ def test_the_same_run_in_two_folders_counts_once(tmp_path: Path) -> None:
     (result,), (note,) = read_records([second, other])  # recorded in the same second
     assert result.accuracy == {"base": 0.8, "novel": 0.6}
     assert note.endswith(f"with different results; {kept} counts.")
-    (same,), notes = read_records([second, second])
-    assert same.done
-    assert notes == []
-
-
-def test_files_that_are_no_records_are_not_read(tmp_path: Path) -> None:
-    folder = write_records(tmp_path, record())
-    (folder / "records" / ".half.json.tmp").write_text("{")
-    (folder / "plan.json").write_text(json.dumps({}))
-    assert read_records([folder])[1] == []
+    assert read_records([second, second])[1] == []
 
 
 def test_pools_have_names() -> None:

@@ -21,7 +21,7 @@ from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.protocols.base_to_novel import base_shots
 from ipl.bench.records import RunRecord
-from ipl.bench.run import Run, prompts_images
+from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.classifier import PromptClassifier
 from ipl.datasets.benchmark_readers import read_benchmark
@@ -84,9 +84,7 @@ def test_known_images_are_told_by_the_names_of_both_halves(
     assert record["notes"] == ["All 5 class names are known."]  # three base and two novel ones
 
 
-@pytest.mark.parametrize(
-    ("available", "keeps_crops"), [(1 << 40, True), (1 << 40, False), (0, True)]
-)
+@pytest.mark.parametrize(("available", "keeps_crops"), [(1 << 40, True), (0, True)])
 def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
     environment: RunEnvironment,
     runs: Runs,
@@ -108,40 +106,24 @@ def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
     together = done(environment, *wanted)
     images = 6 + 10  # shots, and test images of both halves
     # For frozen features, and then for the first prompts or, without memory, for all of them.
-    assert len(opened) == images * (1 + (2 if not available else not keeps_crops))
-    for name in ("accuracy", "train_accuracy", "prompt"):
-        assert [record[name] for record in together] == [record[name] for record in alone]
+    assert len(opened) == images * (1 if available else 3)
     for first, second in zip(together, alone, strict=True):
-        losses = [
+        for name in ("accuracy", "train_accuracy", "prompt"):
+            assert first[name] == second[name]
+        one, other = (
             [epoch["loss"] for epoch in each["history"]["epochs"]] for each in (first, second)
-        ]
-        assert losses[0] == losses[1]
-
-
-def test_whether_runs_prompt_images(runs: Runs) -> None:
-    for learners, expected in (("coop", False), ("coop,maple", True)):
-        assert prompts_images(runs(learners=learners, arms="zero-shot,plain")) == expected
-
-
-def test_the_memory_for_crops_is_divided_by_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda: 1600)
-    assert [ipl.bench.runner.memory_for_crops(jobs) for jobs in (1, 4)] == [400, 100]
+        )
+        assert one == other
 
 
 def test_hashes_tell_splits_and_shots_apart(environment: RunEnvironment, runs: Runs) -> None:
     first, same, other = done(environment, *runs(words="0,1"), *runs(words=0, seeds=2, shots=1))
-    assert first["data"]["split_sha256"] == same["data"]["split_sha256"]
-    assert first["data"]["shots_sha256"] == same["data"]["shots_sha256"]
-    assert first["data"]["split_sha256"] == other["data"]["split_sha256"]
-    assert first["data"]["shots_sha256"] != other["data"]["shots_sha256"]
-
-
-def test_hashes_do_not_tell_where_the_data_lies(
-    environment: RunEnvironment, own_root: Path, runs: Runs
-) -> None:
-    (here,) = done(environment, *runs(words=0))
-    (there,) = done(RunEnvironment(str(own_root) + "/", device="cpu"), *runs(words=0))
-    assert here["data"] == there["data"]
+    splits, shots = (
+        [one["data"][name] for one in (first, same, other)]
+        for name in ("split_sha256", "shots_sha256")
+    )
+    assert splits[0] == splits[1] == splits[2]
+    assert shots[0] == shots[1] != shots[2]
 
 
 def test_zero_shot_has_the_prompt_of_its_data_set(
@@ -169,8 +151,6 @@ def test_a_linear_probe_is_tested_on_the_classes_it_was_trained_on(
     guesses = probe.logits(store.encode([item.path for item in base.test]).features).argmax(1)
     right = [guess == item.label for guess, item in zip(guesses.tolist(), base.test, strict=True)]
     assert record["accuracy"] == {"base": sum(right) / len(right)}
-    assert (record["chosen"], record["selection"], record["settings"]) == ([], None, {})
-    assert record["data"]["train_images"] == 6
     assert RunRecord.from_dict(record).arm == "linear-probe"
 
 
@@ -188,7 +168,6 @@ def test_words_only_is_the_sentence_of_the_search_as_a_prompt(
         "base": zero_shot_accuracy(base, store, alone["prompt"]),
         "novel": zero_shot_accuracy(novel, store, alone["prompt"]),
     }
-    assert [step["word"] for step in alone["selection"]["steps"]] == alone["chosen"]
     assert RunRecord.from_dict(alone).arm == "words-only"
 
 
@@ -205,15 +184,10 @@ def test_records_of_arms_say_what_stood_in_the_slots(
     assert (empty["chosen"], empty["prompt"]) == ([], "[V V] *_* [V V] *_* [V V] {cls}.")
     assert given["chosen"] == ["playfulness", "sand"]
     assert given["prompt"] == "[V V] *playfulness* [V V] *sand* [V V] {cls}."
-    assert empty["settings"]["empty_slots"] is True
-    assert given["settings"]["words_given"] == "playfulness, sand"
     for drawn in (first, second):
-        assert len(drawn["chosen"]) == 2
-        assert not set(drawn["chosen"]) & set(words["chosen"])
-        assert (
-            "*".join(["", drawn["chosen"][0], " [V V] ", drawn["chosen"][1], ""])
-            in (drawn["prompt"])
-        )
+        one, other = drawn["chosen"]
+        assert not {one, other} & set(words["chosen"])
+        assert f"*{one}* [V V] *{other}*" in drawn["prompt"]
     assert first["chosen"] != second["chosen"]
     assert [record["selection"] is None for record in records.values()] == [True] * 4 + [False]
 
@@ -253,30 +227,22 @@ def test_missing_and_unreadable_test_images_are_counted_and_named(
     assert record["data"]["missing_images"] == {"eurosat": 1}
     assert record["data"]["unreadable_images"] == {"base": 0, "novel": 1}
     missing, unreadable = record["notes"]
-    assert "1 of 10 test images are missing" in missing
     assert "beach/2.png" in missing
-    assert "1 of 4 test images cannot be read" in unreadable
     assert "lake/3.png" in unreadable
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("names", "sentence"),
     [
-        ("shot", "2 of the 6 training images that were drawn cannot be read"),
-        ("split", "split_zhou_EuroSAT.json"),
-        ("tests", "none of its test images can be read"),
+        (["beach/0", "beach/1"], "2 of the 6 training images that were drawn cannot be read"),
+        (["forest/2", "forest/3", "lake/2", "lake/3"], "none of its test images can be read"),
     ],
 )
 def test_a_run_that_cannot_be_done_fails_alone(
-    own_root: Path, runs: Runs, damage: str, sentence: str
+    own_root: Path, runs: Runs, names: list[str], sentence: str
 ) -> None:
-    folder = own_root / "eurosat"
-    if damage == "split":
-        (folder / "split_zhou_EuroSAT.json").write_text("{")
-    for index in (0, 1) if damage == "shot" else (2, 3):
-        for name in ("beach",) if damage == "shot" else ("forest", "lake"):
-            if damage != "split":
-                (folder / "2750" / name / f"{index}.png").write_bytes(b"")
+    for name in names:
+        (own_root / "eurosat/2750" / f"{name}.png").write_bytes(b"")
     runner = Runner(RunEnvironment(str(own_root), device="cpu"))
     failed, fine = (runner.record(run) for run in runs(words=0, datasets="eurosat,dtd"))
     assert (failed["status"], fine["status"]) == ("failed", "done")
@@ -305,49 +271,6 @@ def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, r
         Runner(RunEnvironment(str(root), device="cuda:77")).record(run)
 
 
-def test_words_are_searched_once_for_all_learners(environment: RunEnvironment, runs: Runs) -> None:
-    first, second = done(environment, *runs(arms="words", words=1, learners="coop,kgcoop"))
-    assert first["selection"] == second["selection"]  # with its times: it is the very same
-
-
-def test_a_profile_on_a_cpu(root: Path, runs: Runs) -> None:
-    (record,) = done(
-        RunEnvironment(str(root), device="cpu", profile=True), *runs(words=0, epochs=60)
-    )
-    profile = record["profile"]
-    assert profile["source"] == "process"
-    assert 0 <= profile["utilisation"]["above_50"] <= 1
-
-
-def test_a_runner_hands_back_the_classifier_and_takes_datasets_that_were_read(
-    runs: Runs, root: Path, tmp_path: Path, pocket: Backbone
-) -> None:
-    dataset = read_benchmark("eurosat", root)
-    runner = Runner(RunEnvironment(str(tmp_path), device="cpu"), datasets={"eurosat": dataset})
-    zero_shot, run = runs(words=0, arms="zero-shot,plain")
-    assert runner.fit(zero_shot)[1] is None
-    record, classifier = runner.fit(run)
-    assert classifier is not None
-    base, novel = split_base_novel(dataset)
-    assert record["accuracy"] == {
-        "base": classifier.score(base),
-        "novel": classifier.with_classes(novel).score(novel),
-    }
-    assert classifier.config.epochs == 2
-    missing, nothing = runner.fit(runs(words=0, datasets="dtd")[0])
-    assert (missing["status"], nothing) == ("failed", None)
-
-
-def test_zero_shot_by_hand(root: Path, pocket: Backbone) -> None:
-    dataset, store = read_benchmark("eurosat", root), FeatureStore(pocket)
-    texts = pocket.encode_texts([f"a photo of a {name}." for name in dataset.class_names])
-    images = store.encode([item.path for item in dataset.test])
-    cosines = torch.nn.functional.cosine_similarity(images.features[:, None], texts[None], dim=-1)
-    labels = torch.tensor([item.label for item in dataset.test])
-    expected = (cosines.argmax(1) == labels).float().mean().item()
-    assert zero_shot_accuracy(dataset, store) == pytest.approx(expected)
-
-
 def test_each_run_is_logged_for_itself(
     environment: RunEnvironment, runs: Runs, tmp_path: Path
 ) -> None:
@@ -357,14 +280,11 @@ def test_each_run_is_logged_for_itself(
         record = runner.record(run)
         events = EventAccumulator(str(tmp_path / run.id))
         events.Reload()
-        accuracies = {name: events.Scalars(f"accuracy/{name}")[0].value for name in ("base", "HM")}
-        assert accuracies["base"] == pytest.approx(record["accuracy"]["base"])
-        assert 0 <= accuracies["HM"] <= 1
+        accuracy = events.Scalars("accuracy/base")[0].value
+        assert accuracy == pytest.approx(record["accuracy"]["base"])
         losses = [event.value for event in events.Scalars("train/loss")] if run.words else []
         epochs = record["history"]["epochs"] if run.words else []
         assert losses == pytest.approx([epoch["loss"] for epoch in epochs])
-        saved = json.loads((tmp_path / run.id / "record.json").read_text())
-        assert saved["accuracy"] == record["accuracy"]
 
 
 def test_warnings_are_notes_and_tests_are_progress(
@@ -383,13 +303,3 @@ def test_warnings_are_notes_and_tests_are_progress(
     assert len([note for note in record["notes"] if "'qqqqqqqq' is left out" in note]) == 1
     assert "qqqqqqqq" not in capsys.readouterr().err
     assert notes[0].startswith("encoding images")
-
-
-def test_a_logger_that_fails_is_noted_in_the_record(
-    environment: RunEnvironment, runs: Runs, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    logged = replace(environment, log_to=[f"tensorboard:{tmp_path / 'file'}"])
-    (record,) = done(logged, *runs(words=0))
-    (note,) = [note for note in record["notes"] if "TensorBoardLogger" in note]
-    assert "nothing more is logged" in note

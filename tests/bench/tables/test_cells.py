@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipl.bench.tables.cells import AVERAGE, MeanStd, number_text
+from ipl.bench.tables.cells import AVERAGE
 from ipl.metrics import harmonic_mean
 from tests.helpers.records import record
 from tests.helpers.result_tables import find_cell, result_table
@@ -70,17 +70,6 @@ def test_failed_and_missing_runs_are_gaps(tmp_path: Path) -> None:
     assert not any(cell.comparable for cell in table.cells)
 
 
-def test_a_gap_of_several_reasons(tmp_path: Path) -> None:
-    runs = [record("eurosat", seed=seed, error="There is no such file.") for seed in (1, 2)]
-    table = result_table(tmp_path, *runs, record("dtd", words=0, seed=3))
-    assert find_cell(table, "eurosat", "CoOp + IPL").gaps == (
-        "0 of 3 seeds (seed 1 failed: There is no such file; seed 2 failed: There is no such file; "
-        "no valid record: seed 3)",
-    )
-    (alone,) = result_table(tmp_path / "alone", record(seed=2, error="No.")).of("oxford_pets")
-    assert alone.gaps == ("0 of 1 seed (seed 2 failed: No)",)
-
-
 def test_other_classes_are_no_gap_of_a_linear_probe(tmp_path: Path) -> None:
     accuracy = {"dtd": 0.5, "eurosat": 0.4, "oxford_pets": 0.6}
     runs = [record("dtd", words=0, accuracy=accuracy, protocol="cross-dataset")]
@@ -90,10 +79,6 @@ def test_other_classes_are_no_gap_of_a_linear_probe(tmp_path: Path) -> None:
     for dataset in ("eurosat", AVERAGE):
         cell = find_cell(table, dataset, "linear probe")
         assert (cell.numbers, cell.seeds, cell.gaps) == ({}, (1,), ())
-    failed = record("dtd", "linear-probe", 0, 1, {"dtd": 0.7}, "cross-dataset", error="No room.")
-    table = result_table(tmp_path, runs[0], failed | {"targets": ["eurosat", "oxford_pets"]})
-    cell = find_cell(table, "eurosat", "linear probe")
-    assert (cell.seeds, cell.gaps) == ((), ("0 of 1 seed (seed 1 failed: No room)",))
 
 
 def test_more_seeds_elsewhere_are_a_gap_but_no_other_setting(tmp_path: Path) -> None:
@@ -119,9 +104,3 @@ def test_two_results_of_one_configuration_are_noted(tmp_path: Path) -> None:
         f"{runs[1]['id']}."
     )
     assert find_cell(table, "mine", "zero-shot CLIP").numbers["accuracy"].mean == pytest.approx(60)
-
-
-def test_numbers_as_text() -> None:
-    assert number_text(MeanStd(82.494, 0.306)) == "82.49 ± 0.31"
-    assert number_text(MeanStd(82.494, None)) == "82.49"
-    assert number_text(None) == "-"

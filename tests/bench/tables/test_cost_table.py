@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,6 @@ from ipl.bench.tables.cost_table import (
     CostRow,
     cost_rows,
     cost_table,
-    cost_to_csv,
-    cost_to_values,
-    is_profiled,
 )
 from tests.helpers.records import record, search
 from tests.helpers.result_tables import result_tables
@@ -81,13 +76,6 @@ def test_devices_are_not_mixed_and_failed_runs_do_not_count(tmp_path: Path) -> N
     assert {row[2] for row in table.rows} == {"NVIDIA H200", "cpu", "its GPU"}
 
 
-def test_a_run_without_costs_says_nothing(tmp_path: Path) -> None:
-    (row,) = rows = _rows(tmp_path, record(words=0))
-    assert (row.device, row.fit_seconds, row.peak_memory) == ("not recorded", None, None)
-    assert cost_table(rows).rows[0][3:] == ("1", "-", "-", "-")
-    assert not is_profiled(rows)
-
-
 def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
     table = cost_table(_rows(tmp_path, _run(0, 1, 123.4, 2.5)))
     assert table.columns[3:] == ("runs", "fit, s", "traversal, s", "peak, GB")
@@ -97,33 +85,3 @@ def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
         ("", "with words", "its GPU", "", "", "252", "4.66"),
     )
     assert any("a GPU that we do not know" in note for note in table.notes)
-
-
-def test_a_utilisation_of_the_process_is_named_as_such(tmp_path: Path) -> None:
-    rows = _rows(
-        tmp_path,
-        _run(0, 1, 5.0, 2.0, "cpu", _profile(40.0, "process")),
-        _run(2, 1, 5.0, 2.0, "cpu"),
-    )
-    table = cost_table(rows)
-    assert table.columns[-3:] == ("utilisation, %", "p95, %", "above 50 %")
-    assert table.rows[0][-3:] == ("40.0 (process)", "95.0", "25.0")
-    assert table.rows[1][-3:] == ("-", "-", "-")
-    # Of a GPU it counts where both were measured.
-    both = [_profile(40.0, "process"), _profile(90.0)]
-    runs = [_run(0, seed, 5.0, 2.0, profile=one) for seed, one in enumerate(both)]
-    (row,) = _rows(tmp_path / "both", *runs)
-    assert (row.utilisation_of, row.utilisation_mean) == ("GPU", 90)
-
-
-def test_for_programs(tmp_path: Path) -> None:
-    rows = _rows(tmp_path, _run(0, 1, 1 / 3, 2.0))
-    (line,) = csv.DictReader(StringIO(cost_to_csv(rows)))
-    assert float(line["fit_seconds"]) == 1 / 3
-    assert line["traversal_seconds"] == ""
-    values = cost_to_values(rows)
-    assert values["rows"][0]["peak_memory"] == 2.0
-    assert values["paper"] == {
-        "peak_memory": {"without": 3.69, "with": 4.66},
-        "traversal_seconds": 252,
-    }

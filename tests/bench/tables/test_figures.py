@@ -11,7 +11,6 @@ import pytest
 from ipl.bench.tables import figures
 from ipl.bench.tables.figures import (
     draw_figures,
-    plot_comparisons,
     plot_gains,
     plot_returns,
     plot_setting,
@@ -63,9 +62,10 @@ def test_a_learning_curve_for_each_method_and_dataset(tmp_path: Path, panels: li
 
 def test_no_curve_over_one_value(tmp_path: Path) -> None:
     table = result_table(tmp_path, record(words=3))
-    assert [plot_setting(table, name) for name in figures.SETTINGS] == [None, None, None]
-    assert plot_returns(table) is None
     assert draw_figures([table]) == []
+    # A number of words that the data decides is no point.
+    table = result_table(tmp_path / "paper", record(words=0), record(words="paper"))
+    assert plot_setting(table, "words") is None
 
 
 def test_words_and_interval_have_a_panel_for_each_measure(
@@ -90,11 +90,6 @@ def test_words_and_interval_have_a_panel_for_each_measure(
     assert set(lines) == {"CoOp", "CoOp + IPL (words 1)", "CoOp + IPL (words 2)"}
     assert not lines["CoOp"].has_dots  # a learner without words has no interval
     assert [y for _, y, _ in lines["CoOp + IPL (words 2)"].points] == pytest.approx([55, 60])
-
-
-def test_a_number_of_words_that_the_data_decides_is_no_point(tmp_path: Path) -> None:
-    table = result_table(tmp_path, record(words=0), record(words="paper"))
-    assert plot_setting(table, "words") is None
 
 
 def _searched(dataset: str, seed: int, gains: tuple[float, ...], **more: Any) -> dict[str, Any]:
@@ -141,42 +136,15 @@ def test_searches_with_different_settings_are_not_mixed(
     assert panels[0].lines[0].points[0][1] == 2.0
 
 
-def test_comparisons_are_grouped_by_learner() -> None:
-    assert plot_comparisons({}, "nothing") is None
-    assert plot_comparisons({"CoOp": []}, "nothing") is None
-    files = plot_comparisons(
-        {
-            "CoOp": [("layout", 1.0, 0.5, 1.5), ("choice", -0.5, None, None)],
-            "KgCoOp": [("layout", 2.0, -1.0, 5.0)],
-        },
-        "What it is worth",
-    )
-    assert files is not None
-    texts = re.findall(r"<!-- (.*?) -->", files["svg"].decode())
-    assert texts.count("layout") == 2
-    assert {"CoOp", "KgCoOp", "choice", "What it is worth"} <= set(texts)
-
-
 def test_comparisons_of_few_runs_are_marked(tmp_path: Path) -> None:
-    datasets = ("caltech101", "oxford_pets", "oxford_flowers", "dtd", "eurosat", "ucf101")
-    arms = ("plain", 0, {}), ("empty", 3, {"empty_slots": True}), ("words", 3, {})
-    runs = [
-        record(dataset, words=words, seed=seed, **settings)
-        for arm, words, settings in arms
-        for dataset in (datasets[:1] if arm == "empty" else datasets)
-        for seed in (1, 2)
-    ]
-    files = plot_gains(result_table(tmp_path, *runs))
+    files = plot_gains(result_table(tmp_path, record(words=0), record(words=3)))
     assert files is not None
     texts = re.findall(r"<!-- (.*?) -->", files["svg"].decode())
-    assert "words in all (empty → words), too few runs" in texts
-    assert "everything (plain → words)" in texts
+    assert "everything (plain → words), too few runs" in texts
 
 
 def test_drawings_have_names_sections_and_descriptions(tmp_path: Path) -> None:
     runs = [run for shots in (1, 2) for run in _few_shot("dtd", "coop", 0, shots, 0.5)]
     (drawing,) = draw_figures(result_tables(tmp_path, *runs))
     assert (drawing.name, drawing.section) == ("shots-few-shot", "Few-shot over all classes")
-    assert drawing.alt.endswith("a line for each method: CoOp.")
-    assert drawing.files["svg"].startswith(b"<?xml")
-    assert drawing.files["png"].startswith(b"\x89PNG")
+    assert set(drawing.files) == {"svg", "png"}

@@ -60,12 +60,6 @@ def test_draws_of_random_words_are_averaged_within_a_seed(tmp_path: Path) -> Non
     assert gain.effects["novel"].low is None
 
 
-def test_a_run_without_its_counterpart_is_no_pair(tmp_path: Path) -> None:
-    runs = [arm("plain", "dtd", seed, 0.5) for seed in (1, 2)] + [arm("words", "dtd", 2, 0.6)]
-    (gain,) = result_table(tmp_path, *runs).gains
-    assert gain.effects["novel"].pairs == 1
-
-
 def test_what_differs_beyond_the_arms_is_a_footnote(tmp_path: Path) -> None:
     runs = [arm("plain", "dtd", 1, 0.5), arm("empty", "dtd", 1, 0.5), arm("words", "dtd", 1, 0.5)]
     gains = result_table(tmp_path, *runs).gains
@@ -77,26 +71,8 @@ def test_what_differs_beyond_the_arms_is_a_footnote(tmp_path: Path) -> None:
         "how the vectors start",
     )
     table = gains_table(gains, "Base-to-novel")
-    assert table.title == "What the words are worth, base-to-novel"
     assert "The two arms also differ in T (200 and 100)." in table.footnotes
-    assert table.footnotes[-1] == (
-        "From one pair of runs, too few to conclude anything; no interval: one pair of runs; no "
-        "test: 1 dataset, at least 6 are needed."
-    )
-    assert [row[3] for row in table.rows[:3]] == ["base", "novel", "HM"]
-    assert table.rows[0][0] == "CoOp"
-    assert table.rows[3][0] == ""
-
-
-def test_an_interval_from_two_pairs_is_marked(tmp_path: Path) -> None:
-    runs = [arm("empty", "dtd", seed, 0.5) for seed in (1, 2)]
-    runs += [arm("words", "dtd", seed, 0.5 + 0.1 * seed) for seed in (1, 2)]
-    table = gains_table(result_table(tmp_path, *runs).gains, "Base-to-novel")
-    assert table.rows[1][5] == "+10.00 to +20.00 [1]"
-    assert table.footnotes == [
-        "From 2 pairs of runs, too few to conclude anything; no test: 1 dataset, at least 6 are "
-        "needed."
-    ]
+    assert table.footnotes[-1].startswith("From one pair of runs, too few to conclude anything")
 
 
 def test_rows_are_compared_with_their_own_kind(tmp_path: Path) -> None:
@@ -119,46 +95,22 @@ def test_slots_are_compared_with_as_many_words(tmp_path: Path) -> None:
 
 
 def test_across_datasets_a_unit_is_a_prompt(tmp_path: Path) -> None:
-    def run(name: str, seed: int, dtd: float, pets: float) -> dict[str, Any]:
-        accuracy = {"imagenet": 0.7, "dtd": dtd, "oxford_pets": pets}
+    def run(name: str, seed: int, dtd: float) -> dict[str, Any]:
+        accuracy = {"imagenet": 0.7, "dtd": dtd, "oxford_pets": 0.5}
         values = ARMS[name]
         return record("imagenet", seed=seed, accuracy=accuracy, protocol="cross-dataset", **values)
 
-    runs = [run("empty", seed, 0.5, 0.5) for seed in (1, 2, 3)]
-    runs += [run("words", seed, 0.5 + 0.01 * seed, 0.5) for seed in (1, 2, 3)]
-    (gain,) = result_table(tmp_path, *runs).gains
+    runs = [run("empty", seed, 0.5) for seed in range(1, 7)]
+    runs += [run("words", seed, 0.5 + 0.01 * seed) for seed in range(1, 7)]
+    (gain,) = result_table(tmp_path / "a", *runs[:3], *runs[6:9]).gains
     effect = gain.effects["accuracy"]
     assert (effect.units, effect.pairs, effect.p) == (3, 3, None)
-    assert "3 prompts" in effect.reason
     assert effect.difference == pytest.approx(1.0)  # the mean of 0.5, 1 and 1.5
-
-
-def across(tmp_path: Path, seeds: int) -> list[Gain]:
-    """Returns the gain of words over empty slots on one source and one target."""
-    runs = [
-        record(
-            "pacs/photo",
-            seed=seed,
-            accuracy={"pacs/photo": 0.9, "pacs/sketch": 0.5 + 0.05 * (name == "words")},
-            protocol="domain",
-            **ARMS[name],
-        )
-        for name in ("empty", "words")
-        for seed in range(1, seeds + 1)
-    ]
-    return list(result_table(tmp_path, *runs).gains)
-
-
-def test_six_seeds_of_one_source_are_no_evidence_on_others(tmp_path: Path) -> None:
-    gains = across(tmp_path, 6)
-    assert gains[0].effects["accuracy"].p == pytest.approx(2 / 2**6)
-    assert verdicts(gains) == [
-        "CoOp, on this one source (pacs/photo): words are better than empty slots by 5.0 points of "
-        "accuracy (+5.0 to +5.0)."
-    ]
-    (note,) = gains_table(gains, "Domain").notes[1:]
-    assert "Interval: bootstrap over prompts; from" in note
-    assert note.endswith("tested on the same images, and say nothing about others.")
+    # Six seeds of one source are no evidence on others.
+    (gain,) = result_table(tmp_path / "b", *runs).gains
+    assert gain.effects["accuracy"].p == pytest.approx(2 / 2**6)
+    (sentence,) = verdicts([gain])
+    assert sentence.startswith("CoOp, on this one source (imagenet): words are better than empty")
 
 
 def test_one_dataset_is_named_in_the_verdict(tmp_path: Path) -> None:
@@ -166,21 +118,6 @@ def test_one_dataset_is_named_in_the_verdict(tmp_path: Path) -> None:
     (sentence,) = verdicts(result_table(tmp_path, *runs).gains)
     assert sentence.startswith("CoOp, on this one dataset (dtd): the words (empty slots → words): ")
     assert sentence.endswith("; all this from 2 pairs of runs, too few to conclude anything.")
-    # On another dataset only one of the two comparisons was made.
-    runs += [arm(name, "eurosat", 1, 0.5) for name in ("empty", "words")]
-    runs += [arm("random", "dtd", 1, 0.5)]
-    (sentence,) = verdicts(result_table(tmp_path, *runs).gains)
-    assert sentence.startswith("CoOp: the choice (random → chosen words): +0.0 points of HM, on th")
-    assert "(empty slots → words): +0.0 points of HM (+0.0 to +0.0), from 3 pairs" in sentence
-
-
-def test_why_differences_in_hm_are_not_those_of_the_average(tmp_path: Path) -> None:
-    runs = [arm(name, dataset, 1, 0.5) for name in ("empty", "words") for dataset in SIX[:2]]
-    notes = gains_table(result_table(tmp_path / "a", *runs).gains, "Base-to-novel").notes
-    assert notes[-1].startswith("A difference in HM is the mean of the datasets' differences; ")
-    runs = [arm(name, "dtd", 1, 0.5) for name in ("empty", "words")]
-    notes = gains_table(result_table(tmp_path / "b", *runs).gains, "Base-to-novel").notes
-    assert not any("A difference in HM" in note for note in notes)
 
 
 def made(tmp_path: Path, **effects: Effect) -> list[Gain]:
@@ -215,14 +152,8 @@ def test_a_verdict_never_flatters(tmp_path: Path) -> None:
         "0.30); all together is worse than the plain learner by 2.0 points of HM (-3.0 to -1.0)."
     ]
     single = Effect(5.0, None, None, None, 1, 1, "no interval: one pair of runs")
-    (sentence,) = verdicts(
-        made(tmp_path, layout=single, choice=single, words_in_all=single, everything=single)
-    )
-    assert sentence.startswith("CoOp: the layout (plain → empty slots): +5.0 points of HM; ")
-    assert sentence.endswith("all this from one pair of runs, too few to conclude anything.")
     few = Effect(5.0, 4.0, 6.0, None, 3, 3, "no test: 3 datasets, at least 6 are needed")
     (sentence,) = verdicts(made(tmp_path, layout=few, choice=few, words_in_all=few, everything=few))
-    assert "the choice (random → chosen words): +5.0 points of HM (+4.0 to +6.0)" in sentence
     assert "better" not in sentence
     assert sentence.count("too few") == 1
     (sentence,) = verdicts(
@@ -254,25 +185,6 @@ def test_baselines_are_compared_with_every_learner(tmp_path: Path) -> None:
     gain = "3.2 points of HM above zero-shot CLIP (+3.2 to +3.2), which the corrected test does"
     assert sentence.startswith(f"CoOp: plain {gain} not confirm (p = 0.06); plain 10.0 points of ")
     assert "with words 10.0 points of base accuracy below a linear probe (-10.0 to -10." in sentence
-    (same,) = baseline_verdicts(
-        result_table(
-            tmp_path / "same",
-            *(arm("plain", d, 1, 0.5 + 0.01 * i * (-1) ** i) for i, d in enumerate(SIX)),
-            *(record(d, "zero-shot", 0, accuracy={"base": 0.8, "novel": 0.5}) for d in SIX),
-        ).baselines
-    )
-    assert same.startswith("CoOp: plain cannot be told from zero-shot CLIP (-0.4 points of HM, ")
-
-
-def test_few_pairs_with_a_baseline_are_no_verdict(tmp_path: Path) -> None:
-    runs = [arm("words", "dtd", seed, 0.5) for seed in (1, 2, 3)]
-    runs.append(record("dtd", "zero-shot", 0, accuracy={"base": 0.8, "novel": 0.6}))
-    table = result_table(tmp_path, *runs)
-    assert baseline_verdicts(table.baselines) == [
-        "CoOp, on this one dataset (dtd): with words against zero-shot CLIP: -7.0 points of HM "
-        "(-7.0 to -7.0); all this from 3 pairs of runs, too few to conclude anything."
-    ]
-    assert table.verdicts == baseline_verdicts(table.baselines)
 
 
 def test_a_linear_probe_is_compared_with_as_many_shots(tmp_path: Path) -> None:
@@ -294,10 +206,8 @@ def test_a_linear_probe_of_a_source_is_compared_there(tmp_path: Path) -> None:
     runs = [record("dtd", words=0, accuracy=accuracy, protocol="cross-dataset")]
     probe = record("dtd", "linear-probe", 0, 1, {"dtd": 0.7}, "cross-dataset")
     (gain,) = result_table(tmp_path, *runs, probe | {"targets": ["eurosat"]}).baselines
-    assert baseline_verdicts([gain]) == [
-        "CoOp, on this one source (dtd): plain against a linear probe on the source: -20.0 points "
-        "of accuracy; all this from one pair of runs, too few to conclude anything."
-    ]
+    (sentence,) = baseline_verdicts([gain])
+    assert "plain against a linear probe on the source: -20.0 points of accuracy" in sentence
 
 
 def test_the_one_run_of_zero_shot_is_no_test_of_prompts_of_one_source(tmp_path: Path) -> None:
@@ -309,7 +219,6 @@ def test_the_one_run_of_zero_shot_is_no_test_of_prompts_of_one_source(tmp_path: 
     (gain,) = result_table(tmp_path, *runs, baseline).baselines
     (effect,) = gain.effects.values()
     assert (effect.p, effect.units) == (None, 8)
-    assert baseline_verdicts([gain])[0].endswith("too few to conclude anything.")
 
 
 def test_zero_shot_is_paired_with_runs_on_the_same_images(tmp_path: Path) -> None:
@@ -321,6 +230,4 @@ def test_zero_shot_is_paired_with_runs_on_the_same_images(tmp_path: Path) -> Non
     table = result_table(tmp_path, *runs, tested(baseline, "01"))
     (gain,) = table.baselines
     assert {effect.pairs for effect in gain.effects.values()} == {1}
-    assert "mine has no test part: each number is from the images" in " ".join(table.notes)
-    same = result_table(tmp_path / "b", *runs[:1], tested(baseline, "01"))
-    assert "no test part" not in " ".join(same.notes)
+    assert "mine has no test part" in " ".join(table.notes)

@@ -99,21 +99,7 @@ def test_an_average_has_the_errors_of_its_datasets(tmp_path: Path) -> None:
     assert (number.low or 0) < 30
 
 
-def test_datasets_without_common_seeds_leave_their_average_without_an_interval(
-    tmp_path: Path,
-) -> None:
-    data = {"classes": {"base": 5, "novel": 5}, "test_images": {"base": 900, "novel": 900}}
-    runs = [
-        record(name, seed=seed, accuracy={"base": value, "novel": value}, data=data)
-        for name, seeds in (("mine", (1, 2)), ("yours", (3, 4)))
-        for seed, value in zip(seeds, (0.3, 0.7), strict=True)
-    ]
-    table = result_table(tmp_path, *runs)
-    assert find_cell(table, "mine", "CoOp + IPL").numbers["base"].low is not None
-    assert find_cell(table, AVERAGE, "CoOp + IPL").numbers["base"].low is None
-
-
-@pytest.mark.parametrize("seeds", [2, 3, 10, 20])
+@pytest.mark.parametrize("seeds", [2, 20])
 def test_the_intervals_cover_what_they_should(seeds: int) -> None:
     """Draws prompts and test images anew: about 95 % of the intervals contain the truth."""
     generator, truth, images = np.random.default_rng(0), 70.0, 200

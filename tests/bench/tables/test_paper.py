@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -76,13 +75,6 @@ def test_averages_over_domains_follow_from_the_variants() -> None:
     assert paper.domain()["coop", False]["imagenet_a"] == 49.71
 
 
-def test_words_help_across_data_sets_and_domains_in_the_paper() -> None:
-    for numbers in (paper.cross_dataset(), paper.domain()):
-        averages = {row: values["average"] for row, values in numbers.items()}
-        gains = [averages[name, True] - averages[name, False] for name, words in averages if words]
-        assert all(0 < gain < 2 for gain in gains)
-
-
 def test_the_ablations_agree_with_the_table() -> None:
     assert set(paper.penalty()) == {*paper.ELEVEN, "average"}
     for dataset, numbers in paper.penalty().items():
@@ -108,14 +100,6 @@ def test_every_set_has_its_k_its_words_and_its_size() -> None:
     assert paper.VARIANTS == ("imagenetv2", "imagenet_sketch", "imagenet_a", "imagenet_r")
     assert paper.LAMBDA["oxford_pets"] == paper.LAMBDA["oxford_flowers"] == 0.2
     assert sorted(set(paper.LAMBDA.values())) == [0.1, 0.2]
-
-
-def test_the_readme_names_every_file() -> None:
-    folder = Path(paper.__file__).parents[1] / "paper"
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    files = sorted(path.name for path in folder.glob("*.csv"))
-    assert len(files) == 7
-    assert [name for name in files if f"`{name}`" not in text] == []
 
 
 def test_the_sizes_are_the_published_ones() -> None:
@@ -148,14 +132,10 @@ def test_lookups() -> None:
     assert within.paper_average("mine", True) is None
     pets = {"base": 95.48, "novel": 96.50, "hm": 95.99}
     assert within.paper_results("coop", True, "oxford_pets") == pets
-    assert within.paper_results("promptsrc", True, "ucf101") is not None
-    assert within.paper_results("zero-shot", False, "ucf101") is None
     assert within.paper_results("coop", True, "scenes") is None
     assert across.paper_results("maple", True, "eurosat") == {"accuracy": 52.46}
-    assert across.paper_results("maple", True, "imagenet") == {"accuracy": 70.77}
     assert across.paper_results("maple", True, "imagenet_r") is None
     assert across.paper_average("maple", True) == {"accuracy": 66.83}
+    assert across.paper_datasets("dtd") == ()
     assert domain.paper_results("coop", False, "imagenet_sketch") == {"accuracy": 47.99}
     assert domain.paper_average("cocoop", False) == {"accuracy": 59.91}
-    assert domain.paper_average("kgcoop", False) is None
-    assert find_protocol("few-shot").paper_average("coop", True) is None

@@ -9,7 +9,7 @@ import pytest
 
 from ipl.bench.tables.cells import AVERAGE, Cell
 from ipl.bench.tables.paper import BACKBONE, TARGETS
-from tests.helpers.records import BUNDLED, SENTENCE, paper_records, record
+from tests.helpers.records import BUNDLED, paper_records, record
 from tests.helpers.result_tables import result_table
 
 UNKNOWN = f"{BACKBONE}, and whether they are the published ones was not checked"
@@ -40,21 +40,11 @@ def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
         ({"backbone": "pocket"}, "the backbone is pocket, not CLIP ViT-B/16"),
         ({"shots": 4}, "shots is 4, not 16"),
         ({"epochs": 20}, "epochs is 20, not 100"),
-        ({"interval": 5}, "interval is 5, not 10"),
-        ({"lr": 0.01}, "lr is 0.01, not 0.002"),
         ({"views": 8}, "views is 8, not fresh"),
         ({"words": 2}, "words is 2, not paper or 3"),
         ({"lambda_": 0.1}, "lambda is 0.1, not 0.2"),
-        ({"preset": "reference"}, "preset is reference, not paper"),
-        (
-            {"template": "{cls}: {words}"},
-            f"template is {{cls}}: {{words}}, not {SENTENCE}",
-        ),
         ({"search": "lazy"}, "search is lazy, not exhaustive or exact"),
         ({"pool": {**BUNDLED, "no_names": True}}, "pool is bundled without names, not bundled"),
-        ({"placeholder": "zero"}, "placeholder is zero, not token"),
-        ({"word_embedding": "token"}, "word_embedding is token, not text"),
-        ({"init": "photo"}, "init is photo, not published"),
         ({"class_template": "{}"}, "class_template is {}, not a photo of a {}, a type of pet."),
         ({"average_mean": 15.0}, "average_mean is 15.0, which the paper does not have"),
         ({"of_backbone": {"precision": "bf16"}}, "precision is bf16, not fp16 or fp32"),
@@ -82,7 +72,6 @@ def test_every_difference_is_said(change: dict[str, Any], reason: str, tmp_path:
     ("name", "on_hub", "place"),
     [
         ("models/CLIP-ViT-base-patch16/", False, "the folder models/CLIP-ViT-base-patch16/"),
-        ("models/clip-vit-base-patch16", False, "the folder models/clip-vit-base-patch16"),
         ("mine/clip-vit-base-patch16", True, "mine/clip-vit-base-patch16"),
     ],
 )
@@ -94,21 +83,6 @@ def test_weights_under_another_name_are_not_taken_for_the_published_ones(
         f"the weights are those of {place}, and whether they are the published ones was not "
         "checked",
     )
-
-
-def test_runs_with_different_weights_are_different_rows(tmp_path: Path) -> None:
-    runs = [record(seed=seed) for seed in (1, 2, 3)]
-    runs[2]["backbone"]["weights_sha256"] = "cd" * 32
-    table = result_table(tmp_path, *runs)
-    assert [len(method.runs) for method in table.methods] == [2, 1]
-    assert not any(cell.comparable for cell in table.cells)
-
-
-def test_zero_shot_has_a_precision_too(tmp_path: Path) -> None:
-    hand_made = {"learner": "zero-shot", "words": 0}
-    assert cell(tmp_path / "a", **hand_made).differences == ()
-    half = cell(tmp_path / "b", **hand_made, of_backbone={"precision": "bf16"})
-    assert half.differences == ("precision is bf16, not fp16 or fp32",)
 
 
 def test_targets_are_the_papers_only_with_its_source(tmp_path: Path) -> None:
@@ -132,10 +106,6 @@ def test_targets_are_the_papers_only_with_its_source(tmp_path: Path) -> None:
     for other in cells("eurosat", ("dtd", "food101")):
         assert other.differences[0] == source
         assert other.differences.count(source) == 1
-
-
-def test_without_words_their_settings_are_no_difference(tmp_path: Path) -> None:
-    assert cell(tmp_path, words=0, lambda_=0.9, search="lazy", interval=3).differences == ()
 
 
 def test_other_seeds_and_other_sets(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ipl.bench.tables.result_table import (
     results_to_csv,
     results_to_values,
 )
-from ipl.display.table import tables_to_latex, tables_to_markdown, tables_to_terminal
+from ipl.display.table import tables_to_terminal
 from tests.helpers.records import paper_records, record
 from tests.helpers.result_tables import find_cell, result_table, result_tables
 
@@ -37,8 +37,8 @@ def results(tmp_path: Path) -> list[ResultTable]:
     return result_tables(tmp_path, *runs)
 
 
-def terminal_text(results: list[ResultTable], width: int = 200) -> str:
-    console = Console(width=width, color_system=None, highlight=False)
+def terminal_text(results: list[ResultTable]) -> str:
+    console = Console(width=200, color_system=None, highlight=False)
     with console.capture() as captured:
         console.print(tables_to_terminal(display_tables(results)))
     return captured.get()
@@ -66,11 +66,9 @@ def test_the_paper_reproduces_itself(learner: str, tmp_path: Path) -> None:
 def test_notes_say_where_the_published_numbers_are_from(tmp_path: Path) -> None:
     hand_made = [record(name, "zero-shot", 0) for name in paper.ELEVEN]
     notes = display_tables(result_tables(tmp_path / "a", *hand_made))[0].notes
-    assert notes[2].startswith("paper: its number where our setting is the paper's")
     assert "its weights (SHA-256 abababababab) were not compared" in notes[3]
-    assert notes[4] == "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
+    assert "CoCoOp's (Zhou et al., 2022)" in notes[4]
     ours = display_tables(result_tables(tmp_path / "b", *paper_records()))[0].notes
-    assert len(ours) == 4
     assert not any("CoCoOp" in note for note in ours)
     other = [record(seed=seed, views=8) for seed in (1, 2, 3)]
     assert len(display_tables(result_tables(tmp_path / "c", *other))[0].notes) == 2
@@ -102,34 +100,10 @@ def test_across_datasets(tmp_path: Path) -> None:
     assert gain.effects["accuracy"].units == 3  # prompts, not targets
     assert gain.effects["accuracy"].difference == pytest.approx(2)
 
-
-def test_every_source_and_protocol_has_its_table(tmp_path: Path) -> None:
-    domains = {"pacs/photo": 0.9, "pacs/sketch": 0.5, "pacs/cartoon": 0.4}
-    found = result_tables(
-        tmp_path,
-        record("pacs/photo", accuracy=domains, protocol="domain"),
-        record("pacs/sketch", accuracy=domains, protocol="domain"),
-        record(),
-        across(1, 0, 0, protocol="cross-dataset"),
-    )
-    assert [(table.protocol, table.source) for table in found] == [
-        ("base-to-novel", None),
-        ("cross-dataset", "imagenet"),
-        ("domain", "pacs/photo"),
-        ("domain", "pacs/sketch"),
-    ]
-    average = find_cell(found[2], AVERAGE, "CoOp + IPL")
-    assert average.numbers["accuracy"].mean == pytest.approx(45)
-    assert average.differences[0] == "the paper's source is imagenet, not pacs/photo"
-
-
-def test_a_run_across_datasets_that_failed_leaves_its_targets(tmp_path: Path) -> None:
     failed = across(1, 0, 0, protocol="cross-dataset", error="The disk is full.")
-    table = result_table(tmp_path, failed)
+    table = result_table(tmp_path / "failed", failed)
     assert table.datasets == paper.ELEVEN
-    assert find_cell(table, "dtd", "CoOp").gaps == (
-        "0 of 1 seed (seed 1 failed: The disk is full)",
-    )
+    assert "seed 1 failed: The disk is full" in find_cell(table, "dtd", "CoOp").gaps[0]
 
 
 def test_data_that_the_bundled_backbone_has_seen_is_named(tmp_path: Path) -> None:
@@ -152,8 +126,6 @@ def test_part_of_a_published_dataset_is_noted(tmp_path: Path) -> None:
     fewer["test_images"] = {"dtd": 1692, "eurosat": 8100, "mine": 9}
     across = record("dtd", accuracy=accuracy, protocol="cross-dataset", data=fewer)
     assert result_table(tmp_path / "b", across).notes[:-1] == ("eurosat: 4 of its 10 classes.",)
-    unknown = record("dtd", data={"classes": {"base": 5}})
-    assert result_table(tmp_path / "c", unknown).notes == ()
 
 
 def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
@@ -163,69 +135,20 @@ def test_images_that_were_left_out_are_noted(tmp_path: Path) -> None:
         "unreadable_images": {"base": 0, "novel": 2},
     }
     run["data"]["test_images"]["novel"] -= 9
-    assert result_table(tmp_path, run).notes[:-1] == (
-        "7 test images of oxford_pets are missing; accuracies are over the rest.",
-        "2 test images of oxford_pets (novel) cannot be read; accuracies are over the rest.",
-    )
+    missing, unreadable, _ = result_table(tmp_path, run).notes
+    assert missing.startswith("7 test images of oxford_pets are missing")
+    assert unreadable.startswith("2 test images of oxford_pets (novel) cannot be read")
 
 
-def test_text(tmp_path: Path) -> None:
+def test_text(results: list[ResultTable], tmp_path: Path) -> None:
+    assert "≠ [" in terminal_text(results)
+    tmp_path = tmp_path / "paper"
     text = terminal_text(result_tables(tmp_path, *paper_records(words=0), *paper_records()))
-    assert "openai/clip-vit-base-patch16, 16 shots, views fresh, words paper" in text
     assert re.search(r"oxford_pets +CoOp +93.67 ± 0.50 .* 3 +93.67 / 95.29 / 94.47\n", text)
     assert re.search(r"average of 11 datasets +CoOp +82.69 .* 82.69 / 63.22 / 71.66\n", text)
     pairs = r"-0.19 +-\d.\d\d to \+\d.\d\d +11 \(33\)"
     assert re.search(rf"CoOp +everything +plain → words \[1-3\] +base +{pairs} +0.6621 ", text)
-    assert "p: exact two-sided sign-flip over datasets" in text
     assert "≠ [" not in text
-
-
-def test_marks_and_footnotes(results: list[ResultTable]) -> None:
-    text = terminal_text(results)
-    table = display_tables(results)[0]
-    marked = [row for section in table.sections for row in section if "[" in "".join(row)]
-    for row in marked:
-        for number in re.findall(r"\d+", " ".join(re.findall(r"\[([\d,-]+)\]", " ".join(row)))):
-            assert f"[{number}] {table.footnotes[int(number) - 1]}" in text
-    assert "2 of 3 seeds (seed 3 failed: It burnt | down)" in table.footnotes
-    assert "not the paper's setting: views is 8, not fresh" in table.footnotes
-    assert len(set(table.footnotes)) == len(table.footnotes)
-
-
-def test_names_stay_on_a_narrow_terminal(results: list[ResultTable]) -> None:
-    text = terminal_text(results, width=70)
-    assert "CoOp" in text
-    assert "oxford" in text
-    assert "…" not in text
-
-
-def test_one_dataset_needs_no_average(tmp_path: Path) -> None:
-    assert "average" not in terminal_text(result_tables(tmp_path, record()))
-
-
-def test_markdown(results: list[ResultTable]) -> None:
-    text = tables_to_markdown(display_tables(results))
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
-    assert widths == {8, 10}  # the table of results and the table of gains
-    assert "| oxford\\_pets | CoOp |" in text
-    assert "It burnt \\| down)" in text
-
-
-def test_latex(results: list[ResultTable]) -> None:
-    text = tables_to_latex(display_tables(results))
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
-    assert r"oxford\_pets & CoOp & 80.00 $\pm$ 0.00" in text
-    assert r"\textsuperscript{" in text
-    assert "±" not in text
-    assert "≠" not in text
-    body = re.sub(r"\\[%&_#$]", "", text)
-    assert len({line.count("&") for line in body.splitlines() if line.endswith(r"\\")}) == 2
-
-
-def test_latex_takes_any_name(tmp_path: Path) -> None:
-    text = tables_to_latex(display_tables(result_tables(tmp_path, record("50%_of{a}\\b~c^d&e#f$"))))
-    assert r"50\%\_of\{a\}\textbackslash{}b\textasciitilde{}c\textasciicircum{}d\&e\#f\$ & " in text
 
 
 def test_csv(results: list[ResultTable]) -> None:
@@ -237,13 +160,11 @@ def test_csv(results: list[ResultTable]) -> None:
     assert 93 < float(ours["base_low"]) < float(ours["base"]) < float(ours["base_high"]) < 98
     assert float(ours["paper_base"]) == 95.48
     other = by_name["eurosat", "CoOp + IPL (views 8)"]
-    assert other["paper_base"] == ""
+    assert (other["paper_base"], other["seeds"]) == ("", "1 2")
     assert "views is 8" in other["differs_from_paper"]
-    assert other["seeds"] == "1 2"
     assert other["gaps"].startswith("2 of 3 seeds")
     gains = list(csv.DictReader(StringIO(gains_to_csv(results))))
     assert [gain["measure"] for gain in gains] == ["base", "novel", "hm"]
-    assert gains_to_csv([]) == ""
 
 
 def test_what_must_be_beaten_is_below_the_table_and_in_the_files(tmp_path: Path) -> None:

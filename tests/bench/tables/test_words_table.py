@@ -16,7 +16,6 @@ from ipl.bench.tables.words_table import (
     count_words,
     find_overlaps,
     find_word_searches,
-    jaccard,
     words_tables,
     words_to_csv,
     words_to_values,
@@ -50,13 +49,6 @@ def overlap(found: list[WordSearch], between: str, dataset: str = "average") -> 
     return one
 
 
-def test_jaccard_by_hand() -> None:
-    assert jaccard(["a", "b", "c"], ["c", "d", "e"]) == pytest.approx(1 / 5)
-    assert jaccard(["a", "b"], ["b", "a"]) == 1
-    assert jaccard(["a"], ["b"]) == 0
-    assert jaccard(["a", "b", "c"], ["a"]) == pytest.approx(1 / 3)
-
-
 def test_learners_with_the_same_words_are_one_search() -> None:
     alone = run("furry pet", learner="words-only", **SEARCH)
     found = searches(*(run("furry pet", learner=name) for name in FIVE), alone)
@@ -70,9 +62,6 @@ def test_learners_with_other_words_are_rows_of_their_own() -> None:
     runs = [run("furry pet", learner=name) for name in ("coop", "kgcoop")]
     found = searches(*runs, run("furry dog", learner="maple"))
     assert [one.learners for one in found] == [("coop", "kgcoop"), ("maple",)]
-    names = [row[1] for row in words_tables(found)[0].rows]
-    assert names == ["CoOp, KgCoOp", "MaPLe", "the paper's, CLIP ViT-B/16"]
-    assert overlap(found, "seeds").overlap is None
 
 
 def test_words_that_were_not_chosen_are_left_out() -> None:
@@ -112,9 +101,6 @@ def test_overlap_between_seeds_is_averaged_over_datasets() -> None:
     mean = overlap(found, "seeds")
     assert (mean.overlap, mean.pairs) == (pytest.approx((7 / 15 + 1) / 2), 4)
     table = words_tables(found)[2]
-    assert table.columns == ("dataset", "seeds", "backbones")
-    assert [row[0] for row in table.rows][:2] == ["oxford_pets", "dtd"]
-    assert table.rows[1][1:] == ("-", "-")
     assert table.rows[-1] == ("average over datasets", "73\N{NO-BREAK SPACE}% (4)", "-")
 
 
@@ -128,7 +114,6 @@ def test_overlap_between_backbones_needs_the_same_seed_and_settings() -> None:
     )
     shared = overlap(found, "backbones")
     assert (shared.overlap, shared.pairs) == (pytest.approx(1 / 3), 1)
-    assert words_tables(found)[0].columns[:3] == ("dataset", "backbone", "settings")
     # The pair is in the rows of both backbones.
     both = [o.backbone for o in find_overlaps(found) if o.between == "backbones" and o.pairs]
     assert both == ["openai/clip-vit-base-patch16", "pocket", ""]
@@ -155,11 +140,6 @@ def test_settings_that_change_the_choice_tell_searches_apart() -> None:
     assert {one.group[2] for one in searches(everywhere, half)} == {"classes all", "classes base"}
 
 
-def test_lambda_of_each_dataset_is_no_setting_that_tells_apart() -> None:
-    found = searches(run("a"), run("b", dataset="eurosat"), run("c", seed=2))
-    assert [one.settings for one in found] == [{}, {}, {}]
-
-
 def test_a_word_counts_once_for_each_search() -> None:
     found = searches(
         *(run("a b", seed=seed, learner=name) for seed in (1, 2) for name in FIVE),
@@ -171,17 +151,13 @@ def test_a_word_counts_once_for_each_search() -> None:
         ("oxford_pets", backbone): (3, {"a": 3, "b": 2, "c": 1}),
         ("eurosat", backbone): (1, {"b": 1}),
     }
-    assert words_tables(found)[1].rows[0] == ("oxford_pets", "3", "a 3, b 2, c 1")
 
 
 def test_the_beginning_of_a_longer_search_is_not_counted_again() -> None:
     found = searches(
         run("a"), run("a b"), run("a b c"), run("a b", words="paper"), run("z", seed=2)
     )
-    assert len(found) == 5
-    ((number, counts),) = count_words(found).values()
-    assert number == 2
-    assert counts == {"a": 1, "b": 1, "c": 1, "z": 1}
+    assert list(count_words(found).values()) == [(2, {"a": 1, "b": 1, "c": 1, "z": 1})]
 
 
 def test_tables_show_the_most_frequent_words_and_files_show_all() -> None:
