@@ -40,8 +40,7 @@ from ipl.datasets.in_memory import (
 )
 from ipl.datasets.inspection import inspect_dataset
 from ipl.display.formatting import several
-from ipl.display.frame import make_frame
-from ipl.display.notebook import notebook_html
+from ipl.display.page import notebook_html
 from ipl.display.table import Table
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
@@ -58,6 +57,7 @@ from ipl.support.errors import (
     SavedRunError,
     did_you_mean,
 )
+from ipl.support.extras import make_frame
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baselines import comparison_table
 from ipl.training.checkpoint import remove_checkpoints

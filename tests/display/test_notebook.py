@@ -12,7 +12,7 @@ from typing import Any
 
 from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
-from ipl.display.notebook import notebook_html
+from ipl.display.page import notebook_html
 from ipl.display.table import Table
 from ipl.explain.comparison import compare_runs
 from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep

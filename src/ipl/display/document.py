@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipl.display.table import Table as Table  # callers of make_table import both from here
+from ipl.display.table import Table
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
-"""Pages: a document as one HTML file that needs no network, and what all pages share."""
+"""HTML: a document as one page that needs no network, and what a notebook displays."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from html import escape
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
 from ipl.display.document import Document
+from ipl.display.table import Table
 
 
 def as_html(document: Document) -> str:
@@ -24,12 +27,16 @@ def as_html(document: Document) -> str:
         The page, with its style sheet and images in it.
     """
     template = files("ipl.display") / "document.html.jinja"
-    return render(template.read_text(encoding="utf-8"), document=document, style=style_sheet())
+    style = (files("ipl.display") / "style.css").read_text(encoding="utf-8")
+    return render(template.read_text(encoding="utf-8"), document=document, style=style)
 
 
-def style_sheet() -> str:
-    """Returns the style of every page: light, dark and on paper."""
-    return (files("ipl.display") / "style.css").read_text(encoding="utf-8")
+def notebook_html(title: str, parts: Iterable[str | Table]) -> str:
+    """Returns HTML for `_repr_html_`: a title, then sentences and tables; every text is escaped."""
+    blocks = [
+        part.to_html() if isinstance(part, Table) else f"<p>{escape(part)}</p>" for part in parts
+    ]
+    return "\n".join(["<div>", f"<p><strong>{escape(title)}</strong></p>", *blocks, "</div>"])
 
 
 def render(template: str, **values: Any) -> str:

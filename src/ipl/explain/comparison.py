@@ -22,7 +22,7 @@ from ipl.display.document import (
     Section,
 )
 from ipl.display.formatting import listed, number, percent, signed
-from ipl.display.notebook import notebook_html
+from ipl.display.page import notebook_html
 from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
 from ipl.explain.compared_accuracies import (

@@ -25,7 +25,6 @@ from ipl.datasets.dataset import UNUSED, Dataset, Item, quote_classes
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import first_few, percent, several
-from ipl.display.frame import make_frame
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
 from ipl.metrics import (
@@ -40,6 +39,7 @@ from ipl.metrics import (
     wilson_interval,
 )
 from ipl.support.errors import DataError
+from ipl.support.extras import make_frame
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.baseline_names import PROMPT, ZERO_SHOT
 from ipl.training.baselines import BaselineComparison, compare_predictions

@@ -14,10 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ipl.display.frame import make_frame
 from ipl.display.table import without_formula
 from ipl.inference.prediction_stream import Prediction, printable
-from ipl.support.extras import require
+from ipl.support.extras import make_frame, require
 
 if TYPE_CHECKING:
     import pandas

@@ -19,7 +19,7 @@ from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.config import FitConfig
 from ipl.display.formatting import listed, percent, several, signed
-from ipl.display.notebook import notebook_html
+from ipl.display.page import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
 from ipl.metrics import (

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ipl.display.formatting import listed
-from ipl.display.notebook import notebook_html
+from ipl.display.page import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.support.plain_values import Share
 
