@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from io import BytesIO
@@ -79,13 +78,6 @@ def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_p
                 classifier.predict_proba([Image.open(BytesIO(beach))])[0].argmax()
             ]
             assert ask(f"{address}/predict", body)["classes"][0]["name"] == best
-            with closing(connect(address)) as asking, asking.makefile("rb") as answer:
-                asking.sendall(
-                    b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-                )
-                start, _, rest = answer.read().partition(b"\r\n\r\n")
-                assert start.startswith(b"HTTP/1.1 200 ")
-                assert rest == b""  # as GET, without the body
             # A request that has half arrived when the signal comes is still answered.
             with closing(connect(address)) as slow, closing(connect(address)) as idle:
                 slow.sendall(head(len(body)) + body[:100])
@@ -103,41 +95,14 @@ def test_start_predict_and_end(classifier: PromptClassifier, beach: bytes, tmp_p
             process.kill()
 
 
-def serving(classifier: PromptClassifier, limits: Limits, clients: Callable[[str], None]) -> None:
-    """Runs a server in this thread and clients in another; Ctrl-C ends it when they are done."""
-    with listen("127.0.0.1", 0) as bound, ThreadPoolExecutor(1) as threads:
-        bound.listen()
-        address = address_of(bound)
-
-        def work() -> None:
-            ask(f"{address}/healthz")  # from here on the server handles signals
-            try:
-                clients(address)
-            finally:
-                os.kill(os.getpid(), signal.SIGINT)
-
-        done = threads.submit(work)
-        run_server(create_app(classifier, limits), bound, limits)
-    done.result()
-
-
 def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> None:
     limits = Limits(max_bytes=3 * len(beach), upload_seconds=1)
     body = json.dumps(as_json(beach)).encode()
     piece = b"%x\r\n%s\r\n" % (1000, b"x" * 1000)
 
-    def clients(address: str) -> None:
-        names = (
-            "silent",
-            "slow_head",
-            "slow_body",
-            "chunked",
-            "announced",
-            "lying",
-            "garbage",
-            "good",
-        )
-        connections = {name: connect(address) for name in names}
+    def clients() -> None:
+        names = ("silent", "slow_head", "slow_body", "chunked", "announced", "lying", "garbage")
+        connections = {name: connect(address) for name in (*names, "good")}
         connections["slow_head"].sendall(b"POST /predict HT")
         connections["slow_body"].sendall(head(len(body)) + body[:50])
         pieces = piece * (limits.max_bytes // 1000 + 2)  # and no end
@@ -156,18 +121,24 @@ def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> 
         for name in ("silent", "slow_head"):
             assert connections[name].recv(1000) == b"", name  # closed
         with pytest.raises(OSError, match="reset|Broken"):  # goes on sending after it was refused
-            _send_on(connections["chunked"], piece)
+            connections["chunked"].sendall(piece * 100_000)
         assert ask(f"{address}/healthz")["inside"] == 0
         for connection in connections.values():
             connection.close()
 
     before = signal.getsignal(signal.SIGINT)
-    serving(classifier, limits, clients)
+    with listen("127.0.0.1", 0) as bound, ThreadPoolExecutor(1) as threads:
+        bound.listen()
+        address = address_of(bound)
+
+        def work() -> None:
+            ask(f"{address}/healthz")  # from here on the server handles signals
+            try:
+                clients()
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        done = threads.submit(work)
+        run_server(create_app(classifier, limits), bound, limits)
+    done.result()
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def _send_on(connection: socket.socket, piece: bytes) -> None:
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        connection.sendall(piece)
-        time.sleep(0.01)

@@ -23,13 +23,6 @@ def test_bytes_of_a_form_and_of_json(start: Start, beach: bytes) -> None:
         assert f"larger than {len(beach) * 2:,} bytes" in sentence(response, 413)
 
 
-def test_bytes_without_a_length(start: Start, beach: bytes) -> None:
-    client = start(max_bytes=len(beach))
-    head = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
-    response = client.post("/predict", content=iter([beach, b" "]), headers=head)
-    assert "larger than" in sentence(response, 413)
-
-
 @pytest.mark.parametrize("length", ["-1", "x", "1" * 5000])
 def test_a_length_that_is_no_length(length: str, start: Start) -> None:
     head = {"Content-Type": "application/json", "Content-Length": length}
@@ -66,20 +59,16 @@ def test_class_count_and_text_length(start: Start, beach: bytes) -> None:
     ("fields", "status", "message"),
     [
         ({"image": "/etc/passwd"}, 400, "paths and URLs are not opened"),
-        ({"image": "file:///etc/passwd"}, 400, "paths and URLs are not opened"),
         ({"image": "https://example.org/x.png"}, 400, "paths and URLs are not opened"),
         ({"image": "bm90IGEgcGljdHVyZQ=="}, 415, "not an image"),
         ({"image": ""}, 422, "image is empty"),
-        ({"image": 7}, 422, "image is missing"),
         ({}, 422, "image is missing"),
-        ({"top": 0}, 422, "top is 0; it must be a whole number from 1 to 1,000,000."),
+        ({"top": 10**6 + 1}, 422, "whole number from 1 to 1,000,000."),
         ({"top": True}, 422, "top is true; it must be"),
         ({"top": 1.5}, 422, "top is 1.5; it must be"),
-        ({"top": "3"}, 422, "top is the text '3'; it must be a whole number from 1 to 1,000,000."),
-        ({"top": [3]}, 422, "top is [3]; it must be"),
+        ({"top": "3"}, 422, "top is the text '3'; it must be"),
         ({"classes": "cat"}, 422, "must be a list of names"),
         ({"classes": ["cat", 3]}, 422, "must be a list of names"),
-        ({"classes": []}, 422, "has 0 names"),
         ({"classes": ["cat", ""]}, 422, "Class 2 has an empty name"),
         ({"classes": ["cat", "CAT"]}, 422, "the same name"),
         ({"classes": ["cat", "caf\x07"]}, 422, "control character"),
@@ -99,6 +88,7 @@ def test_json_fields_that_are_not_allowed(
     [
         (b"{", "application/json", 400),
         (b"[1]", "application/json; charset=utf-8", 422),
+        (b'{"top": %s}' % (b"9" * 5000), "application/json", 422),
         (b"x=1", "application/x-www-form-urlencoded", 415),
         (b"x", "", 415),
         (b"x", "multipart/form-data", 400),
@@ -112,10 +102,13 @@ def test_bodies_that_cannot_be_read(
     sentence(client.post("/predict", content=body, headers={"Content-Type": kind}), status)
 
 
-def test_a_form_with_a_path_in_it_opens_nothing(client: TestClient, beach: bytes) -> None:
+def test_what_a_form_names_is_not_opened_and_not_parsed_without_end(
+    client: TestClient, beach: bytes
+) -> None:
     response = client.post("/predict", files={"top": ("", "1")}, data={"image": "/etc/passwd"})
     assert "paths and URLs are not opened" in sentence(response, 422)
     response = client.post("/predict", files={"image": ("/etc/passwd", beach)})
     assert response.status_code == 200  # a file's name says nothing
+    assert "whole number" in sentence(upload(client, beach, top="9" * 5000), 422)
     two = [("image", ("a", beach)), ("image", ("b", beach))]
     assert "Maximum number of files is 1" in sentence(client.post("/predict", files=two), 400)
