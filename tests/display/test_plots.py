@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import pytest
@@ -57,6 +58,12 @@ def test_bars_are_as_long_as_their_values() -> None:
     shorter, longer = lengths([1, 4])
     assert longer == pytest.approx(4 * shorter, abs=0.2)
     assert lengths([1], scale_end=4) == pytest.approx([shorter], abs=0.1)
+
+
+def test_threads_draw_in_one_style() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        drawn = set(threads.map(lambda _: bars([Bar("a", 1.0, "1")], "x"), range(12)))
+    assert len(drawn) == 1
 
 
 def test_arrivals_are_named() -> None:

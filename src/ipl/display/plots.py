@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ STYLE: dict[Any, Any] = {
     "ytick.labelcolor": SOFT_INK,
     "ytick.left": False,
 }
+_drawing = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -247,9 +249,16 @@ def _mark_arrivals(axes: Axes, arrivals: Sequence[tuple[float, str]]) -> None:
 
 
 @contextmanager
+def _style(**settings: Any) -> Iterator[None]:
+    """Draws what is drawn in its block in our style; matplotlib has one style for all threads."""
+    with _drawing, matplotlib.rc_context(STYLE | settings):
+        yield
+
+
+@contextmanager
 def _page_figure(height: float) -> Iterator[Figure]:
     """Gives an empty figure as wide as a phone's page."""
-    with matplotlib.rc_context(STYLE | {"font.size": 12, "svg.fonttype": "none"}):
+    with _style(**{"font.size": 12, "svg.fonttype": "none"}):
         yield Figure((WIDTH * POINT, height * POINT), layout="constrained", frameon=False)
 
 
@@ -311,9 +320,9 @@ def plot_intervals(
     every group.
     """
     labels = list(dict.fromkeys(interval.label for _, group in groups for interval in group))
-    lines = sum(len(group) + 1 for _, group in groups)
+    rows = sum(len(group) + 1 for _, group in groups)
     with _file_figure() as figure:
-        figure.set_size_inches(6.6, 1.0 + 0.26 * lines)
+        figure.set_size_inches(6.6, 1.0 + 0.26 * rows)
         axes = figure.subplots()
         texts: list[str] = []  # from top to bottom
         for name, group in groups:
@@ -382,8 +391,7 @@ def _draw_interval(axes: Axes, interval: Interval, y: float, colour: str) -> Non
 @contextmanager
 def _file_figure() -> Iterator[Figure]:
     """Gives an empty figure to draw in; the same plot gives the same file."""
-    sizes = {"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "ipl"}
-    with matplotlib.rc_context(STYLE | sizes):
+    with _style(**{"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "ipl"}):
         yield Figure(layout="constrained")
 
 
