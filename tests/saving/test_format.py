@@ -133,8 +133,8 @@ def test_a_run_that_appears_while_another_is_written_stays(run: Path) -> None:
 def test_a_run_between_two_renames_is_found(run: Path) -> None:
     """As --overwrite leaves it if it is killed there: the run that is read is the new one."""
     write_run(run.with_name("new"), make_result(config=FitConfig(learner="kgcoop")))
-    run.rename(run.with_name(".run.abcdefgh.old"))
-    run.with_name("new").rename(run.with_name(".run.abcdefgh.new"))
+    run.rename(run.with_name(".run.old"))
+    run.with_name("new").rename(run.with_name(".run.new"))
     assert find_run(run) == run
     assert read_run(run).config.learner == "kgcoop"
     assert [path.name for path in run.parent.iterdir()] == ["run"]

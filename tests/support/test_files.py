@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from ipl.support.errors import FolderInUseError, IplError
 from ipl.support.files import (
@@ -76,13 +78,13 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="makes processes by f
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_modes_follow_the_umask(umask: int, tmp_path: Path) -> None:
+def test_modes_follow_the_umask(tmp_path: Path) -> None:
+    umask = 0o027
     before = os.umask(umask)
     try:
         write_bytes(tmp_path / "a", b"")
         with replace_folder(tmp_path / "f") as work:
-            write_bytes(work / "b", b"")
+            save_file({"soft": np.zeros(2)}, work / "b")  # which writes private files
     finally:
         os.umask(before)
     for name, full in (("a", 0o666), ("f", 0o777), ("f/b", 0o666)):
@@ -180,11 +182,7 @@ def test_a_file_that_is_killed_at_any_step_is_old_or_new(tmp_path: Path) -> None
     while _killed_at(step, lambda: write_bytes(tmp_path / "a", b"new")):
         contents.add((tmp_path / "a").read_bytes())
         write_bytes(tmp_path / "a", b"old")
-        for left in tmp_path.glob(".a.*.tmp"):  # of the killed one, until it is a day old
-            os.utime(left, (0, 0))
         step += 1
-    write_bytes(tmp_path / "a", b"old")
-    assert os.listdir(tmp_path) == ["a"]
     assert step > 4
     assert contents == {b"old", b"new"}
 
@@ -247,18 +245,9 @@ def test_a_new_folder_that_is_killed_at_any_step_appears_whole_or_not(tmp_path: 
 
 def test_what_was_replaced_does_not_come_back(tmp_path: Path) -> None:
     """Only the old folder is left when a process is killed while it removes that."""
-    (tmp_path / ".f.abcdefgh.old").mkdir()
+    (tmp_path / ".f.old").mkdir()
     recover_folder(tmp_path / "f")
     assert os.listdir(tmp_path) == []
-
-
-def test_names_as_long_as_the_system_allows(tmp_path: Path) -> None:
-    name = "é" * 120
-    for letter in "ab":  # their temporary names differ as well
-        _make(tmp_path / f"{name}{letter}", letter.encode())
-    with claim_folder(tmp_path / f"{name}a"), claim_folder(tmp_path / f"{name}b"):
-        pass
-    assert sorted(os.listdir(tmp_path)) == [f"{name}a", f"{name}b"]
 
 
 # -- on disk --------------------------------------------------------------------------------------
@@ -317,28 +306,6 @@ def test_a_claimed_folder_cannot_be_written_by_others(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "deep")) == ["f", "g"]
 
 
-@forks
-@pytest.mark.faults
-def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
-    read, write = os.pipe()
-
-    def hold() -> None:
-        with claim_folder(tmp_path / "f"):
-            os.write(write, b"held")
-            signal.pause()
-
-    child = _fork(hold)
-    assert os.read(read, 4) == b"held"
-    with pytest.raises(FolderInUseError), claim_folder(tmp_path / "f"):
-        pass
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert os.listdir(tmp_path) == [".f.lock"]
-    with claim_folder(tmp_path / "f"):
-        pass
-    assert os.listdir(tmp_path) == []
-
-
 def test_the_current_folder_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,24 +333,3 @@ def test_a_folder_is_not_replaced_unasked(tmp_path: Path) -> None:
         "f/two": b"first",
         "file": b"mine",
     }
-
-
-@forks
-@pytest.mark.faults
-def test_processes_that_make_one_folder_at_once(tmp_path: Path) -> None:
-    """One succeeds, the others are told, and what is there is that one's."""
-
-    def write(number: int) -> None:
-        try:
-            _make(tmp_path / "deep" / "f", b"%d" % number, overwrite=False)
-            os._exit(0)
-        except IplError:
-            os._exit(2)
-
-    for _ in range(10):
-        children = [_fork(lambda number=number: write(number)) for number in range(6)]
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        assert sorted(codes) == [0, 2, 2, 2, 2, 2]
-        content = b"%d" % codes.index(0)
-        assert _contents(tmp_path / "deep") == {"f": None, "f/one": content, "f/two": content}
-        shutil.rmtree(tmp_path / "deep")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ipl.support import progress
-from ipl.support.progress import SILENT, Reporter
+from ipl.support.progress import Reporter
 
 
 def _reporter(quiet: bool = False, terminal: bool = False) -> tuple[Reporter, StringIO]:
@@ -62,18 +62,9 @@ def test_a_pipe_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -
 def test_a_terminal_gets_a_bar() -> None:
     reporter, file = _reporter(terminal=True)
     with reporter.task("Work", 4) as advance:
-        advance(4, note="loss 0.5")
+        advance(4, note="[V] a[/b]")
     shown = file.getvalue()
-    assert "Work" in shown
-    assert "4/4" in shown
-    assert "loss 0.5" in shown
-
-
-def test_a_bar_shows_brackets_as_they_are() -> None:
-    reporter, file = _reporter(terminal=True)
-    with reporter.task("Work", 1) as advance:
-        advance(note="[V] a[/b]")
-    assert "[V] a[/b]" in file.getvalue()
+    assert all(part in shown for part in ("Work", "4/4", "[V] a[/b]"))
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -81,13 +72,6 @@ def test_an_error_passes_through(terminal: bool) -> None:
     reporter, _ = _reporter(terminal=terminal)
     with pytest.raises(KeyError, match="x"), reporter.task("Work", 4):
         raise KeyError("x")
-
-
-def test_silent_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    SILENT.say("hello")
-    with SILENT.task("Work", 1) as advance:
-        advance(1, note="done")
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_reporter_writes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -57,8 +56,6 @@ def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):  # the XDG specification says to ignore relative paths
         base = os.path.expanduser("~/.cache")
-    if not os.path.isabs(base):  # a user without a home
-        return Path(tempfile.gettempdir()) / "ipl-cache"
     return Path(base) / "ipl"
 
 
@@ -89,18 +86,15 @@ class Cache:
     def get(self, kind: str, key: str) -> CacheEntry | None:
         """Returns an entry, None if there is none; one that cannot be read is removed."""
         path = self._path(kind, key)
-        if not os.path.isfile(path):
-            return None
         try:
             with safe_open(path, "numpy") as file:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
                 return CacheEntry(arrays, _facts(file))
-        except FileNotFoundError:  # another process cleared the cache
-            return None
         except UNREADABLE:
-            with suppress(OSError):
-                path.unlink()
-            self.reporter.warn(f"The cache entry {path} is damaged; it is computed again.")
+            if path.is_file():  # otherwise there is none, or another process cleared the cache
+                with suppress(OSError):
+                    path.unlink()
+                self.reporter.warn(f"The cache entry {path} is damaged; it is computed again.")
             return None
 
     def put(
@@ -120,14 +114,8 @@ class Cache:
         # safetensors reads memory as if it were contiguous
         contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         data = save(contiguous, {"facts": _json(facts)})
-        sync = kind != "images"  # they are many, and quick to compute again if one is damaged
         try:
-            try:
-                write_bytes(path, data, sync)
-            except IplError as error:
-                if not isinstance(error.__cause__, FileNotFoundError):
-                    raise
-                write_bytes(path, data, sync)  # another process cleared the cache
+            write_bytes(path, data, sync=False)  # what a power failure damages is computed again
         except IplError as error:
             self._writing = False
             reason = str(getattr(error.__cause__, "strerror", None) or error).lower()
@@ -185,47 +173,24 @@ class Cache:
         IplError
             If an entry cannot be removed.
         """
-        count, total_size, failures = 0, 0, []
+        count, total_size = 0, 0
         for cleared in KINDS if kind is None else (kind,):
-            for path in self._files(cleared):
-                size = _size(path)
+            entries = self._files(cleared)
+            count, total_size = count + len(entries), total_size + sum(map(_size, entries))
+            for path in (*entries, *(self.folder / cleared).glob(f"??/.*{TEMPORARY}")):
                 try:
-                    path.unlink()
-                    count, total_size = count + 1, total_size + size
-                except FileNotFoundError:  # another process removed it
-                    pass
+                    path.unlink(missing_ok=True)  # another process may have removed it
                 except OSError as error:
-                    failures.append(f"{path}: {error.strerror or error}")
-            with suppress(OSError):
-                for leftover in self._folder(cleared).glob(f"??/.*{TEMPORARY}"):
-                    leftover.unlink()
-            for folder in (*self._folder(cleared).glob("??"), self._folder(cleared)):
-                with suppress(OSError):  # other files are in it
-                    folder.rmdir()
-        if failures:
-            raise IplError(
-                f"Removed {count} cache entries, but {len(failures)} could not be removed, such "
-                f"as {failures[0]}."
-            )
+                    raise IplError(f"Cannot remove {path}: {error.strerror}.") from error
         return count, total_size
 
-    def _folder(self, kind: str) -> Path:
-        if kind not in KINDS:
-            raise ValueError(f"kind is {kind!r}; allowed are {', '.join(KINDS)}.")
-        return self.folder / kind
-
     def _path(self, kind: str, key: str) -> Path:
-        return self._folder(kind) / key[:2] / key
+        return self.folder / kind / key[:2] / key
 
     def _files(self, kind: str) -> list[Path]:
-        """Returns the files whose name and folder are those of an entry; links lead elsewhere."""
-        try:
-            found = list(self._folder(kind).glob("??/*"))
-        except OSError:
-            return []
-        named = [p for p in found if KEY.fullmatch(p.name) and p.name[:2] == p.parent.name]
-        links = {folder for folder in {path.parent for path in named} if folder.is_symlink()}
-        return [p for p in named if p.parent not in links and p.is_file() and not p.is_symlink()]
+        """Returns the files that are named like entries."""
+        found = (self.folder / kind).glob("??/*")
+        return [path for path in found if KEY.fullmatch(path.name) and path.is_file()]
 
 
 def _facts(file: Any) -> dict[str, Any]:

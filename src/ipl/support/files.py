@@ -6,35 +6,23 @@ What is written is on disk (`fsync`) before it is renamed, and the folder it is 
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
-import re
 import shutil
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock, Timeout
 
 from ipl.support.errors import DataError, FolderInUseError, IplError
 
-LONGEST_STEM = 100  # bytes of a folder's name in the names of its temporary folders
-NEW, OLD = ".new", ".old"  # how the names of temporary folders end
-TEMPORARY = ".tmp"  # and those of temporary files
-DAY = 24 * 3600.0
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none
+TEMPORARY = ".tmp"  # how the names of temporary files end
 SIBLINGS = 1000  # names beside a missing one that are compared with it
-
-
-def sha256_text(text: str) -> str:
-    """Returns the SHA-256 of a text's UTF-8 bytes, in hex."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def read_text(path: Path, hint: str = "") -> str:
@@ -56,47 +44,36 @@ def read_lines(path: Path, hint: str = "") -> list[tuple[int, str]]:
     return [(number, line.strip()) for number, line in lines if line.strip()]
 
 
+# -- files ----------------------------------------------------------------------------------------
+
+
 @contextmanager
 def replace_file(path: Path, sync: bool = True) -> Iterator[Path]:
-    """Yields a temporary file that replaces `path` when the block ends without an error.
+    """Yields the path of a new file that replaces `path` when the block ends without an error.
 
     A link stays a link: the file that it points to is replaced. Without `sync` it may be empty
     after a power failure: for what can be made again.
     """
+    check_not_special(path)
     try:
-        path = path.resolve() if path.is_symlink() else path
-        _check_not_special(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if sync:  # the others are many in one folder
-            _remove_leftovers(path)
-        handle, name = tempfile.mkstemp(TEMPORARY, f".{path.name[:40]}.", path.parent)
-        os.close(handle)
+        target = path.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
+    work = target.with_name(f".{target.name[:40]}.{token_hex(4)}{TEMPORARY}")
     try:
-        yield Path(name)
-        _apply_umask(name)
+        yield work
         if sync:
-            _sync_file(name)
-        os.replace(name, path)
+            _sync(work)
+        os.replace(work, target)
         if sync:
-            sync_folder(path.parent)
+            _sync_folder(target.parent)
     except BaseException as error:
         with suppress(OSError):
-            os.unlink(name)
-        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            os.unlink(work)
+        if isinstance(error, OSError):
             raise _cannot_write(path, error) from error
         raise
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Removes temporary files of `path` that are a day old: their processes were killed."""
-    leftover = re.compile(rf"\.{re.escape(path.name[:40])}\.[a-z0-9_]{{8}}{re.escape(TEMPORARY)}")
-    with suppress(OSError):
-        for name in filter(leftover.fullmatch, os.listdir(path.parent)):
-            with suppress(OSError):
-                if time.time() - os.stat(path.parent / name).st_mtime > DAY:
-                    os.unlink(path.parent / name)
 
 
 def write_bytes(path: Path, data: bytes, sync: bool = True) -> None:
@@ -115,6 +92,9 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+# -- folders --------------------------------------------------------------------------------------
+
+
 @contextmanager
 def claim_folder(path: Path) -> Iterator[None]:
     """Keeps others from writing a folder until the block ends; the folder need not exist.
@@ -130,57 +110,29 @@ def claim_folder(path: Path) -> Iterator[None]:
         If nothing can be written there.
     """
     check_writable(path)
-    real = path.resolve()
-    with suppress(FileNotFoundError):  # the current folder may have been removed
-        if Path.cwd().is_relative_to(real):  # replaced, it would be gone under the user's feet
-            raise IplError(f"Cannot write {path}: it is the current folder, or one around it.")
-    made = [folder for folder in real.parents if not folder.exists()]
+    target = path.resolve()
+    if Path.cwd().is_relative_to(target):  # replaced, it would be gone under the user's feet
+        raise IplError(f"Cannot write {path}: it is the current folder, or one around it.")
     # One object for all claims of a path, so that a thread may claim again what it has claimed.
-    lock = FileLock(real.with_name(f".{_stem(real)}.lock"), is_singleton=True)
+    lock = FileLock(target.with_name(f".{target.name}.lock"), is_singleton=True)
     try:
-        _take(lock)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0.05, poll_interval=0.01)
     except Timeout:
-        if not os.path.exists(lock.lock_file):  # as in /proc
-            raise IplError(f"Cannot write {path}: nothing can be created in its folder.") from None
         raise FolderInUseError(
             f"{path} is being written by another process; wait until it ends, or choose another "
             "folder."
         ) from None
     except OSError as error:
         raise _cannot_write(path, error) from error
-    first = lock.lock_counter <= 1
     try:
-        if first and lock.is_locked:
-            _finish_replacement(real)
+        _finish_replacement(target)
         yield
     finally:
-        with suppress(OSError):
-            if first:
+        if lock.lock_counter == 1:
+            with suppress(OSError):
                 os.unlink(lock.lock_file)  # before the lock ends, so that it is nobody else's
         lock.release()
-        with suppress(OSError):
-            for folder in made:
-                folder.rmdir()
-
-
-def _take(lock: BaseFileLock) -> None:
-    """Takes a lock, and makes the folder it is in; raises Timeout if others have it.
-
-    Where the file system has no locks, nobody is kept from writing.
-    """
-    for attempt in range(3):
-        os.makedirs(os.path.dirname(lock.lock_file), exist_ok=True)
-        try:
-            lock.acquire(timeout=0.05, poll_interval=0.01)
-        except FileNotFoundError:  # another process removed the folder, which was empty
-            if attempt == 2:
-                raise
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-            return
-        else:
-            return
 
 
 @contextmanager
@@ -192,82 +144,64 @@ def replace_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     folder that it points to is replaced.
     """
     with claim_folder(path):
-        path = path.resolve()
+        target = path.resolve()
+        new, _ = _beside(target)
         try:
-            work = Path(tempfile.mkdtemp(NEW, f".{_stem(path)}.", path.parent))
-            _apply_umask(work, 0o777)
-        except OSError as error:
-            raise _cannot_write(path, error) from error
-        try:
-            yield work
-            _sync_tree(work)
-            _rename_folder(work, path, overwrite)
+            new.mkdir()
+            yield new
+            _sync_tree(new)
+            _rename_folder(target, overwrite)
         except OSError as error:
             raise _cannot_write(path, error) from error
         finally:
-            if path.exists() or not work.with_suffix(OLD).exists():
-                _remove_folder(work)
-                _remove_folder(work.with_suffix(OLD))
+            _finish_replacement(target)
 
 
 def recover_folder(path: Path) -> None:
     """Finishes the replacement of a folder that is missing because a process was killed."""
     with suppress(OSError, IplError):
-        real = path.resolve()
-        if not real.exists() and any(p.suffix == OLD for p in _temporary_folders(real)):
+        _, old = _beside(path.resolve())
+        if old.exists() and not path.exists():
             with claim_folder(path):
                 pass
 
 
-def _rename_folder(work: Path, path: Path, overwrite: bool) -> None:
-    """Renames a folder to `path`, where it replaces an empty folder, or any with `overwrite`."""
-    old = work.with_suffix(OLD)
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Returns where the new folder is written, and where the old one goes meanwhile."""
+    return path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
+
+
+def _rename_folder(path: Path, overwrite: bool) -> None:
+    """Renames the new folder; it replaces an empty one, or any with `overwrite`."""
+    new, old = _beside(path)
     try:
-        os.replace(work, path)  # fails if there is a folder that is not empty
+        os.replace(new, path)  # fails if there is a folder that is not empty
     except OSError as error:
         if not overwrite or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
+        os.replace(path, old)  # a kill after this leaves both: see _finish_replacement
         try:
-            os.replace(path, old)  # a kill after this leaves both: see _finish_replacement
-            os.replace(work, path)
+            os.replace(new, path)
         except BaseException:
-            with suppress(OSError):
-                if old.exists() and not path.exists():
-                    os.replace(old, path)
+            os.replace(old, path)
             raise
-    sync_folder(path.parent)
+    _sync_folder(path.parent)
 
 
 def _finish_replacement(path: Path) -> None:
-    """Does what a killed process had still to do; nobody else may be writing `path`."""
-    folders = _temporary_folders(path)
-    if not path.exists():
-        for old in (folder for folder in folders if folder.suffix == OLD):
-            new = old.with_suffix(NEW)
-            if new in folders:  # killed between the two renames, when both were complete
-                os.replace(new, path)
-                sync_folder(path.parent)
-                break
-    for folder in folders:
-        _remove_folder(folder)
+    """Does what is left to do, perhaps of a killed process; nobody else may be writing `path`."""
+    new, old = _beside(path)
+    if not path.exists() and new.exists() and old.exists():
+        try:
+            os.replace(new, path)  # killed between the two renames, when both were complete
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+        _sync_folder(path.parent)
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
 
 
-def _temporary_folders(path: Path) -> list[Path]:
-    """Returns the temporary folders of `path`, whoever made them."""
-    name = re.compile(rf"\.{re.escape(_stem(path))}\.[a-z0-9_]{{8}}({NEW}|{OLD})")
-    siblings = path.parent.iterdir() if path.parent.is_dir() else ()
-    return [folder for folder in siblings if name.fullmatch(folder.name)]
-
-
-def _stem(path: Path) -> str:
-    """Returns a folder's name, shortened so that the names of temporary folders are allowed."""
-    if len(os.fsencode(path.name)) <= LONGEST_STEM:
-        return path.name
-    return f"{path.name[:20]}-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:20]}"
-
-
-def _remove_folder(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
+# -- what can be written, and what is there -------------------------------------------------------
 
 
 def check_writable(path: Path) -> None:
@@ -290,12 +224,12 @@ def check_file_writable(path: Path) -> None:
     check_writable(path)
     if path.is_dir():
         raise IplError(f"Cannot write {path}: it is a folder.")
-    _check_not_special(path)
+    check_not_special(path)
 
 
-def _check_not_special(path: Path) -> None:
+def check_not_special(path: Path) -> None:
     """Raises IplError for a device or a pipe, which a file would take the place of."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    if os.path.exists(path) and not (path.is_file() or path.is_dir()):
         raise IplError(f"Cannot write {path}: it is not a regular file.")
 
 
@@ -331,40 +265,33 @@ def similar_path(path: Path) -> str:
     return f" Did you mean {str(path.parent / close[0])!r}?" if close else ""
 
 
-def sync_folder(path: Path) -> None:
-    """Puts the names in a folder on disk, where the system can do that for folders."""
-    with suppress(OSError):
-        _sync(path, os.O_RDONLY)
+# -- on disk --------------------------------------------------------------------------------------
 
 
 def _sync_tree(folder: Path) -> None:
-    """Puts a folder on disk, with modes as the umask says: other libraries write private files."""
-    for path in (*folder.rglob("*"), folder):
-        _apply_umask(path, 0o777 if path.is_dir() else 0o666)
+    """Puts a folder on disk; files that other libraries wrote as private get the usual mode."""
+    mode = folder.stat().st_mode & 0o666
+    for path in folder.rglob("*"):
         if path.is_dir():
-            sync_folder(path)
+            _sync_folder(path)
         else:
-            _sync_file(path)
+            path.chmod(mode)
+            _sync(path)
+    _sync_folder(folder)
 
 
-def _sync_file(path: str | Path) -> None:
-    """Puts the content of a file on disk."""
-    _sync(path, os.O_RDWR)
+def _sync_folder(path: Path) -> None:
+    """Puts the names in a folder on disk, where the system can do that for folders."""
+    with suppress(OSError):
+        _sync(path)
 
 
-def _sync(path: str | Path, flags: int) -> None:
-    handle = os.open(path, flags)
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _apply_umask(path: str | Path, mode: int = 0o666) -> None:
-    # Temporary files are private; a saved prompt should be as readable as any other file.
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(path, mode & ~umask)
 
 
 def _cannot_write(path: Path, error: OSError) -> IplError:

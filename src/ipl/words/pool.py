@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ipl.support.errors import ConfigError, DataError
-from ipl.support.files import sha256_text, write_text
+from ipl.support.files import write_text
 from ipl.words.filters import MIN_LENGTH, Tokenizer, is_alphabetic, is_one_token
 
 # SHA-256 of the words in sorted order, joined by "\n" (none at the end), as UTF-8.
@@ -85,7 +86,7 @@ class Pool:
     @property
     def sha256(self) -> str:
         """Returns the SHA-256 of the words joined by line feeds, as UTF-8, in hex."""
-        return sha256_text("\n".join(self.words))
+        return _sha256(self.words)
 
     @staticmethod
     def bundled() -> Pool:
@@ -235,7 +236,7 @@ def _read_bundled(name: str, sha256: str) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"The package's file {name} cannot be read: reinstall ipl.") from error
     words = text.split()  # the hash does not depend on line endings
-    actual = sha256_text("\n".join(words))
+    actual = _sha256(words)
     if actual != sha256:
         raise DataError(
             f"The package's file {name} is damaged (SHA-256 {actual[:12]}, expected "
@@ -271,3 +272,7 @@ def _why_dropped(word: str, tokenizer: Tokenizer) -> str:
     if not is_one_token(word, tokenizer):
         return "not one token of the backbone's tokenizer"
     return ""
+
+
+def _sha256(words: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(words).encode("utf-8")).hexdigest()
