@@ -10,7 +10,6 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from ipl.support.files import path_exists
 from ipl.support.hub import is_on_hub
 
 OPEN_CLIP = "open_clip"
@@ -132,7 +131,7 @@ def open_clip_source(name: str) -> tuple[str, str | None]:
         return rest, None
     if rest.startswith(LOCAL):
         return LOCAL + os.path.expanduser(rest.removeprefix(LOCAL)), None
-    if rest[:1] in (".", "/", "~") or path_exists(Path(rest, OPEN_CLIP_CONFIG)):
+    if rest[:1] in (".", "/", "~") or os.path.exists(Path(rest, OPEN_CLIP_CONFIG)):
         return LOCAL + os.path.expanduser(rest), None
     architecture, _, weights = rest.partition("/")
     if "/" in weights or "." in weights:  # a file, as no tag has one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,6 @@ from ipl.backbone.openclip_loading import load_open_clip, load_open_clip_tokeniz
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.support.errors import BackboneError, ConfigError, closest, did_you_mean
-from ipl.support.files import is_folder
 from ipl.support.hub import hub_reachable as _hub_reachable
 
 BACKBONE_CLASSES: dict[str, type[Backbone]] = {
@@ -84,7 +84,7 @@ def find_model(name: str) -> str:
         return name
     if name == POCKET:
         return str(Path(__file__).parent / "pocket")
-    if name and is_folder(Path(name)):
+    if name and os.path.isdir(Path(name)):
         if not (Path(name) / "config.json").is_file():
             if (Path(name) / OPEN_CLIP_CONFIG).is_file():
                 raise BackboneError(

@@ -26,7 +26,7 @@ from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import listed, several
 from ipl.support.cache import cache_folder
 from ipl.support.errors import ConfigError, DataError, did_you_mean
-from ipl.support.files import is_folder, path_exists, similar_path
+from ipl.support.files import similar_path
 
 ALL, SCENES = "all", "scenes"
 USUAL_SHOTS = (1, 2, 4, 8, 16)  # that are tried where images of others are missing
@@ -62,7 +62,7 @@ def find_datasets(plan: Plan, root: Path | None) -> Discovery:
     DataError
         If `all` stands for none.
     """
-    if root is not None and not is_folder(root):
+    if root is not None and not os.path.isdir(root):
         raise ConfigError(f"data is {str(root)!r}; there is no such folder.")
     paths: dict[str, str] = {}
     plan = replace(
@@ -101,7 +101,9 @@ def _nothing_for_all(root: Path, reasons: Mapping[str, str]) -> DataError:
     """Returns the error of a plan whose `all` stands for nothing."""
     if not reasons:
         return DataError(f"datasets is {ALL}, but {root} has no dataset that it could stand for.")
-    absent = [n for n in reasons if n in BENCHMARKS and not is_folder(root / BENCHMARKS[n].folder)]
+    absent = [
+        n for n in reasons if n in BENCHMARKS and not os.path.isdir(root / BENCHMARKS[n].folder)
+    ]
     others = [name for name in reasons if name not in absent]
     parts = []
     if others:
@@ -121,7 +123,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
         return entry
     path = full_path(entry)
     is_domain = root is not None and is_domain_name(entry)
-    if not entry or not path_exists(path):
+    if not entry or not os.path.exists(path):
         if is_domain:
             return entry  # `check_data` says what is missing
         hint = similar_path(Path(entry))
@@ -131,7 +133,7 @@ def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
             f"There is no dataset {entry!r}, nor a folder or CSV file of that name; a domain below "
             f"the folder of the datasets is named pacs/photo.{hint}"
         )
-    if root is not None and is_domain and is_folder(root / entry):
+    if root is not None and is_domain and os.path.isdir(root / entry):
         return entry
     name = name_of(path)
     if name in BENCHMARKS:
@@ -155,7 +157,7 @@ def full_path(entry: str) -> Path:
 
 def name_of(path: Path) -> str:
     """Returns what the data at a path is called, which files can begin with."""
-    name = path.name if is_folder(path) else path.stem
+    name = path.name if os.path.isdir(path) else path.stem
     return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:NAME_LENGTH] or "data"
 
 
@@ -229,7 +231,7 @@ def _read_all(
     absent = [
         name
         for name in names
-        if name in BENCHMARKS and not is_folder((root or Path()) / BENCHMARKS[name].folder)
+        if name in BENCHMARKS and not os.path.isdir((root or Path()) / BENCHMARKS[name].folder)
     ]
     if absent:
         raise DataError(
@@ -311,7 +313,7 @@ class BenchData:
         """Returns the dataset of that name below a folder, or the user's own at a path."""
         if path is None:
             return cls.of(read_benchmark(name, root), root)
-        folder = path if is_folder(Path(path)) else str(Path(path).parent)
+        folder = path if os.path.isdir(Path(path)) else str(Path(path).parent)
         return cls.of(replace(read_dataset(path), name=name), folder)
 
     @classmethod

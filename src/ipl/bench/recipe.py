@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,7 +18,6 @@ from ipl.bench.plan import Plan, list_settings, setting_names, shared_settings
 from ipl.config import CHOSEN, GIVEN, PLAIN
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.support.errors import ConfigError, IplError, brief, closest
-from ipl.support.files import path_exists
 
 SUFFIX = ".yaml"
 MAX_YAML = 1_000_000  # characters
@@ -115,9 +115,9 @@ def recipe_text(name: str, what: str = "recipe") -> str:
     if name in recipe_names():
         return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     path = Path(name)
-    if not path_exists(path) and what != "recipe":
+    if not os.path.exists(path) and what != "recipe":
         raise ConfigError(f"There is no {what} {name}.")
-    if not path_exists(path):
+    if not os.path.exists(path):
         raise ConfigError(
             f"There is no {what} {name!r}, and no such file."
             f"{closest(name, recipe_names()) or ' See: ipl recipe list.'}"

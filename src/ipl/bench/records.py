@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from ipl.config_fields import checked_value
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.saving.run_folder import FORMAT_VERSION
 from ipl.support.errors import ConfigError, DataError, brief
-from ipl.support.files import is_folder, path_exists
 from ipl.support.plain_values import Share, from_plain
 from ipl.training.history import TrainingHistory
 from ipl.words.selection import Selection
@@ -282,10 +282,10 @@ def read_records(
     sources: dict[str, Path] = {}  # where each is from
     notes: list[str] = []
     for folder in map(Path, folders):
-        if not is_folder(folder):
+        if not os.path.isdir(folder):
             raise DataError(
                 f"{folder} is a file, not a folder of records."
-                if path_exists(folder)
+                if os.path.exists(folder)
                 else f"There is no folder {folder}."
             )
         for path in sorted((folder / FOLDER).glob("[!.]*.json")):

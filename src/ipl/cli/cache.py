@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,6 @@ from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.cli.shared_options import JSON
 from ipl.support.cache import KINDS, Cache
 from ipl.support.errors import ConfigError, did_you_mean
-from ipl.support.files import is_folder, path_exists
 
 
 def cache(
@@ -29,7 +29,7 @@ def cache(
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"--kind is {kind!r}.{did_you_mean(kind, KINDS)}")
     store = Cache()
-    if path_exists(store.folder) and not is_folder(store.folder):
+    if os.path.exists(store.folder) and not os.path.isdir(store.folder):
         raise ConfigError(
             f"The cache folder {store.folder} is a file; set IPL_CACHE to another folder."
         )

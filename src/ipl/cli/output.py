@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -18,7 +19,7 @@ import typer
 from rich.console import Console
 
 from ipl.support.errors import ConfigError
-from ipl.support.files import check_file_writable, path_exists
+from ipl.support.files import check_file_writable
 
 PIPE_WIDTH = 160  # columns of output that is not a terminal
 
@@ -102,7 +103,7 @@ def on_interrupt(message: Callable[[], str]) -> Iterator[None]:
 def check_output_file(path: Path, overwrite: bool, option: str = "--out") -> None:
     """Raises IplError if a file cannot be written, or exists and may not be replaced."""
     check_file_writable(path)
-    if path_exists(path) and not overwrite:
+    if os.path.exists(path) and not overwrite:
         raise ConfigError(
             f"{path} already exists; choose another file with {option}, or replace it with "
             "--overwrite."

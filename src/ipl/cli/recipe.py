@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
@@ -11,7 +12,7 @@ from ipl.cli.output import command_line, console, print_json
 from ipl.cli.shared_options import JSON
 from ipl.display.table import Table
 from ipl.support.errors import ConfigError
-from ipl.support.files import path_exists, write_text
+from ipl.support.files import write_text
 
 app = typer.Typer(
     help="List, show and copy the recipes: one small YAML file for each row of the paper.",
@@ -48,7 +49,7 @@ def copy(
 ) -> None:
     """Copy a recipe, to change it and run `ipl bench --recipe FILE`."""
     text = recipe_text(name)
-    if path_exists(path) and not overwrite:
+    if os.path.exists(path) and not overwrite:
         raise ConfigError(f"{path} already exists; --overwrite replaces it.")
     write_text(path, text)
     command = command_line("bench", "--recipe", path, "--data", "ROOT", "--out", "DIR")

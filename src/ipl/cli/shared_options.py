@@ -7,13 +7,13 @@ are declared here have no such field, or belong to commands that take only a few
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import typer
 
 from ipl.display.formatting import several
 from ipl.support.errors import DataError
-from ipl.support.files import path_exists
 
 QUIET = typer.Option(False, "--quiet", "-q", help="Print no progress on standard error.")
 JSON = typer.Option(False, "--json", help="Print one JSON object instead of text.")
@@ -98,7 +98,7 @@ def read_class_names(text: str) -> list[str]:
     Lines of a file that begin with # are comments. In a text, a name in quotes may contain a comma.
     """
     path = Path(text)
-    if path_exists(path) and path.is_file():
+    if os.path.exists(path) and path.is_file():
         try:
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:

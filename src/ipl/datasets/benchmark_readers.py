@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ipl.datasets.readers import read_folder
 from ipl.datasets.scenes import cached_scenes
 from ipl.datasets.split_file import prompt_name, read_split, read_split_set
 from ipl.support.errors import ConfigError, DataError, did_you_mean
-from ipl.support.files import is_folder, read_lines
+from ipl.support.files import read_lines
 
 AIRCRAFT_VARIANTS = "variants.txt"
 AIRCRAFT_LISTS = {"train": "images_variant_train.txt", "test": "images_variant_test.txt"}
@@ -45,7 +46,7 @@ def read_benchmark(name: str, root: str | Path) -> Dataset:
     root = Path(root)
     if name == "scenes":
         return cached_scenes()
-    if not is_folder(root):
+    if not os.path.isdir(root):
         raise DataError(f"No such folder: {root}; it should contain the folders of the datasets.")
     try:
         return _read(BENCHMARKS[name], root) if name in BENCHMARKS else read_domain(root, name)
@@ -55,7 +56,7 @@ def read_benchmark(name: str, root: str | Path) -> Dataset:
 
 def _read(benchmark: Benchmark, root: Path) -> Dataset:
     folder = root / benchmark.folder
-    if not is_folder(folder):
+    if not os.path.isdir(folder):
         raise DataError(
             f"{benchmark.name}: no folder {folder}; the data is available from {benchmark.home}."
         )
@@ -128,12 +129,12 @@ def read_domain(root: Path, name: str) -> Dataset:
     """
     group, _, domain = name.partition("/")
     folder = root / group
-    if not is_folder(folder):
+    if not os.path.isdir(folder):
         raise DataError(f"{name}: no folder {folder}.")
     split = folder / f"split_{group}.json"
     if split.is_file():
         return read_split(split, folder, name, domain)
-    if not is_folder(folder / domain):
+    if not os.path.isdir(folder / domain):
         domains = ", ".join(list_domains(folder)) or "none"
         raise DataError(f"{name}: no folder {folder / domain}; available domains: {domains}.")
     return replace(read_folder(folder / domain), name=name)

@@ -12,7 +12,6 @@ from ipl.datasets.benchmark_readers import check_same_classes, read_benchmark, r
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAIN_SETS, DomainSet
 from ipl.datasets.dataset import Dataset, Item, examples
 from ipl.support.errors import ConfigError, DataError, did_you_mean
-from ipl.support.files import is_folder
 
 FOUND, INCOMPLETE, MISSING = "found", "incomplete", "missing"
 
@@ -68,7 +67,7 @@ def check_root(root: str | Path, names: Sequence[str] = ()) -> list[DatasetState
     for name in names:
         if name not in known:
             raise ConfigError(f"There is no dataset {name!r}.{did_you_mean(name, known)}")
-    if not is_folder(Path(root)):
+    if not os.path.isdir(Path(root)):
         raise DataError(
             f"No such folder: {root}; it should contain the folders of published datasets."
         )
@@ -78,13 +77,13 @@ def check_root(root: str | Path, names: Sequence[str] = ()) -> list[DatasetState
 def has_published(root: Path) -> bool:
     """Returns whether a folder has a published dataset's folder."""
     published = {*(benchmark.folder for benchmark in BENCHMARKS.values()), *DOMAIN_SETS}
-    return is_folder(root) and any(p.name in published and p.is_dir() for p in root.iterdir())
+    return os.path.isdir(root) and any(p.name in published and p.is_dir() for p in root.iterdir())
 
 
 def _check(root: Path, name: str) -> DatasetState:
     group = DOMAIN_SETS.get(name)
     folder = root / (name if group else BENCHMARKS[name].folder)
-    if not is_folder(folder):
+    if not os.path.isdir(folder):
         return _state(name, folder, MISSING, ["no such folder"])
     if group:
         return _check_domains(root, folder, group)

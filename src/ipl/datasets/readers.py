@@ -34,7 +34,7 @@ from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.other_libraries import read_object
 from ipl.datasets.split_file import read_split_set
 from ipl.support.errors import DataError
-from ipl.support.files import check_exists, is_folder, path_exists, read_text
+from ipl.support.files import check_exists, read_text
 
 LAYOUT = (
     "expected one sub-folder of images per class, or a .csv, .tsv or .jsonl file with path,label"
@@ -101,7 +101,7 @@ def read_dataset(
     if data == "":  # as a path it would be the current folder
         raise DataError("The name of the dataset is empty; give a folder or a table.")
     path = Path(data)
-    if is_folder(path):
+    if os.path.isdir(path):
         if any((path / name).is_file() for name in SAVED_BY_HUGGING_FACE):
             raise DataError(f"{path} is {OF_HUGGING_FACE} datasets.load_from_disk.")
         try:
@@ -399,7 +399,7 @@ def read_table(
 def _image_path(folder: Path, text: str) -> Path:
     """Returns the path of an image; backslashes of Windows separate folders here as well."""
     path = folder / text
-    if "\\" in text and not path_exists(path):
+    if "\\" in text and not os.path.exists(path):
         return folder / text.replace("\\", "/")
     return path
 

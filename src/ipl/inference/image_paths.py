@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ipl.datasets.images import files_below, is_image_name
 from ipl.support.errors import DataError
-from ipl.support.files import is_folder, path_exists, similar_path
+from ipl.support.files import similar_path
 
 
 def find_images(arguments: Sequence[str]) -> list[Path]:
@@ -20,7 +20,7 @@ def find_images(arguments: Sequence[str]) -> list[Path]:
     paths: list[Path] = []
     for argument in arguments:
         path = Path(argument)
-        if path_exists(path):
+        if os.path.exists(path):
             paths.extend(_images_below(path))
         elif "://" in argument:
             raise DataError(
@@ -60,7 +60,7 @@ def _paths(texts: Iterable[bytes], separator: bytes) -> Iterator[Path]:
 
 
 def _images_below(path: Path, allow_empty: bool = False) -> list[Path]:
-    if not is_folder(path):
+    if not os.path.isdir(path):
         return [path]
     images = [file for file in files_below(path) if is_image_name(file)]
     if not images and not allow_empty:

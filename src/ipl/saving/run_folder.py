@@ -6,6 +6,7 @@ Nothing here needs torch, so that a wrong name is answered at once.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ from ipl.support import hub
 from ipl.support.errors import ConfigError, SavedRunError, brief
 from ipl.support.files import (
     check_writable,
-    is_folder,
-    path_exists,
     recover_folder,
     similar_path,
 )
@@ -112,8 +111,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         If there is no saved run in the folder, or not one that this version reads.
     """
     recover_folder(folder)
-    if not is_folder(folder):
-        if path_exists(folder):
+    if not os.path.isdir(folder):
+        if os.path.exists(folder):
             raise SavedRunError(
                 f"{folder} is not a saved run: it is a file, and a run is a folder."
             )

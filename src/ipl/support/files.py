@@ -233,25 +233,9 @@ def check_not_special(path: Path) -> None:
         raise IplError(f"Cannot write {path}: it is not a regular file.")
 
 
-def is_folder(path: Path) -> bool:
-    """Returns whether `path` is a folder; False for a name that the system does not allow."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def path_exists(path: Path) -> bool:
-    """Returns whether `path` exists; False for a name that the system does not allow."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
-
-
 def check_exists(path: Path) -> None:
     """Raises DataError, with a suggestion if there is one, unless a file or folder exists."""
-    if not path_exists(path):
+    if not os.path.exists(path):
         raise DataError(f"No such file or folder: {path}.{similar_path(path)}")
 
 

@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 
 from huggingface_hub import constants
 
-from ipl.support.files import path_exists
-
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 ALLOWED = (
     "owner/name, each of at most 96 letters (a to z), digits, '-', '_' and '.', the first a letter "
@@ -26,7 +24,7 @@ def is_hub_name(name: str) -> bool:
 
 def is_on_hub(name: str) -> bool:
     """Returns whether a text is owner/name on the hub and no local file or folder."""
-    return is_hub_name(name) and not path_exists(Path(name))
+    return is_hub_name(name) and not os.path.exists(name)
 
 
 def is_downloaded(folder: Path) -> bool:

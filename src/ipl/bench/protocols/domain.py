@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from ipl.datasets.benchmark_readers import check_same_classes, list_domains
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset
 from ipl.support.errors import DataError
-from ipl.support.files import is_folder
 
 # Variants that have fewer classes than the dataset they vary, and are tested over their own.
 OWN_CLASSES = ("imagenet_a", "imagenet_r")
@@ -30,7 +30,7 @@ class DomainGeneralization(CrossDataset):
         group, slash, _ = (source or "").partition("/")
         if not slash:
             return [n for n, known in BENCHMARKS.items() if known.is_variant and n != source]
-        if not is_folder(root / group):
+        if not os.path.isdir(root / group):
             return []
 
         names = [f"{group}/{domain}" for domain in list_domains(root / group)]
