@@ -43,7 +43,6 @@ def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
         ({"views": 8}, "views is 8, not fresh"),
         ({"words": 2}, "words is 2, not paper or 3"),
         ({"lambda_": 0.1}, "lambda is 0.1, not 0.2"),
-        ({"search": "lazy"}, "search is lazy, not exhaustive or exact"),
         ({"pool": {**BUNDLED, "no_names": True}}, "pool is bundled without names, not bundled"),
         ({"class_template": "{}"}, "class_template is {}, not a photo of a {}, a type of pet."),
         ({"average_mean": 15.0}, "average_mean is 15.0, which the paper does not have"),
