@@ -167,6 +167,6 @@ def test_the_plot(name: str, ticks: list[str], tmp_path: Path) -> None:
     files = plot_ablation(ablation)
     assert set(files) == {"svg", "png"}
     texts = re.findall(r"<!-- (.*?) -->", files["svg"].decode())
-    assert {*ticks, "accuracy in %", ablation.axis} <= set(texts)
+    assert {*ticks, "accuracy in %", ablation.varied.axis} <= set(texts)
     assert texts.count("CoOp + IPL") == 1  # the legend
     assert {"base classes", "novel classes", "harmonic mean"} <= set(texts)

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ipl.bench.claims import Claims
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
-from ipl.bench.grid import run_grid
+from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue, run_grid
 from ipl.bench.record_writing import blank
 from ipl.bench.records import read_records
 from ipl.bench.run import Run
@@ -31,7 +30,7 @@ class Slow:
     def __init__(self, log: Path, seconds: float = 0.02) -> None:
         self.log, self.seconds = log, seconds
 
-    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
         while (run := queue.take()) is not None:
             with open(self.log, "a") as file:
                 file.write(f"{run.id}\n")

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from ipl.bench.engines import worker_process as process
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.engines.worker_process import visible_gpus
-from ipl.bench.grid import run_grid
+from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue, run_grid
 from ipl.bench.records import record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
@@ -47,7 +46,7 @@ class Cruel:
     def __init__(self, engine: LocalEngine) -> None:
         self.engine, self.killed = engine, list[Run]()
 
-    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
         def watch(run: Run, text: str) -> None:
             if text and not self.killed:
                 self.killed.append(run)

@@ -15,10 +15,9 @@ from torch import Tensor
 
 import ipl.bench.engines.ray_engine as ray_engine
 from ipl.backbone.backbone import Backbone
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.ray_engine import RayEngine
 from ipl.bench.engines.ray_search import RaySearch
-from ipl.bench.grid import run_grid
+from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue, run_grid
 from ipl.bench.records import read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
@@ -60,7 +59,7 @@ class Cruel:
         self.engine, self.cluster, self.node, self.log = engine, cluster, node, log
         self.lost = ""
 
-    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
         for finished in self.engine.work(queue, report):
             yield finished
             if not self.lost:

@@ -14,9 +14,8 @@ from rich.console import Console
 import ipl.bench.grid
 import ipl.bench.record_writing
 from ipl.bench.claims import Claims
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.local import LocalEngine
-from ipl.bench.grid import GridResult, run_grid
+from ipl.bench.grid import FinishedRun, GridResult, ReportProgress, RunQueue, run_grid
 from ipl.bench.record_writing import blank, failure, write_record
 from ipl.bench.records import read_record, read_records, record_path
 from ipl.bench.run import Run
@@ -35,7 +34,7 @@ class StandIn:
         self.bad, self.most, self.asked = bad, most, list[str]()
         self.closed = False
 
-    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
         try:
             while (run := queue.take()) is not None:
                 if len(self.asked) == self.most:
@@ -67,7 +66,7 @@ def test_what_has_a_record_is_not_done_again(grid: tuple[Run, ...], tmp_path: Pa
     second = run_grid(grid, tmp_path, engine)
     assert engine.asked == [run.id for run in grid[2:]]
     assert second.before == first.done
-    assert second.summary == "6 of 6 runs are done, 2 of them before."
+    assert second.summary == "6 of 6 runs are done, 2 of them by other commands."
     assert [record.done for record in read_records([tmp_path])[0]] == [True] * 6
     third = StandIn()
     assert run_grid(grid, tmp_path, third).done == third.asked == []
@@ -119,7 +118,7 @@ def test_runs_of_one_data_set_stay_together(runs: Runs, tmp_path: Path) -> None:
     taken: list[tuple[str, int]] = []
 
     class Two:
-        def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+        def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
             last: list[Run | None] = [None, None]
             while len(queue):
                 for worker in (0, 1):
@@ -136,7 +135,7 @@ def test_runs_of_one_data_set_stay_together(runs: Runs, tmp_path: Path) -> None:
     assert taken == [("eurosat", 0), ("dtd", 1)] * 2
 
 
-def test_what_another_process_did_meanwhile_was_not_done_before(
+def test_what_another_process_does_meanwhile_is_not_done_again(
     grid: tuple[Run, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take = Claims.take
@@ -148,8 +147,7 @@ def test_what_another_process_did_meanwhile_was_not_done_before(
 
     monkeypatch.setattr(Claims, "take", other)
     result = run_grid(grid, tmp_path, StandIn())
-    assert sorted(result.meanwhile) == sorted(run.id for run in grid[:2])
-    assert "2 of them by another process meanwhile" in result.summary
+    assert sorted(result.before) == sorted(run.id for run in grid[:2])
     assert result.as_dict()["done"] == sorted(run.id for run in grid)
     assert result.as_dict()["new"] == sorted(run.id for run in grid[2:])
 

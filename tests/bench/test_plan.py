@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.arms import DEFAULT_ARMS, ZERO_SHOT
+from ipl.bench.arms import DEFAULT_ARMS
 from ipl.bench.plan import Plan
 from ipl.bench.run import Run, expand, titles_of
 from ipl.learners.coop import CoOp
@@ -76,15 +76,6 @@ def test_a_bad_value_is_named(values: dict[str, Any], message: str) -> None:
         expand(plan(**values))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_each_data_set_learner_words_and_seed_is_a_run() -> None:
-    made = plan(datasets="dtd,eurosat", arms="zero-shot,plain,words", words=1, seeds="1,2")
-    runs = expand(made)
-    assert len({run.id for run in runs}) == len(runs) == 2 * (2 * 2 + 1)
-    assert [run.dataset for run in runs] == ["dtd"] * 5 + ["eurosat"] * 5
-    zero = [(run.words, run.seed) for run in runs if run.learner == ZERO_SHOT]
-    assert zero == [(0, 1), (0, 1)]  # nothing is drawn: one seed says it all
 
 
 def test_an_id_is_stable_and_tells_settings_apart(tmp_path: Path) -> None:

@@ -230,11 +230,8 @@ def test_levels_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_aliases_are_refused_before_they_are_followed() -> None:
-    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
-    bomb = "\n".join(["a0: &a0 [lol]", *levels, "title: *a9"])
-    assert len(bomb) < 1000
     with pytest.raises(ConfigError, match=r"^The recipe x has an alias \(\*name\)"):
-        parse_recipe(bomb, "The recipe x")
+        parse_recipe("datasets: &a [dtd]\nseeds: *a", "The recipe x")
     with pytest.raises(ConfigError, match="has more than 1,000,000 characters"):
         parse_recipe("title: " + "x" * 1_000_000, "The recipe x")
 

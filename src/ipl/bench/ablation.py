@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ipl.bench.arms import WITH_WORDS
 from ipl.bench.planned_runs import Level, Planned
@@ -17,8 +17,8 @@ from ipl.bench.recipe import POOL
 from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.run import Run
 from ipl.bench.tables import paper
-from ipl.bench.tables.cells import AVERAGE, Cell, number_text
-from ipl.bench.tables.methods import common_settings, learner_name, setting_text
+from ipl.bench.tables.cells import AVERAGE, Cell, number_text, paper_numbers, paper_text
+from ipl.bench.tables.methods import common_settings, learner_name, results_caption
 from ipl.bench.tables.result_table import build_tables, protocol_title
 from ipl.config import CHOSEN
 from ipl.display.formatting import several
@@ -26,29 +26,25 @@ from ipl.display.plots import ErrorBarLine, Panel, plot_panels
 from ipl.display.table import DIFFERS, Table
 from ipl.support.errors import DataError
 
-# What `ipl ablate NAME` varies: a setting of a plan, or the pool of words.
+
+class Varied(NamedTuple):
+    """What an ablation varies, and how plots and tables name it."""
+
+    setting: str  # of a plan, or the pool of words
+    axis: str
+    column: str
+
+
 ABLATIONS = {
-    "penalty": "lambda",
-    "k": "words",
-    "interval": "interval",
-    "template": "template",
-    "pool": POOL,
-    "init": "init",
-    "shots": "shots",
-    "arms": "arms",
+    "penalty": Varied("lambda", "weight of redundancy, λ", "lambda"),
+    "k": Varied("words", "number of words, k", "k"),
+    "interval": Varied("interval", "epochs after each word, t", "t"),
+    "template": Varied("template", "sentence that scores words", "sentence"),
+    "pool": Varied(POOL, "pool of words", "pool"),
+    "init": Varied("init", "start of the soft vectors", "start"),
+    "shots": Varied("shots", "training images per class", "shots"),
+    "arms": Varied("arms", "arm", "arm"),
 }
-AXES = {
-    "penalty": "weight of redundancy, λ",
-    "k": "number of words, k",
-    "interval": "epochs after each word, t",
-    "template": "sentence that scores words",
-    "pool": "pool of words",
-    "init": "start of the soft vectors",
-    "shots": "training images per class",
-    "arms": "arm",
-}
-COLUMNS = {"penalty": "lambda", "k": "k", "interval": "t", "template": "sentence", "pool": "pool"}
-COLUMNS |= {"init": "start", "shots": "shots", "arms": "arm"}
 PANEL_TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
 ENOUGH_SEEDS = 3
 CHANGES_WORDS = ("penalty", "template", "pool")
@@ -105,9 +101,9 @@ class Ablation:
     notes: tuple[str, ...] = ()
 
     @property
-    def axis(self) -> str:
-        """Returns what the level is, for an axis or a title."""
-        return AXES[self.name]
+    def varied(self) -> Varied:
+        """Returns what varies."""
+        return ABLATIONS[self.name]
 
     @property
     def headline(self) -> str:
@@ -228,7 +224,7 @@ def _beside_paper(name: str, level: Level, cell: Cell) -> Cell:
     if numbers is None or (method.learner, method.with_words) != PAPER_METHOD:
         return replace(cell, paper=None)
     # The level is the paper's, although it is not the value of the paper's other tables.
-    varied = f"{ABLATIONS[name]} is "
+    varied = f"{ABLATIONS[name].setting} is "
     others = tuple(text for text in cell.differences if not text.startswith(varied))
     return replace(cell, paper=numbers, differences=others)
 
@@ -248,16 +244,17 @@ def _paper_levels(name: str, dataset: str) -> dict[Any, Values]:
 
 def ablation_table(ablation: Ablation) -> Table:
     """Returns a section for each dataset and the average, a row for each method and level."""
+    varied = ablation.varied
     measures = [all_measures()[measure] for measure in ablation.measures]
-    columns = ["dataset", "method", COLUMNS[ablation.name], *measures, "seeds"]
+    columns = ["dataset", "method", varied.column, *measures, "seeds"]
     compared = [row.cell.paper for row in ablation.rows if row.cell.comparable]
     if compared:
         columns.append(f"paper {_headings(compared[0] or {})}")
     protocol = protocol_title(ablation.protocol, ablation.source)
     table = Table(
         columns,
-        title=f"Ablation of the {ablation.axis}: {protocol[0].lower()}{protocol[1:]}",
-        caption=_caption(ablation),
+        title=f"Ablation of the {varied.axis}: {protocol[0].lower()}{protocol[1:]}",
+        caption=results_caption({k: v for k, v in ablation.common.items() if k != varied.setting}),
         numbers=columns[3:],
     )
     for dataset in ablation.datasets:
@@ -268,22 +265,13 @@ def ablation_table(ablation: Ablation) -> Table:
             numbers = [number_text(row.cell.numbers.get(name)) for name in ablation.measures]
             seeds = str(len(row.cell.seeds)) + table.footnote_mark(row.cell.gaps)
             cells = [dataset if index == 0 else "", method, row.level.label, *numbers, seeds]
-            rows.append([*cells, *([_paper_text(table, row.cell)] if compared else [])])
+            rows.append([*cells, *([paper_text(table, row.cell)] if compared else [])])
         table.add_section(rows)
     table.notes += ablation.notes
     if ablation.same_words and ablation.name in CHANGES_WORDS:
         table.notes.append("Every level chose the same words: it makes no difference here.")
     table.notes += _paper_notes(ablation, bool(compared))
     return table
-
-
-def _paper_text(table: Table, cell: Cell) -> str:
-    if cell.paper is None or not cell.numbers:
-        return ""
-    if cell.comparable:
-        return _numbers(cell.paper)
-    reasons = [f"not the paper's setting: {text}" for text in cell.differences]
-    return DIFFERS + table.footnote_mark(reasons)
 
 
 def _paper_notes(ablation: Ablation, compared: bool) -> list[str]:
@@ -303,10 +291,10 @@ def _paper_notes(ablation: Ablation, compared: bool) -> list[str]:
         too_few = dataset == AVERAGE and not set(paper.ELEVEN) <= set(ablation.datasets)
         if too_few or levels.keys() <= shown:
             continue
-        numbers = "; ".join(f"{label}: {_numbers(values)}" for label, values in levels.items())
+        numbers = "; ".join(f"{label}: {paper_numbers(values)}" for label, values in levels.items())
         notes.append(
             f"The paper, {dataset} (CLIP ViT-B/16, CoOp + IPL, "
-            f"{_headings(next(iter(levels.values())))}), by {COLUMNS[ablation.name]}: {numbers}."
+            f"{_headings(next(iter(levels.values())))}), by {ablation.varied.column}: {numbers}."
         )
         if dataset == AVERAGE:
             (line,) = (line for line in paper.rows("penalty") if line["dataset"] == dataset)
@@ -319,23 +307,6 @@ def _paper_notes(ablation: Ablation, compared: bool) -> list[str]:
 
 def _headings(values: Values) -> str:
     return " / ".join(all_measures()[measure] for measure in values)
-
-
-def _numbers(values: Values) -> str:
-    return " / ".join(f"{number:.2f}" for number in values.values())
-
-
-def _caption(ablation: Ablation) -> str:
-    parts = ["Accuracy in %, mean ± standard deviation over seeds"]
-    for key in ("backbone", "shots", "epochs", "views", "words"):
-        if key not in ablation.common or key == ABLATIONS[ablation.name]:
-            continue
-        value = ablation.common[key]
-        if key in ("shots", "epochs"):
-            parts.append(several(value, key.removesuffix("s")))
-        else:
-            parts.append(f"{'' if key == 'backbone' else f'{key} '}{setting_text(value)}")
-    return ", ".join(parts)
 
 
 def ablation_to_csv(ablation: Ablation) -> str:
@@ -351,7 +322,7 @@ def ablation_to_csv(ablation: Ablation) -> str:
             number = row.cell.numbers.get(measure)
             values = asdict(number).values() if number else [None] * 4
             cells += ["" if value is None else str(value) for value in values]
-        numbers = _row_paper(row)
+        numbers = row.cell.paper_beside
         cells += [str(numbers.get(measure, "")) for measure in ablation.measures]
         cells += [" ".join(map(str, row.cell.seeds)), "; ".join(row.cell.gaps)]
         rows.append([*cells, "; ".join(row.cell.differences)])
@@ -380,13 +351,9 @@ def _row_values(row: AblationRow) -> dict[str, Any]:
         "numbers": {measure: asdict(number) for measure, number in row.cell.numbers.items()},
         "seeds": list(row.cell.seeds),
         "gaps": list(row.cell.gaps),
-        "paper": _row_paper(row) or None,
+        "paper": row.cell.paper_beside or None,
         "differs_from_paper": list(row.cell.differences),
     }
-
-
-def _row_paper(row: AblationRow) -> Values:
-    return row.cell.paper if row.cell.paper and row.cell.comparable else {}
 
 
 def plot_ablation(ablation: Ablation) -> dict[str, bytes]:
@@ -408,7 +375,7 @@ def plot_ablation(ablation: Ablation) -> dict[str, bytes]:
         )
         for measure in ablation.measures
     ]
-    return plot_panels(panels, _plot_title(ablation, rows), ablation.axis, "accuracy in %")
+    return plot_panels(panels, _plot_title(ablation, rows), ablation.varied.axis, "accuracy in %")
 
 
 def _lines(

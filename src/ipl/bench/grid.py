@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ipl.bench.claims import Claims
-from ipl.bench.engines.engine import Engine, FinishedRun, ReportProgress
 from ipl.bench.protocols.registry import find_protocol
 from ipl.bench.record_writing import write_record
 from ipl.bench.records import DONE, read_record, record_path
@@ -20,6 +19,24 @@ from ipl.support.errors import DataError
 from ipl.support.files import check_writable
 from ipl.support.progress import SILENT, Advance, Reporter
 
+ReportProgress = Callable[[Run, str], None]  # how far a run has come; from any thread
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run and its record, which may be one of failure."""
+
+    run: Run
+    record: dict[str, Any]
+
+
+class Engine(Protocol):
+    """Something that computes runs."""
+
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
+        """Yields each run that it took, until none is left; closing it stops everything."""
+        ...
+
 
 @dataclass
 class GridResult:
@@ -27,8 +44,7 @@ class GridResult:
 
     out: Path
     runs: tuple[Run, ...]
-    before: list[str] = field(default_factory=list)  # done earlier
-    meanwhile: list[str] = field(default_factory=list)  # done by another process since the start
+    before: list[str] = field(default_factory=list)  # done earlier, or by another process
     done: list[str] = field(default_factory=list)  # done now
     failed: dict[str, str] = field(default_factory=dict)  # now or earlier, and why
     shown: list[str] = field(default_factory=list)  # failed now, and a line has said why
@@ -37,7 +53,7 @@ class GridResult:
     @property
     def all_done(self) -> list[str]:
         """Returns the runs that have a result, whoever did them and when."""
-        return [*self.before, *self.meanwhile, *self.done]
+        return [*self.before, *self.done]
 
     @property
     def summary(self) -> str:
@@ -45,9 +61,7 @@ class GridResult:
         runs = several(len(self.runs), "run is", "runs are")
         parts = [f"{len(self.all_done)} of {runs} done"]
         if self.before:
-            parts.append(f"{len(self.before)} of them before")
-        if self.meanwhile:
-            parts.append(f"{len(self.meanwhile)} of them by another process meanwhile")
+            parts.append(f"{len(self.before)} of them by other commands")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         if self.elsewhere:
@@ -99,7 +113,7 @@ def run_grid(
     result = result or GridResult(out, tuple(runs))
     check_writable(record_path(out, "record"))
     with Claims(out) as claims:
-        queue = _RunQueue(runs, out, claims, retry_failed, reporter, result)
+        queue = RunQueue(runs, out, claims, retry_failed, reporter, result)
         if not len(queue):
             return result
         started, total, notes = time.monotonic(), len(queue), set[str]()
@@ -126,8 +140,8 @@ def run_grid(
     return result
 
 
-class _RunQueue:
-    """The runs without a record, each handed out once."""
+class RunQueue:
+    """The runs without a record, each handed out once; any thread may take from it."""
 
     def __init__(
         self,
@@ -144,13 +158,12 @@ class _RunQueue:
         self._busy: dict[str, Run] = {}
         self._elsewhere: dict[str, Run] = {}
         self._damaged: set[str] = set()
-        self._started = False
         self._waiting = [
             run for run in {run.id: run for run in runs}.values() if self._is_open(run)
         ]
-        self._started = True
 
     def __len__(self) -> int:
+        """Returns how many may be left to take."""
         return len(self._waiting)
 
     @property
@@ -159,7 +172,10 @@ class _RunQueue:
         return len(self._waiting) + len(self._busy)
 
     def take(self, near: Run | None = None) -> Run | None:
-        """Returns a run of the same dataset, else of an idle one, else any; None if none."""
+        """Returns a run that nobody else does; None if none is left.
+
+        It is one of the same dataset as `near`, whose features are in memory, else of an idle one.
+        """
         with self._lock:
             while self._waiting:
                 run = self._next(near)
@@ -228,7 +244,7 @@ class _RunQueue:
             self.result.failed[run.id] = record.error
             return self.retry_failed
         self.result.failed.pop(run.id, None)
-        (self.result.meanwhile if self._started else self.result.before).append(run.id)
+        self.result.before.append(run.id)
         return False
 
 

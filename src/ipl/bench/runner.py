@@ -207,7 +207,7 @@ class Runner:
             store = FeatureStore(
                 self.backbone(run),
                 cache,
-                crop_bytes=memory_for_crops(self.environment.jobs),
+                crop_bytes=available_memory() // MEMORY_SHARE // self.environment.jobs,
                 keeps_crops=self.environment.keeps_crops,
             )
             self._store = run.dataset, store
@@ -368,11 +368,6 @@ class _TestSet:
             )
         if not images.indices:
             raise DataError(f"{dataset.name}: none of its test images can be read.")
-
-
-def memory_for_crops(jobs: int) -> int:
-    """Returns the bytes of memory for centre crops of test images in each of so many processes."""
-    return available_memory() // MEMORY_SHARE // jobs
 
 
 def _log_record(log: RunLog, run: Run, record: Mapping[str, Any]) -> None:

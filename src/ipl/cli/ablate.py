@@ -18,7 +18,6 @@ from ipl.bench.ablation import (
     summarize_ablation,
 )
 from ipl.bench.data import check_data
-from ipl.bench.engine_options import check_engine_options
 from ipl.bench.plan import list_settings, plan_options, shared_settings
 from ipl.bench.planned_runs import plan_runs
 from ipl.bench.recipe import BenchRecipe, read_recipe
@@ -31,6 +30,7 @@ from ipl.cli.bench import (
     Text,
     carry_out,
     check_draws,
+    check_machine_options,
     list_runs,
     plan_values,
     warn_of_no_effect,
@@ -63,7 +63,6 @@ def ablate(
     given: Path | None = common.GIVEN,
     *,
     settings: dict[str, Any],
-    more: list[str] = Option([], "--set", help="Another setting, as NAME=VALUE; may be repeated."),
     save_to: Path = Option(
         Path("ipl-ablation"), "--out", help="The folder of the records, tables and plots."
     ),
@@ -80,12 +79,12 @@ def ablate(
     as_json: bool = common.JSON,
 ) -> None:
     """Vary one setting and keep all others; write tables and a plot to OUT/ablations."""
-    changes = plan_values(protocol, datasets, source, arms, draws, settings) | _settings(more)
+    changes = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
         if name not in ABLATIONS:
             raise ConfigError(f"There is no ablation {name!r}.{did_you_mean(name, ABLATIONS)}")
-        varied = ABLATIONS[name]
-        check_engine_options(jobs, device, memory)
+        varied = ABLATIONS[name].setting
+        check_machine_options(jobs, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = read_recipe(recipe or f"ablations/{name}")
@@ -145,16 +144,6 @@ def _check_level(varied: str, level: Any) -> None:
     setting = {**{s.title: s for s in shared_settings()}, **list_settings()}.get(varied)
     if setting is not None and not setting.accepts(level):
         raise ConfigError(f"--value is {brief(level)}; {varied} must be {setting.allowed}.")
-
-
-def _settings(more: list[str]) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    for text in more:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise ConfigError(f"--set is {text!r}; it must be NAME=VALUE.")
-        settings[key] = _value(value)
-    return settings
 
 
 def _value(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,9 @@ from typer import Argument, Option
 
 from ipl.bench.arms import the_arms
 from ipl.bench.data import check_data
-from ipl.bench.engine_options import check_engine_options
-from ipl.bench.engines.engine import Engine
 from ipl.bench.engines.local import LocalEngine
 from ipl.bench.engines.ray_engine import RayEngine
-from ipl.bench.grid import GridResult, run_grid
+from ipl.bench.grid import Engine, GridResult, run_grid
 from ipl.bench.plan import plan_options
 from ipl.bench.planned_runs import plan_runs
 from ipl.bench.protocols.registry import PROTOCOLS
@@ -27,12 +26,15 @@ from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, on_interrupt, print_json
 from ipl.config import RANDOM
+from ipl.config import settings as config_settings
+from ipl.config_fields import checked_value
 from ipl.display.formatting import listed, several
 from ipl.loggers import check_loggers
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import Reporter
 
 Text = str | None
+DEVICES = re.compile(r"auto|cpu|cuda(:\d{1,3})?|mps(:0)?")
 PROTOCOL_HELP = f"One of {', '.join(PROTOCOLS)}."
 SOURCE = Option(
     None, help="The dataset to train on (a name or a path), for protocols that have a source."
@@ -69,7 +71,7 @@ def bench(
     """Run a protocol on datasets, with one record for each learner, arm, shots and seed."""
     values = plan_values(protocol, datasets, source, arms, draws, settings)
     with on_interrupt(lambda: f"nothing was done yet, and {save_to} is as it was."):
-        check_engine_options(jobs, device, memory)
+        check_machine_options(jobs, device, memory)
         check_loggers(log_to)
         reporter = Reporter(quiet=quiet)
         wanted = (read_recipe(recipe) if recipe else BenchRecipe()).override(values)
@@ -91,6 +93,16 @@ def bench(
     _show(result, as_json)
     if result.failed:
         raise typer.Exit(1)
+
+
+def check_machine_options(jobs: int, device: str, memory: float) -> None:
+    """Raises ConfigError if a value is not allowed, whatever this machine has."""
+    if jobs < 1:
+        raise ConfigError(f"jobs is {jobs}; it must be 1 or more.")
+    if not DEVICES.fullmatch(device):
+        raise ConfigError(f"device is {device!r}; it must be auto, cpu, cuda, cuda:1 or mps.")
+    (setting,) = (setting for setting in config_settings() if setting.name == "memory")
+    checked_value(setting, memory)
 
 
 def plan_values(

@@ -10,7 +10,6 @@ import pytest
 
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.words_table import (
-    MOST_FREQUENT,
     WordOverlap,
     WordSearch,
     count_words,
@@ -18,7 +17,6 @@ from ipl.bench.tables.words_table import (
     find_word_searches,
     words_tables,
     words_to_csv,
-    words_to_values,
 )
 from tests.helpers.records import BUNDLED, SENTENCE, record
 
@@ -56,12 +54,6 @@ def test_learners_with_the_same_words_are_one_search() -> None:
     assert found == [
         WordSearch("oxford_pets", found[0].backbone, {}, 1, ("furry", "pet"), learners)
     ]
-
-
-def test_learners_with_other_words_are_rows_of_their_own() -> None:
-    runs = [run("furry pet", learner=name) for name in ("coop", "kgcoop")]
-    found = searches(*runs, run("furry dog", learner="maple"))
-    assert [one.learners for one in found] == [("coop", "kgcoop"), ("maple",)]
 
 
 def test_words_that_were_not_chosen_are_left_out() -> None:
@@ -158,15 +150,6 @@ def test_the_beginning_of_a_longer_search_is_not_counted_again() -> None:
         run("a"), run("a b"), run("a b c"), run("a b", words="paper"), run("z", seed=2)
     )
     assert list(count_words(found).values()) == [(2, {"a": 1, "b": 1, "c": 1, "z": 1})]
-
-
-def test_tables_show_the_most_frequent_words_and_files_show_all() -> None:
-    many = [f"w{index:02}" for index in range(MOST_FREQUENT + 3)]
-    found = searches(run(" ".join(many)), run(many[-1], seed=2, words=len(many)))
-    shown = words_tables(found)[1].rows[0][-1]
-    assert shown.startswith("w12 2, w00 1, ")
-    assert shown.endswith("w08 1, and 3 more once")
-    assert len(words_to_values(found)["counts"]) == len(many)
 
 
 def test_csv_has_all_tables() -> None:

@@ -6,9 +6,9 @@ import queue as queues
 import threading
 from collections.abc import Iterator
 
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
 from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.engines.worker_process import DiedError, WorkerProcess, visible_gpus
+from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue
 from ipl.bench.record_writing import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
@@ -23,13 +23,13 @@ class LocalEngine:
     def __init__(self, environment: RunEnvironment, jobs: int = 1) -> None:
         self.environment, self.jobs = environment, jobs
 
-    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
         """Yields each run that it took, until none is left; closing it stops everything."""
         if self.jobs == 1:
             return self._in_this_process(queue, report)
         return _Workers(self.environment, self.jobs, queue, report).work()
 
-    def _in_this_process(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def _in_this_process(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
         run: Run | None = None
         runner = Runner(
             self.environment, ForwardingReporter(lambda text: report(run, text) if run else None)
@@ -43,7 +43,7 @@ class _Workers:
     """Worker processes, and a thread for each that hands it runs."""
 
     def __init__(
-        self, environment: RunEnvironment, jobs: int, queue: Queue, report: ReportProgress
+        self, environment: RunEnvironment, jobs: int, queue: RunQueue, report: ReportProgress
     ) -> None:
         self.environment, self.jobs, self.queue, self.report = environment, jobs, queue, report
         self.gpus = visible_gpus(environment.device)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ipl.bench.engines.engine import FinishedRun, Queue, ReportProgress
+from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue
 from ipl.bench.record_writing import failure
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
@@ -30,7 +30,7 @@ class RayEngine:
         self.environment, self.jobs, self.address = environment, jobs, address
         self.ray = import_ray()
 
-    def work(self, queue: Queue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
         """Yields each run that it took, until none is left; closing it stops everything."""
         ray = self.ray
         connect(ray, self.address)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ipl.bench.engines.engine import ReportProgress
+from ipl.bench.grid import ReportProgress
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
 from ipl.support.child_process import child_environment

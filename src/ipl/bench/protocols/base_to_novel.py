@@ -64,10 +64,6 @@ class BaseToNovel(Protocol):
         """Returns base, novel and HM."""
         return {self.measures[name]: value for name, value in _with_hm(accuracy).items()}
 
-    def paper_average(self, learner: str, with_words: bool) -> Values | None:
-        """Returns the averages over the eleven datasets; those of zero-shot are CoCoOp's."""
-        return self.paper_results(learner, with_words, paper.AVERAGE)
-
     def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
         """Returns the paper's numbers on one dataset."""
         return paper.base_to_novel().get((learner, with_words), {}).get(dataset)

@@ -37,10 +37,6 @@ class CrossDataset(Protocol):
     def check_target(self, source: Dataset, name: str, target: Dataset) -> None:
         """Raises DataError if a target cannot be tested with prompts of the source: any can."""
 
-    def paper_average(self, learner: str, with_words: bool) -> Values | None:
-        """Returns the paper's average over its targets."""
-        return self.paper_results(learner, with_words, paper.AVERAGE)
-
     def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
         """Returns the paper's accuracy on the source or a target, with prompts of its source."""
         accuracy = self.paper_table().get((learner, with_words), {}).get(dataset)

@@ -130,11 +130,10 @@ class Protocol(ABC):
 
     def paper_average(self, learner: str, with_words: bool) -> Values | None:
         """Returns the paper's averages of a row in %, None if it has no such row."""
-        del learner, with_words
-        return None
+        return self.paper_results(learner, with_words, paper.AVERAGE)
 
     def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
-        """Returns the paper's numbers of a row on one dataset in %, None if they are not known."""
+        """Returns the paper's numbers of a row on a dataset or the average; None if not known."""
         del learner, with_words, dataset
         return None
 

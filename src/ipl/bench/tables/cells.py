@@ -18,6 +18,7 @@ from ipl.bench.tables.paper_comparison import (
     setting_differences,
 )
 from ipl.display.formatting import several
+from ipl.display.table import DIFFERS, Table
 
 AVERAGE = "average"
 BySeed = dict[int, "SeedResult"]
@@ -82,12 +83,32 @@ class Cell:
         """Returns whether the paper's number may stand beside ours."""
         return self.paper is not None and bool(self.numbers) and not self.differences
 
+    @property
+    def paper_beside(self) -> Values:
+        """Returns the paper's numbers if they may stand beside ours; nothing if not."""
+        return self.paper if self.paper and self.comparable else {}
+
 
 def number_text(number: MeanStd | None) -> str:
     """Returns "82.49 ± 0.31", without the deviation of a single seed, or a dash for None."""
     if number is None:
         return "-"
     return f"{number.mean:.2f}" + (f" ± {number.std:.2f}" if number.std is not None else "")
+
+
+def paper_numbers(values: Values) -> str:
+    """Returns "95.48 / 96.50 / 95.99"."""
+    return " / ".join(f"{number:.2f}" for number in values.values())
+
+
+def paper_text(table: Table, cell: Cell) -> str:
+    """Returns the paper's numbers if they are comparable, else a mark with the reasons."""
+    if cell.paper is None or not cell.numbers:
+        return ""
+    if cell.comparable:
+        return paper_numbers(cell.paper)
+    reasons = [f"not the paper's setting: {text}" for text in cell.differences]
+    return DIFFERS + table.footnote_mark(reasons)
 
 
 def measures_of(run: RunRecord, dataset: str) -> Values | None:

@@ -19,7 +19,6 @@ from ipl.display.table import Table
 from ipl.words.selection import Selection
 
 MOST_PANELS = 12
-SEARCHES = ("exact", "exhaustive")  # find the same words
 SETTINGS = {
     "shots": "training images per class",
     "words": "number of words, k",
@@ -30,7 +29,6 @@ MIXED = "mixed"  # in place of a value: the datasets of a row have different one
 COMPARED = "difference in percentage points, with its 95 % interval"
 
 Files = dict[str, bytes]  # by format, "svg" and "png"
-ComparedArms = tuple[str, float, float | None, float | None]  # label, difference, interval
 
 
 @dataclass(frozen=True)
@@ -92,15 +90,15 @@ def draw_figures(results: Sequence[ResultTable]) -> list[Drawing]:
 def plot_gains(result: ResultTable) -> Files | None:
     """Returns the comparisons of each learner's arms by the measure that counts, with intervals."""
     measure = result.measures[-1]
-    groups: dict[str, list[ComparedArms]] = {}
+    groups: dict[str, list[Interval]] = {}
     for gain in result.gains:
         effect = gain.effects[measure]
         label = f"{gain.comparison} ({gain.baseline.arm} → {gain.method.arm})"
         label += ", too few runs" if effect.p is None else ""
-        row = (label, effect.difference, effect.low, effect.high)
+        row = Interval(label, effect.difference, effect.low, effect.high)
         groups.setdefault(gain.learner, []).append(row)
-    heading = all_measures()[measure]
-    return plot_comparisons(groups, f"{result.title}: differences in {heading} between arms")
+    title = f"{result.title}: differences in {all_measures()[measure]} between arms"
+    return plot_intervals(list(groups.items()), title, COMPARED) if groups else None
 
 
 # -- returns of words -----------------------------------------------------------------------------
@@ -176,10 +174,9 @@ def _question(run: RunRecord) -> tuple[Any, ...]:
     """Returns the shots, and everything else that decides which words a search finds."""
     selection = run.selection
     assert selection is not None
-    mode = SEARCHES[0] if selection.search in SEARCHES else selection.search
     objective = (selection.lambda_, selection.preset, selection.word_embedding)
     pool = (selection.template, selection.pool_sha256)
-    return (run.shots, run.backbone.get("weights_sha256"), mode, *objective, *pool)
+    return (run.shots, run.backbone.get("weights_sha256"), *objective, *pool)
 
 
 def _points(searches: Sequence[Selection], name: str) -> tuple[tuple[float, float, float], ...]:
@@ -290,21 +287,3 @@ def _data_text(result: ResultTable) -> str:
 
 def _left_out(count: int, limit: int = MOST_PANELS) -> str:
     return f"; the first {limit} of {count} datasets" if count > limit else ""
-
-
-# -- comparisons ----------------------------------------------------------------------------------
-
-
-def plot_comparisons(groups: Mapping[str, Sequence[ComparedArms]], title: str) -> Files | None:
-    """Returns differences with their intervals, learner by learner; None if there are none.
-
-    Parameters
-    ----------
-    groups : mapping
-        For each learner its comparisons: label, difference, and the ends of its interval, None
-        where there is no interval; in percentage points.
-    title : str
-        What the plot shows.
-    """
-    filled = [(name, [Interval(*row) for row in rows]) for name, rows in groups.items() if rows]
-    return plot_intervals(filled, title, COMPARED) if filled else None

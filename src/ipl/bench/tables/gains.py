@@ -82,15 +82,14 @@ class Gain:
 
 def find_gains(methods: Sequence[Method], datasets: Sequence[str]) -> list[Gain]:
     """Returns every comparison between two arms of a learner, with p corrected over all of them."""
-    gains = []
-    for method in methods:
-        for baseline in methods:
-            if baseline.learner == method.learner:
-                for comparison, arms in COMPARISONS.items():
-                    if arms == (baseline.arm, method.arm):
-                        gain = _gain(comparison, baseline, method, datasets)
-                        if gain is not None:
-                            gains.append(gain)
+    found = [
+        _gain(comparison, baseline, method, datasets)
+        for method in methods
+        for baseline in methods
+        for comparison, arms in COMPARISONS.items()
+        if baseline.learner == method.learner and arms == (baseline.arm, method.arm)
+    ]
+    gains = [gain for gain in found if gain is not None]
     learners = list(dict.fromkeys(gain.learner for gain in gains))
     order = list(COMPARISONS)
     gains.sort(key=lambda gain: (learners.index(gain.learner), order.index(gain.comparison)))

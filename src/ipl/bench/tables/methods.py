@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ipl.bench.arms import ARMS, LINEAR_PROBE, UNTRAINED, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.records import RunRecord
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
+from ipl.display.formatting import several
 
 LEARNER_NAMES = {
     ZERO_SHOT: "zero-shot CLIP",
@@ -136,6 +137,17 @@ def common_settings(runs: Iterable[RunRecord]) -> dict[str, Any]:
     return {
         k: v for k, v in first.items() if all(canonical(c.get(k)) == canonical(v) for c in configs)
     }
+
+
+def results_caption(common: Mapping[str, Any]) -> str:
+    """Returns what the numbers of a table are, and the settings that all its rows share."""
+    parts = ["Accuracy in %, mean ± standard deviation over seeds"]
+    for key in ("backbone", "shots", "epochs", "views", "words"):
+        if key in common and key in ("shots", "epochs"):
+            parts.append(several(common[key], key.removesuffix("s")))
+        elif key in common:
+            parts.append(f"{'' if key == 'backbone' else f'{key} '}{setting_text(common[key])}")
+    return ", ".join(parts)
 
 
 def canonical(value: Any) -> str:

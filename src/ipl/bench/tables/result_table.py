@@ -19,6 +19,7 @@ from ipl.bench.tables.cells import (
     finished_runs,
     measures_of,
     number_text,
+    paper_text,
 )
 from ipl.bench.tables.gains import (
     Gain,
@@ -30,7 +31,7 @@ from ipl.bench.tables.gains import (
     verdicts,
 )
 from ipl.bench.tables.intervals import count_test_images
-from ipl.bench.tables.methods import Method, common_settings, group_methods, setting_text
+from ipl.bench.tables.methods import Method, common_settings, group_methods, results_caption
 from ipl.bench.tables.paper import SIZES, WORDS, ZERO_SHOT_SOURCE
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.config import GIVEN
@@ -310,7 +311,10 @@ def results_table(result: ResultTable) -> Table:
     columns = ["dataset", "method", *measures, "seeds"]
     if compared:
         columns.append("paper " + " / ".join(measures))
-    table = Table(columns, title=result.title, caption=_caption(result), numbers=columns[2:])
+    common = {key: value for key, value in result.common.items() if key != "words"}
+    words = {run.words for m in result.methods if m.with_words for run in m.runs}
+    caption = results_caption({**common, **({"words": words.pop()} if len(words) == 1 else {})})
+    table = Table(columns, title=result.title, caption=caption, numbers=columns[2:])
     for dataset in datasets:
         name = dataset
         if dataset == AVERAGE:
@@ -324,7 +328,7 @@ def results_table(result: ResultTable) -> Table:
             row += [number_text(cell.numbers.get(measure)) for measure in result.measures]
             row.append(str(len(cell.seeds)) + table.footnote_mark(cell.gaps))
             if compared:
-                row.append(_paper_text(table, result, cell))
+                row.append(paper_text(table, cell))
             rows.append(row)
         table.add_section(rows)
     table.notes += result.notes
@@ -342,31 +346,6 @@ def results_table(result: ResultTable) -> Table:
     if compared:
         table.notes += _paper_notes(result)
     return table
-
-
-def _caption(result: ResultTable) -> str:
-    parts = ["Accuracy in %, mean ± standard deviation over seeds"]
-    if "backbone" in result.common:
-        parts.append(str(result.common["backbone"]))
-    if "shots" in result.common:
-        parts.append(f"{result.common['shots']} shots")
-    for key, text in (("epochs", "{} epochs"), ("views", "views {}")):
-        if key in result.common:
-            parts.append(text.format(result.common[key]))
-    with_words = [method for method in result.methods if method.with_words]
-    words = {setting_text(run.words) for method in with_words for run in method.runs}
-    if len(words) == 1:
-        parts.append(f"words {words.pop()}")
-    return ", ".join(parts)
-
-
-def _paper_text(table: Table, result: ResultTable, cell: Cell) -> str:
-    if cell.paper is None or not cell.numbers:
-        return ""
-    if cell.comparable:
-        return " / ".join(f"{cell.paper[measure]:.2f}" for measure in result.measures)
-    reasons = [f"not the paper's setting: {text}" for text in cell.differences]
-    return DIFFERS + table.footnote_mark(reasons)
 
 
 def _paper_notes(result: ResultTable) -> list[str]:
@@ -395,7 +374,7 @@ def results_to_csv(results: Sequence[ResultTable]) -> str:
                 row[f"{measure}_std"] = number.std if number else None
                 row[f"{measure}_low"] = number.low if number else None
                 row[f"{measure}_high"] = number.high if number else None
-                row[f"paper_{measure}"] = _paper_values(cell).get(measure)
+                row[f"paper_{measure}"] = cell.paper_beside.get(measure)
             row["seeds"] = " ".join(map(str, cell.seeds))
             row["gaps"] = "; ".join(cell.gaps)
             row["differs_from_paper"] = "; ".join(cell.differences)
@@ -458,13 +437,9 @@ def _cell_values(cell: Cell) -> dict[str, Any]:
         "numbers": {measure: asdict(number) for measure, number in cell.numbers.items()},
         "seeds": list(cell.seeds),
         "gaps": list(cell.gaps),
-        "paper": _paper_values(cell) or None,
+        "paper": cell.paper_beside or None,
         "differs_from_paper": list(cell.differences),
     }
-
-
-def _paper_values(cell: Cell) -> dict[str, float]:
-    return cell.paper if cell.paper and cell.comparable else {}
 
 
 def _names(result: ResultTable, method: Method) -> dict[str, Any]:
