@@ -58,7 +58,7 @@ def test_features_and_gradients_do_not_depend_on_padding(
     found, rows = [], []
     project = FoldedLayers.project_qkv
 
-    def watched(self: FoldedLayers, stream: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    def watched(self: FoldedLayers, stream: Tensor, *rest: Any) -> Tensor:
         rows.append(len(stream))
         return project(self, stream, *rest)
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ipl.backbone import folded_layers, shared_prefix
+from ipl.backbone import shared_prefix
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.shared_prefix import OwnRows, SharedShape, attend_with_torch
 from ipl.learners.registry import learner_class
@@ -101,18 +101,15 @@ def test_without_padding(
 
 
 @pytest.mark.parametrize("name", ["cocoop", "promptsrc"])
-def test_prompts_of_learners_with_all_kernels(
+def test_prompts_of_learners(
     kernels: ModuleType, pocket: Backbone, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every image has prompts of its own, or every layer."""
-    from ipl.backbone import norm_kernels
-
     kind, found = learner_class(name), []
     images = torch.randn(2, pocket.feature_dim, generator=torch.Generator().manual_seed(0))
     for ours in (False, True):
         if ours:
             monkeypatch.setattr(shared_prefix, "_attention", lambda *of: kernels.attend)
-            monkeypatch.setattr(folded_layers, "norm_kernels", lambda device: norm_kernels)
         names = ["cat", "a very old pirate ship", "starry night"]
         learner = kind.from_hyperparameters(pocket, names, 1, kind.hyperparameters(1), seed=3)
         logits = learner.logits(images)

@@ -198,9 +198,9 @@ def batch_size(device: torch.device) -> int:
 
 
 @contextmanager
-def decoding_threads() -> Iterator[ThreadPoolExecutor]:
+def decoding_threads(most: int = MOST_THREADS) -> Iterator[ThreadPoolExecutor]:
     """Yields threads that decode images; what they have not begun is given up at the end."""
-    with ThreadPoolExecutor(decoders()) as threads:
+    with ThreadPoolExecutor(min(most, decoders())) as threads:
         try:
             yield threads
         finally:

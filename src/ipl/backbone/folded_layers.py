@@ -8,15 +8,12 @@ both factors are folded into the matrices around it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, silu
-
-from ipl.backbone.replaced_rows import EnteringRows
 
 QUICK = 1.702  # QuickGELU's factor
 
@@ -119,44 +116,24 @@ class FoldedLayers:
             for layer in layers
         ]
 
-    def project_qkv(
-        self,
-        rows: Tensor,
-        branch: Tensor | None,
-        index: int,
-        entering: EnteringRows | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the stream before a layer, rows + branch (..., width), and its projections.
+    def project_qkv(self, rows: Tensor, index: int) -> Tensor:
+        """Returns queries, keys and values (..., 3 * width), side by side, of a layer's input."""
+        return self.layers[index].qkv(self._norm(rows))
 
-        These are queries, keys and values (..., 3 * width), side by side. `entering` are rows that
-        take the place of some of the stream's.
-        """
-        rows, normed = self.add_and_norm(rows, branch, entering)
-        return rows, self.layers[index].qkv(normed)
+    def finish_layer(self, rows: Tensor, mixed: Tensor, index: int) -> Tensor:
+        """Returns the rows (..., width) after a layer.
 
-    def finish_layer(self, rows: Tensor, mixed: Tensor, index: int) -> tuple[Tensor, Tensor]:
-        """Returns two tensors (..., width) whose sum is the stream after a layer.
-
-        `rows` is the stream before it, and `mixed` what its attention returned.
+        `rows` are those before it, and `mixed` what its attention returned.
         """
         layer, (out_bias, down_bias) = self.layers[index], self.biases[index]
-        rows, normed = self.add_and_norm(rows, Linear(layer.out, out_bias)(mixed))
-        up = layer.up(normed)
+        rows = rows + Linear(layer.out, out_bias)(mixed)
+        up = layer.up(self._norm(rows))
         active = silu(up) if self.activation is silu_in_place else self.activation(up)
-        return rows, Linear(layer.down, down_bias)(active)
+        return rows + Linear(layer.down, down_bias)(active)
 
-    def add_and_norm(
-        self, rows: Tensor, branch: Tensor | None, entering: EnteringRows | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Returns rows + branch with the entering rows, and its norm without scale and shift."""
-        kernels = norm_kernels(rows.device)
-        if kernels is not None:
-            found: tuple[Tensor, Tensor] = kernels.add_and_norm(rows, branch, entering, self.eps)
-            return found
-        stream = add(rows, branch)
-        if entering is not None:
-            stream = entering.put_into(stream)
-        return stream, layer_norm(stream, stream.shape[-1:], eps=self.eps)
+    def _norm(self, rows: Tensor) -> Tensor:
+        """Returns the layer norm without scale and shift."""
+        return layer_norm(rows, rows.shape[-1:], eps=self.eps)
 
 
 def _join(
@@ -169,21 +146,6 @@ def _join(
         whole = Linear(whole.weight.T.contiguous().T, whole.bias)
     query, key, value = map(Linear, whole.weight.chunk(3, 1), whole.bias.chunk(3))
     return whole, query, key, value
-
-
-def add(rows: Tensor, branch: Tensor | None) -> Tensor:
-    """Returns rows + branch, if there is one."""
-    return rows if branch is None else rows + branch
-
-
-def norm_kernels(device: torch.device) -> Any | None:
-    """Returns the module of the Triton kernels, if they can run."""
-    if device.type == "cuda":
-        with suppress(ImportError):  # not every build of torch has Triton
-            from ipl.backbone import norm_kernels as kernels
-
-            return kernels
-    return None
 
 
 def silu_in_place(rows: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import linear, scaled_dot_product_attention
 
-from ipl.backbone.folded_layers import FoldedLayers, add
-from ipl.backbone.replaced_rows import Enter, entering_rows
+from ipl.backbone.folded_layers import FoldedLayers
+from ipl.backbone.replaced_rows import Enter
 
 # Rows that the last layer computes. One would do, but the attention of a single row in cuDNN gives
 # other last bits from call to call; with two they are always the same.
@@ -29,20 +29,16 @@ class ImageTower(FoldedLayers):
         `hidden` is (images, rows, width), the class row first; `enter` may rewrite it before each
         layer.
         """
-        branch: Tensor | None = None  # what the last layer adds to the rows
-        images, rows = hidden.shape[:2]
-        entering, enter = entering_rows(enter, hidden.dtype, rows, images)
         for index in range(len(self.layers)):
             if enter is not None:
-                hidden, branch = enter(index, add(hidden, branch)), None
-            hidden, qkv = self.project_qkv(hidden, branch, index, entering.get(index))
-            qkv = qkv.unflatten(-1, (3, self.heads, -1))
+                hidden = enter(index, hidden)
+            qkv = self.project_qkv(hidden, index).unflatten(-1, (3, self.heads, -1))
             query, key, value = (part.transpose(1, 2) for part in qkv.unbind(2))
             if index + 1 == len(self.layers):
                 hidden, query = hidden[:, :LAST_ROWS], query[:, :, :LAST_ROWS]
             mixed = scaled_dot_product_attention(query, key, value, scale=1.0)
-            hidden, branch = self.finish_layer(hidden, mixed.transpose(1, 2).flatten(2), index)
-        return add(hidden, branch)[:, 0]
+            hidden = self.finish_layer(hidden, mixed.transpose(1, 2).flatten(2), index)
+        return hidden[:, 0]
 
 
 def embed_patches(convolution: Any, pixels: Tensor) -> Tensor:

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from ipl.backbone.folded_layers import add
-from ipl.backbone.replaced_rows import Enter, entering_rows
+from ipl.backbone.replaced_rows import Enter
 from ipl.backbone.text_tower import TextTower
 
 
@@ -154,22 +153,17 @@ def run_shared(tower: TextTower, prompts: SharedPrompts, enter: Enter | None = N
         own_rows = own_rows.for_groups(groups, shape.own)
         own, last = own.index_select(0, own_rows.place), own_rows.starts[1:] - 1
     rows, sizes = torch.cat([common, own]), [len(common), len(own)]
-    branch: Tensor | None = None  # what the last layer adds to the rows
-    entering, enter = entering_rows(enter, rows.dtype, shared, groups)
     for number in range(len(tower.layers)):
         if enter is not None:
-            rows, branch = add(rows, branch), None
             before, rest = rows.split(sizes)
             before = before.view(groups, shared, width)
             after = enter(number, before)
             if after is not before:
                 rows = torch.cat([after.reshape(-1, width), rest])
-        rows, qkv = tower.project_qkv(rows, branch, number, entering.get(number))
-        mixed = attend(qkv, shape, own_rows)
+        mixed = attend(tower.project_qkv(rows, number), shape, own_rows)
         if own_rows is not None and number + 1 == len(tower.layers):  # nobody reads the other rows
             rows, mixed = (part.index_select(0, sizes[0] + last) for part in (rows, mixed))
-        rows, branch = tower.finish_layer(rows, mixed, number)
-    rows = add(rows, branch)
+        rows = tower.finish_layer(rows, mixed, number)
     return rows if own_rows is not None else rows.index_select(0, sizes[0] + last)
 
 

@@ -16,7 +16,6 @@ from torch import Tensor
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.encode_images import (
     Source,
-    decoders,
     decoding_threads,
     image_warnings_off,
     open_source,
@@ -27,6 +26,7 @@ from ipl.support.machine import available_memory
 
 KEPT_BYTES = 2 << 30  # of decoded images, if the system does not say how much memory is free
 SHARE = 4  # a quarter of what is free may be taken
+THREADS = 8  # that cut crops at most; more of them wait for Python's lock and slow each other down
 PIXEL_BYTES = 4  # that Pillow keeps for a pixel: red, green, blue and one without meaning
 
 # The image of each crop, and a stream that draws the crop; None stands for the centre.
@@ -61,14 +61,14 @@ class DecodedImages:
         """
         size, on_gpu = self.backbone.preprocessing.crop, self.backbone.device.type == "cuda"
         waiting: deque[Future[Tensor]] = deque()
-        with image_warnings_off(), decoding_threads() as threads:
+        with image_warnings_off(), decoding_threads(THREADS) as threads:
             try:
                 for batch in batches:
                     # Allocated here: other threads must not touch the GPU while a step is recorded.
                     shape = (len(batch), size, size, PIXEL_BYTES)
                     pixels = torch.empty(shape, dtype=torch.uint8, pin_memory=on_gpu)
                     waiting.append(threads.submit(self._cut, batch, pixels))
-                    if len(waiting) > decoders():
+                    if len(waiting) > THREADS:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
