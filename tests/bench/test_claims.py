@@ -63,22 +63,6 @@ def test_two_processes_share_a_grid_and_do_no_run_twice(runs: Runs, tmp_path: Pa
     assert [record.done for record in records] == [True] * len(grid)
 
 
-def test_killed_in_the_middle_and_started_again_it_resumes(runs: Runs, tmp_path: Path) -> None:
-    grid, log = runs(seeds=[1, 2, 3, 4, 5], words=0), tmp_path / "log"
-    child = fork(lambda: run_grid(grid, tmp_path / "out", Slow(log, seconds=0.2)))
-    while not list((tmp_path / "out").glob("records/[!.]*.json")):
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/records/[!.]*.json")}
-    assert 0 < len(before) < 5
-    result = run_grid(grid, tmp_path / "out", Slow(log))
-    assert len(result.before) == len(before)
-    assert len(result.before) + len(result.done) == 5
-    assert not result.elsewhere
-    assert before == {path: path.stat().st_mtime_ns for path in before}
-
-
 def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
     def hold() -> None:
         claims = Claims(tmp_path)

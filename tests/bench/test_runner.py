@@ -42,6 +42,10 @@ def done(environment: RunEnvironment, *runs: Run) -> list[dict[str, Any]]:
     return records
 
 
+def losses(record: dict[str, Any]) -> list[float]:
+    return [epoch["loss"] for epoch in record["history"]["epochs"]]
+
+
 def test_a_record_holds_the_numbers_of_a_fit_by_hand(
     environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
 ) -> None:
@@ -61,8 +65,7 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
         }
         assert record["chosen"] == by_hand.words_
         assert record["prompt"] == by_hand.prompt_
-        losses = [epoch["loss"] for epoch in record["history"]["epochs"]]
-        assert losses == [epoch.loss for epoch in by_hand.result_.history.epochs]
+        assert losses(record) == [epoch.loss for epoch in by_hand.result_.history.epochs]
         assert (record["selection"] is None) == (words == 0)
         assert record["settings"]["batch"] == by_hand.result_.training["batch"]
         assert record["backbone"]["weights_sha256"] == pocket.weights_sha256
@@ -75,22 +78,8 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
     assert plain["profile"] is None
 
 
-def test_known_images_are_told_by_the_names_of_both_halves(
-    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    note = lambda backbone, names: (f"All {len(names)} class names are known.",)  # noqa: E731
-    monkeypatch.setattr("ipl.bench.runner.note_known_images", note)
-    (record,) = done(environment, *runs(arms="zero-shot", words=0))
-    assert record["notes"] == ["All 5 class names are known."]  # three base and two novel ones
-
-
-@pytest.mark.parametrize(("available", "keeps_crops"), [(1 << 40, True), (0, True)])
 def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
-    environment: RunEnvironment,
-    runs: Runs,
-    available: int,
-    keeps_crops: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[object] = []
     plain = encode_images.open_source
@@ -98,22 +87,20 @@ def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
         encode_images, "open_source", lambda source: (opened.append(source), plain(source))[1]
     )
     # Without a cache, so that nothing is resumed.
-    environment = replace(environment, cache=False, keeps_crops=keeps_crops)
+    environment = replace(environment, cache=False, keeps_crops=True)
     wanted = runs(learners="maple", arms="plain,empty", words=1, views=2)
     alone = [done(environment, run)[0] for run in wanted]
-    monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda: available)
-    opened.clear()
-    together = done(environment, *wanted)
     images = 6 + 10  # shots, and test images of both halves
     # For frozen features, and then for the first prompts or, without memory, for all of them.
-    assert len(opened) == images * (1 if available else 3)
-    for first, second in zip(together, alone, strict=True):
-        for name in ("accuracy", "train_accuracy", "prompt"):
-            assert first[name] == second[name]
-        one, other = (
-            [epoch["loss"] for epoch in each["history"]["epochs"]] for each in (first, second)
-        )
-        assert one == other
+    for available, times in ((1 << 40, 1), (0, 3)):
+        monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda amount=available: amount)
+        opened.clear()
+        together = done(environment, *wanted)
+        assert len(opened) == images * times
+        for first, second in zip(together, alone, strict=True):
+            for name in ("accuracy", "train_accuracy", "prompt"):
+                assert first[name] == second[name]
+            assert losses(first) == losses(second)
 
 
 def test_hashes_tell_splits_and_shots_apart(environment: RunEnvironment, runs: Runs) -> None:
@@ -127,8 +114,14 @@ def test_hashes_tell_splits_and_shots_apart(environment: RunEnvironment, runs: R
 
 
 def test_zero_shot_has_the_prompt_of_its_data_set(
-    environment: RunEnvironment, runs: Runs, root: Path, pocket: Backbone
+    environment: RunEnvironment,
+    runs: Runs,
+    root: Path,
+    pocket: Backbone,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    note = lambda backbone, names: (f"All {len(names)} class names are known.",)  # noqa: E731
+    monkeypatch.setattr("ipl.bench.runner.note_known_images", note)
     (record,) = done(environment, *runs(datasets="dtd", arms="zero-shot"))
     base, novel = split_base_novel(read_benchmark("dtd", root))
     store = FeatureStore(pocket)
@@ -137,6 +130,7 @@ def test_zero_shot_has_the_prompt_of_its_data_set(
         "novel": zero_shot_accuracy(novel, store, "{} texture."),
     }
     assert record["data"]["train_images"] == 0
+    assert record["notes"] == ["All 4 class names are known."]  # of both halves
 
 
 def test_a_linear_probe_is_tested_on_the_classes_it_was_trained_on(
@@ -282,9 +276,9 @@ def test_each_run_is_logged_for_itself(
         events.Reload()
         accuracy = events.Scalars("accuracy/base")[0].value
         assert accuracy == pytest.approx(record["accuracy"]["base"])
-        losses = [event.value for event in events.Scalars("train/loss")] if run.words else []
-        epochs = record["history"]["epochs"] if run.words else []
-        assert losses == pytest.approx([epoch["loss"] for epoch in epochs])
+        if run.words:
+            logged = [event.value for event in events.Scalars("train/loss")]
+            assert logged == pytest.approx(losses(record))
 
 
 def test_warnings_are_notes_and_tests_are_progress(

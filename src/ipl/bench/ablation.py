@@ -13,9 +13,8 @@ from ipl.bench.planned_runs import Level, Planned
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.protocols.registry import all_measures
-from ipl.bench.recipe import POOL
 from ipl.bench.records import NOT_RUN, RunRecord
-from ipl.bench.run import Run
+from ipl.bench.run import POOL, Run
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE, Cell, number_text, paper_numbers, paper_text
 from ipl.bench.tables.methods import common_settings, learner_name, results_caption

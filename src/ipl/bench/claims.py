@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from filelock import BaseFileLock, FileLock, Timeout
+
 from ipl.support.errors import IplError
 
-try:
-    import fcntl
-except ImportError:  # a system without such locks: there, start one process for a folder
-    fcntl = None  # type: ignore[assignment]
-
-FILE = ".claims"
+FOLDER = ".claims"
 
 
 class Claims:
-    """Locks on single bytes of one file, a byte for each run.
+    """A lock file for each run that is being done.
 
-    The system releases them when their process ends, however it ends: none is ever stale.
+    The system releases a lock when its process ends, however it ends: none is ever stale.
     """
 
     def __init__(self, out: Path) -> None:
-        path = out / FILE
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise IplError(f"Cannot write {path}: {error.strerror or error}.") from error
+        self._folder = out / FOLDER
+        self._locks: dict[str, BaseFileLock] = {}
 
     def take(self, run_id: str) -> bool:
         """Returns whether the run is ours now; False if another process is doing it."""
-        if fcntl is None:
-            return True
+        # One thread takes a run and another one releases it.
+        lock = FileLock(self._folder / f"{run_id}.lock", timeout=0, thread_local=False)
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(run_id))
-        except (BlockingIOError, PermissionError):  # what it raises depends on the system
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
             return False
         except OSError as error:
             raise IplError(
-                f"The folder of {FILE} cannot be locked ({error.strerror}); put --out on a file "
+                f"{self._folder} cannot be locked ({error.strerror or error}); put --out on a file "
                 "system that has locks."
             ) from error
+        self._locks[run_id] = lock
         return True
 
     def release(self, run_id: str) -> None:
         """Lets another process have the run."""
-        if fcntl is not None:
-            with suppress(OSError):
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(run_id))
+        lock = self._locks.pop(run_id)
+        with suppress(OSError):
+            os.unlink(lock.lock_file)  # before the lock ends, so that it is nobody else's
+        lock.release()
 
     def __enter__(self) -> Claims:
         return self
@@ -62,9 +57,5 @@ class Claims:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        os.close(self._file)
-
-
-def _byte(run_id: str) -> int:
-    """Returns the offset of a run's byte; the file need not be that long."""
-    return int(hashlib.sha256(run_id.encode()).hexdigest()[:15], 16)
+        for run_id in list(self._locks):
+            self.release(run_id)

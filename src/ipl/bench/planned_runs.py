@@ -10,12 +10,13 @@ from typing import Any
 
 from ipl.bench.data import find_datasets
 from ipl.bench.plan import Plan
-from ipl.bench.recipe import POOL, BenchRecipe
-from ipl.bench.run import Run, expand
+from ipl.bench.recipe import BenchRecipe
+from ipl.bench.records import BUNDLED
+from ipl.bench.run import POOL, Run, expand
 from ipl.support.errors import ConfigError, brief
 from ipl.words.pool import Pool
 
-BUNDLED, NO_NAMES, RANDOM = "bundled", "no-names", "random-"
+NO_NAMES, RANDOM = "no-names", "random-"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import yaml
 from ipl.bench.arms import the_arms
 from ipl.bench.data import ALL, SCENES, full_path, name_of
 from ipl.bench.plan import Plan, list_settings, setting_names, shared_settings
+from ipl.bench.run import POOL
 from ipl.config import CHOSEN, GIVEN, PLAIN
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.support.errors import ConfigError, IplError, brief, closest
@@ -26,7 +27,6 @@ KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of i
 MAY_BE_EMPTY = ("per_dataset", "vary", "source", "given")  # the same as left out
 # What is the same for all datasets of a plan.
 FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
-POOL = "pool"  # what varies is the pool of words, by name
 
 
 @dataclass(frozen=True)
