@@ -17,6 +17,7 @@ from ipl.bench.records import NOT_RUN, RunRecord
 from ipl.bench.run import POOL, Run
 from ipl.bench.tables import paper
 from ipl.bench.tables.cells import AVERAGE, Cell, number_text, paper_numbers, paper_text
+from ipl.bench.tables.figures import TITLES
 from ipl.bench.tables.methods import common_settings, learner_name, results_caption
 from ipl.bench.tables.result_table import build_tables, protocol_title
 from ipl.config import CHOSEN
@@ -44,7 +45,6 @@ ABLATIONS = {
     "shots": Varied("shots", "training images per class", "shots"),
     "arms": Varied("arms", "arm", "arm"),
 }
-PANEL_TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
 ENOUGH_SEEDS = 3
 CHANGES_WORDS = ("penalty", "template", "pool")
 ENDINGS = ("_std", "_low", "_high")  # of columns beside a mean
@@ -367,7 +367,7 @@ def plot_ablation(ablation: Ablation) -> dict[str, bytes]:
     ticks = tuple(zip(positions.values(), _tick_texts(labels, numeric), strict=True))
     panels = [
         Panel(
-            PANEL_TITLES.get(measure, _accuracy_title(ablation)),
+            TITLES.get(measure, _accuracy_title(ablation)),
             _lines(rows, measure, positions, numeric),
             ticks,
             tick_size=9 if numeric else 8,
