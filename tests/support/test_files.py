@@ -27,7 +27,7 @@ from ipl.support.files import (
     write_bytes,
     write_text,
 )
-from tests.helpers.fork_server import kill_at
+from tests.helpers.forked import kill_at
 
 
 def _contents(root: Path) -> dict[str, bytes | None]:

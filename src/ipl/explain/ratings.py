@@ -225,9 +225,11 @@ def _read_key(path: Path) -> tuple[tuple[str, WordSet], ...]:
     text = read_text(path)
     try:
         sets = tuple((one.pop("id"), WordSet(**one)) for one in json.loads(text))
+        texts = [text for name, one in sets for text in (name, one.run, one.dataset, *one.words)]
     except (ValueError, TypeError, AttributeError, LookupError):
         raise DataError(f"{path} is not the key of a sheet.") from None
-    if not sets or not all(one.method in METHODS for _, one in sets):
+    methods = {one.method in METHODS for _, one in sets}
+    if methods != {True} or not all(isinstance(text, str) for text in texts):
         raise DataError(f"{path} is not the key of a sheet.")
     return sets
 
