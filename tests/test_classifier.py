@@ -12,20 +12,17 @@ import pandas
 import pytest
 import torch
 from PIL import Image
+from sklearn.base import clone
 
-import ipl
 from ipl import Dataset, Pool, PromptClassifier
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.datasets.dataset import Item
 from ipl.datasets.fewshot import sample_shots
-from ipl.datasets.images import ImageSource, open_image
-from ipl.datasets.readers import read_dataset
-from ipl.support.cache import Cache
-from ipl.support.errors import BackboneError, ConfigError, DataError
+from ipl.datasets.images import open_image
+from ipl.support.errors import ConfigError, DataError
 from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
 
 POOL = Pool.from_words(
@@ -77,12 +74,6 @@ def test_probabilities_and_predictions_agree(fitted: PromptClassifier, base: Dat
     texts = [str(path) for path in paths]
     np.testing.assert_array_equal(fitted.predict_proba(texts), probabilities)
     assert fitted.predict_proba([]).shape == (0, 5)
-
-
-def test_score_is_the_share_of_right_predictions(fitted: PromptClassifier, base: Dataset) -> None:
-    predicted = fitted.predict([item.path for item in base.test])
-    right = [p == base.class_names[i.label] for p, i in zip(predicted, base.test, strict=True)]
-    assert fitted.score(base) == pytest.approx(np.mean(right))
 
 
 def test_score_follows_names_not_positions(fitted: PromptClassifier, base: Dataset) -> None:
@@ -144,14 +135,6 @@ def test_saved_and_loaded_it_predicts_the_same(
         assert loaded.as_dict() == fitted.as_dict()
 
 
-def test_no_tensor_belongs_to_a_class(saved: Path) -> None:
-    from safetensors import safe_open
-
-    with safe_open(saved / "prompt.safetensors", framework="pt") as file:
-        shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
-    assert shapes == {"soft": [6, 192]}
-
-
 def test_words_are_embedded_anew_on_loading(
     saved: Path, tmp_path: Path, pocket: Backbone, fitted: PromptClassifier
 ) -> None:
@@ -206,22 +189,6 @@ def test_a_card_keeps_accuracy_with_the_classes_it_was_measured_on(
     assert "Classifies" not in (tmp_path / "same" / "README.md").read_text()
 
 
-def test_scoring_unknown_classes_is_refused(fitted: PromptClassifier, scenes: Dataset) -> None:
-    with pytest.raises(DataError, match="'volcano', .* which this classifier does not have"):
-        fitted.score(scenes)
-
-
-def test_another_backbone_is_refused(saved: Path, tmp_path: Path, pocket: Backbone) -> None:
-    import copy
-
-    clip = copy.deepcopy(pocket.model)
-    with torch.no_grad():
-        clip.text_projection.weight.mul_(1.01)
-    other = ClipBackbone("pocket", clip, pocket.tokenizer, pocket.preprocessing)
-    with pytest.raises(BackboneError, match="trained on the backbone 'pocket' with weights"):
-        PromptClassifier.from_pretrained(saved, other)
-
-
 def test_without_a_test_part_the_rest_is_held_out(pocket: Backbone, base: Dataset) -> None:
     alone = Dataset("alone", base.class_names, base.train)
     fitted = PromptClassifier(pocket, "coop", 0, **FAST).fit(alone)  # 3 of 4 images a class
@@ -250,55 +217,18 @@ def test_unreadable_images_are_skipped_or_fail(
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"words": -1}, "words is -1"),
-        ({"shots": 0}, "shots is 0"),
-        ({"learner": "maplee"}, "No learner is called 'maplee'"),
-        ({"words": 3, "interval": 50}, r"k = 3.*t = 50.*T = 100"),
-        ({"lambda_": -1.0}, "lambda is -1"),
-        ({"template": "a {cls}"}, "template is"),
-        ({"epochs": 0}, "epochs is 0"),
-    ],
-)
-def test_bad_settings_fail_before_any_work(settings: dict[str, object], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        PromptClassifier("no/backbone", **settings)  # type: ignore[arg-type]
-
-
-def test_nothing_works_before_fit() -> None:
-    classifier = PromptClassifier()
-    for use in (lambda: classifier.words_, lambda: classifier.predict(["x.png"])):
-        with pytest.raises(ConfigError, match=r"call fit\(data\) first"):
-            use()
-
-
-@pytest.mark.parametrize(
     ("images", "says"),
     [
-        ("x.png", r"images is a single str; give a list of paths or images \(PIL.Image\)"),
-        (Image.new("RGB", (8, 8)), "images is a single Image; give a list of paths"),
-        (None, "images is a single NoneType; give a list of paths"),
-        (
-            np.zeros((2, 8, 8, 3), np.uint8),
-            r"images\[0\] is ndarray; it must be a path or.*Image.fromarray",
-        ),
-        (pandas.DataFrame({"path": ["a.png"]}), "a table with the columns path; give one of them"),
-        ([torch.zeros(3, 8, 8)], r"images\[0\] is Tensor; it must be a path or an image"),
-        (["a.png", b"x"], r"images\[1\] is bytes; it must be a path or an image"),
+        ("x.png", "images is a single str"),
+        (None, "images is a single NoneType"),
+        (np.zeros((2, 8, 8, 3), np.uint8), r"images\[0\] is ndarray; .*Image.fromarray"),
+        (pandas.DataFrame({"path": ["a.png"]}), "a table with the columns path"),
+        (["a.png", b"x"], r"images\[1\] is bytes"),
     ],
 )
 def test_only_lists_of_paths_or_images(fitted: PromptClassifier, images: Any, says: str) -> None:
-    for use in (fitted.predict, fitted.predict_proba, fitted.encode):
-        with pytest.raises(DataError, match=says):
-            use(images)
-
-
-def test_the_public_names() -> None:
-    for name in ipl.__all__:
-        assert getattr(ipl, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = ipl.nothing
+    with pytest.raises(DataError, match=says):
+        fitted.predict(images)
 
 
 # -- datasets of other libraries, and published class lists ----------------------------------------
@@ -336,23 +266,6 @@ def test_images_in_memory_teach_what_files_do(learner: str, few: Dataset, pocket
     first_losses = [epoch.loss for epoch in first.result_.history.epochs]
     assert [epoch.loss for epoch in second.result_.history.epochs] == first_losses
     assert second.score(held["test"]) == first.score(few)
-
-
-def test_features_of_images_in_memory_are_kept_by_their_pixels(
-    few: Dataset, pocket: Backbone
-) -> None:
-    folder_of_images = [item.path for item in read_dataset(InMemory(few, "test")).train]
-    cache = Cache()
-    first = FeatureStore(pocket, cache).encode(folder_of_images)
-    kept = cache.usage()["images"][0]
-    assert kept == len(folder_of_images)
-    again = [item.path for item in read_dataset(InMemory(few, "test")).train]
-    taken = []
-    counted = [ImageSource(str(p), lambda p=p: taken.append(p) or p.take()) for p in again]  # type: ignore[misc]
-    second = FeatureStore(pocket, cache).encode(counted)
-    assert torch.equal(first.features, second.features)
-    assert cache.usage()["images"][0] == kept
-    assert len(taken) == len(counted)  # taken once, to be hashed
 
 
 def test_a_published_list_may_say_a_name_twice(
@@ -394,19 +307,15 @@ def three(scenes: Dataset) -> Dataset:
     return scenes.only([0, 1, 2], "three")
 
 
-@pytest.mark.parametrize("words", [0, 2])
 @pytest.mark.parametrize("learner", ["cocoop", "kgcoop", "maple", "promptsrc"])
 def test_fit_predict_save_and_load(
-    learner: str, words: int, pocket: Backbone, three: Dataset, tmp_path: Path
+    learner: str, pocket: Backbone, three: Dataset, tmp_path: Path
 ) -> None:
     before = {name: value.clone() for name, value in pocket.model.state_dict().items()}
-    classifier = PromptClassifier(pocket, learner, words, views=2, **TWO_EPOCHS).fit(three)
+    classifier = PromptClassifier(pocket, learner, 2, views=2, **TWO_EPOCHS).fit(three)
     for name, value in pocket.model.state_dict().items():
         assert torch.equal(value, before[name]), name  # only prompts train
-    assert len(classifier.words_) == words
-    assert [e.word for e in classifier.result_.history.epochs] == [*classifier.words_, None, None][
-        :2
-    ]
+    assert [epoch.word for epoch in classifier.result_.history.epochs] == classifier.words_
     paths = [item.path for item in three.test[:4]]
     expected = classifier.predict_proba(paths)
     np.testing.assert_allclose(expected.sum(1), 1, atol=1e-5)
@@ -422,56 +331,19 @@ def test_fit_predict_save_and_load(
     assert other.with_classes(three.class_names).predict(paths) == classifier.predict(paths)
 
 
-def test_the_same_seed_gives_the_same_bits_with_image_prompts(
-    pocket: Backbone, three: Dataset
-) -> None:
-    runs = [
-        PromptClassifier(pocket, "maple", 1, views=1, **TWO_EPOCHS).fit(three) for _ in range(2)
-    ]
-    first, second = (run.learner_.state_dict() for run in runs)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
 def test_depth_is_asked_for_and_kept(pocket: Backbone, three: Dataset, tmp_path: Path) -> None:
     classifier = PromptClassifier(pocket, "maple", 0, depth=2, views=0, **TWO_EPOCHS).fit(three)
     assert classifier.learner_.state_dict()["deep"].shape[0] == 1
     classifier.save_pretrained(tmp_path / "run")
     again = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
     assert again.learner_.depth == 2
-
-
-def test_a_depth_beyond_the_towers_is_told(pocket: Backbone, three: Dataset) -> None:
-    how = {**TWO_EPOCHS, "depth": 99, "views": 0}
-    (note,) = PromptClassifier(pocket, "maple", 0, **how).fit(three).notes_
-    assert note == (
-        "depth is 99; the towers have 6 (text) and 8 (image) layers, and all of them get vectors."
-    )
-
-
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [
-        ({"class_template": "a photo"}, "class_template is 'a photo'; it must contain {} once"),
-        ({"class_template": "{x} of {}"}, "class_template is"),
-        ({"depth": 0}, "depth is 0"),
-        ({"depth": 3}, "depth is 3; kgcoop has vectors only in the first layer"),
-    ],
-)
-def test_what_a_learner_does_not_take(
-    how: dict[str, Any], says: str, pocket: Backbone, three: Dataset
-) -> None:
-    with pytest.raises(ConfigError, match=says.replace("{", r"\{").replace("}", r"\}")):
-        PromptClassifier(pocket, "kgcoop", 0, views=0, **{**TWO_EPOCHS, **how}).fit(three)
+    deepest = PromptClassifier(pocket, "maple", 0, depth=99, views=0, **TWO_EPOCHS).fit(three)
+    assert any("depth is 99" in note for note in deepest.notes_)
 
 
 def test_a_wrong_parameter_is_refused_before_anything_is_computed() -> None:
-    with pytest.raises(ConfigError, match="views is 'frsh'; it must be a whole number from 0"):
-        PromptClassifier(views="frsh")
-    classifier = PromptClassifier()
     with pytest.raises(ConfigError, match="views is 'frsh'"):
-        classifier.set_params(views="frsh", shots=3)
-    assert (classifier.get_params()["views"], classifier.get_params()["shots"]) == (8, 16)
+        PromptClassifier("no/backbone", views="frsh").fit("nowhere")
     with pytest.raises(TypeError, match="no parameter 'veiws'. Did you mean 'views'"):
         PromptClassifier(veiws=3)
 
@@ -492,7 +364,7 @@ def test_a_loaded_classifier_has_the_parameters_it_was_trained_with(
     assert loaded.get_params() == {**fitted.get_params(), "device": "auto"}
     assert loaded.config == fitted.config
     assert loaded.notes_ == []
-    again = loaded.__sklearn_clone__().fit(data)
+    again = clone(loaded).fit(data)
     assert again.prompt_ == fitted.prompt_
     assert torch.equal(again.learner_.soft, fitted.learner_.soft)
 
@@ -519,13 +391,3 @@ def test_a_fit_is_compared_with_its_baselines(pocket: Backbone, base: Dataset) -
     right = [guess == item.label for guess, item in zip(guesses, base.test, strict=True)]
     assert accuracies[LINEAR_PROBE] == sum(right) / len(right)
     assert fitted.result_.seconds_to_compare is None  # it was done
-
-
-def test_without_words_there_is_nothing_to_compare_words_with(
-    pocket: Backbone, base: Dataset
-) -> None:
-    settings = {**FAST, "words": 0, "epochs": 1, "interval": 1, "cache": False}
-    result = PromptClassifier(pocket, **settings).fit(base, compare=True).result_
-    assert result.comparison is not None
-    assert result.comparison.of(WITHOUT_WORDS) is None
-    assert result.seconds_to_compare is None

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from ipl import Dataset, Pool, PromptClassifier, select_words
+from ipl import Dataset, Pool, PromptClassifier
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.datasets.dataset import Item
 from ipl.support.cache import Cache, cache_folder
-from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
 from ipl.training.history import EpochRecord
 from ipl.words.scorer import SentenceScorer
@@ -52,11 +50,6 @@ def _tried(classifier: PromptClassifier) -> list[dict[str, Any]]:
     return tried
 
 
-def _held_out(classifier: PromptClassifier) -> tuple[float, int]:
-    results = classifier.result_.results
-    return results["held_out_accuracy"], results["held_out_images"]
-
-
 def test_the_papers_rule_is_the_best_of_the_fits_with_each_number(
     paper: PromptClassifier, pocket: Backbone, base: Dataset
 ) -> None:
@@ -81,34 +74,13 @@ def test_the_papers_rule_is_the_best_of_the_fits_with_each_number(
 def test_the_papers_rule_never_looks_at_held_out_images(
     paper: PromptClassifier, pocket: Backbone, base: Dataset
 ) -> None:
-    """With other held-out labels, or none, the same words and vectors are taken."""
+    """With other held-out labels, the same words and vectors are taken."""
     wrong = tuple(Item(item.path, (item.label + 1) % 4) for item in base.test)
-    for test in (wrong, base.test[:1]):
-        data = Dataset("other", base.class_names, base.train, test)
-        other = PromptClassifier(pocket, words="paper", cache=False, **FAST).fit(data)
-        assert _tried(other) == _tried(paper)
-        assert torch.equal(other.learner_.soft, paper.learner_.soft)
-        assert _held_out(other) != _held_out(paper)  # as many wrong labels, or fewer images
-
-
-def test_the_papers_rule_saved_and_loaded_again(
-    paper: PromptClassifier, pocket: Backbone, base: Dataset, tmp_path: Path
-) -> None:
-    paper.save_pretrained(tmp_path / "run")
-    loaded = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
-    assert loaded.words_ == paper.words_
-    assert loaded.selection_ == paper.selection_
-    assert _tried(loaded) == _tried(paper)
-    assert loaded.as_dict() == paper.as_dict()
-    paths = [item.path for item in base.test[:4]]
-    np.testing.assert_array_equal(loaded.predict_proba(paths), paper.predict_proba(paths))
-
-
-def test_the_words_are_those_of_select_words(
-    paper: PromptClassifier, pocket: Backbone, base: Dataset
-) -> None:
-    found = select_words(base, 4, backbone=pocket, shots=3, pool=POOL, cache=False)
-    assert list(found.words[: len(paper.words_)]) == paper.words_
+    data = Dataset("other", base.class_names, base.train, wrong)
+    other = PromptClassifier(pocket, words="paper", cache=False, **FAST).fit(data)
+    assert _tried(other) == _tried(paper)
+    assert torch.equal(other.learner_.soft, paper.learner_.soft)
+    assert other.result_.held_out_accuracy != paper.result_.held_out_accuracy
 
 
 def test_the_papers_rule_with_a_pool_of_two(pocket: Backbone, base: Dataset) -> None:
@@ -116,21 +88,6 @@ def test_the_papers_rule_with_a_pool_of_two(pocket: Backbone, base: Dataset) -> 
     fitted = PromptClassifier(pocket, words="paper", **{**FAST, "pool": small}).fit(base)
     assert [trial["words"] for trial in _tried(fitted)] == [1, 2]
     assert any("no more than 2 can be tried" in note for note in fitted.notes_)
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"words": "three"}, "words is 'three'; it must be"),
-        ({"words": "auto", "epochs": 5, "interval": 10}, r"t = 10.*T = 5"),
-        ({"search": "foo"}, "search is 'foo'"),
-        ({"memory": 0.0}, "memory is 0"),
-        ({"memory": float("nan")}, "memory is nan"),
-    ],
-)
-def test_bad_settings_fail_before_any_work(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        PromptClassifier("no/backbone", **settings)
 
 
 # -- the cache ------------------------------------------------------------------------------------
@@ -161,26 +118,9 @@ def test_another_fit_has_its_words_from_the_cache(
     assert entry.facts["words"] == longer.words_
 
 
-def test_cache_false_writes_nothing_and_reads_nothing(
-    pocket: Backbone, base: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted = PromptClassifier(pocket, words=1, cache=False, **FAST).fit(base)
+def test_cache_false_writes_nothing(pocket: Backbone, base: Dataset) -> None:
+    PromptClassifier(pocket, words=1, cache=False, **FAST).fit(base)
     assert not cache_folder().exists()
-    kept = PromptClassifier(pocket, words=1, **FAST).fit(base)
-    assert kept.words_ == fitted.words_
-    torch.testing.assert_close(kept.learner_.soft, fitted.learner_.soft, atol=1e-5, rtol=0)
-    # A training that was not saved is kept.
-    assert [count for count, _ in Cache().usage().values()] == [12 + 16, 1, 1, 1]
-    monkeypatch.setattr(SentenceScorer, "features", _must_not_run)
-    with pytest.raises(AssertionError, match="computed anew"):
-        PromptClassifier(pocket, words=1, cache=False, **FAST).fit(base)
-
-
-def test_the_exhaustive_search(pocket: Backbone, base: Dataset) -> None:
-    how = {"search": "exhaustive", "memory": 0.5}
-    fitted = PromptClassifier(pocket, words=1, **how, **FAST).fit(base)
-    assert fitted.selection_ is not None
-    assert fitted.selection_.search == "exhaustive"
 
 
 # -- reporters are told of each word and epoch -----------------------------------------------------

@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError as SklearnNotFitted
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.validation import check_is_fitted
 
 from ipl import Dataset, Pool, PromptClassifier
 from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Item
-from ipl.support.errors import ConfigError, DataError, NotFittedError
+from ipl.support.errors import DataError
 from ipl.support.progress import Reporter
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")
@@ -34,43 +31,18 @@ def pairs(scenes: Dataset) -> tuple[list[Path], list[str]]:
     return [item.path for item in items], [two.class_names[item.label] for item in items]
 
 
-def test_init_stores_what_it_is_given_and_fit_changes_none_of_it(
-    pairs: tuple[list[Path], list[str]],
-) -> None:
-    classifier = PromptClassifier("pocket", device="cpu", **FAST)
-    before = classifier.get_params()
-    assert before["backbone"] == "pocket"
-    assert before["epochs"] == 2
-    assert before["m"] is None  # the learner's own, looked up by fit
-    assert before["pool"] is POOL
-    classifier.fit(*pairs)
-    after = classifier.get_params()
-    assert all(after[name] is before[name] for name in before)
-    assert PromptClassifier(**before).get_params() == before
-
-
-def test_set_params_checks_and_takes_all_or_none() -> None:
-    classifier = PromptClassifier(words=3)
-    assert classifier.set_params(words=0, epochs=5, interval=10) is classifier
-    assert (classifier.words, classifier.epochs) == (0, 5)
-    with pytest.raises(ConfigError, match="words is -1"):
-        classifier.set_params(words=-1, epochs=50)
-    assert (classifier.words, classifier.epochs) == (0, 5)
-    with pytest.raises(ConfigError, match=r"no parameter 'epoch'.*'epochs'"):
-        classifier.set_params(epoch=3)
-
-
 def test_a_clone_is_unfitted_and_shares_the_frozen_backbone(
     pocket: Backbone, pairs: tuple[list[Path], list[str]]
 ) -> None:
-    fitted = PromptClassifier(pocket, **FAST).fit(*pairs)
-    check_is_fitted(fitted)
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
+    classifier = PromptClassifier(pocket, **FAST)
+    before = classifier.get_params()
+    assert before["m"] is None  # the learner's own, looked up by fit
+    assert before["pool"] is POOL
+    classifier.fit(*pairs)
+    assert all(value is before[name] for name, value in classifier.get_params().items())
+    copy = clone(classifier)
+    assert copy.get_params() == before
     assert copy.backbone is pocket
-    with pytest.raises(SklearnNotFitted):
-        check_is_fitted(copy)
-    assert is_classifier(copy)
 
 
 def test_before_fit_every_question_gets_one_sentence() -> None:
@@ -78,27 +50,20 @@ def test_before_fit_every_question_gets_one_sentence() -> None:
     assert not hasattr(classifier, "words_")
     for use in (
         lambda: classifier.predict(["x.png"]),
-        lambda: classifier.predict_proba(["x.png"]),
         lambda: classifier.score(["x.png"], ["x"]),
-        lambda: classifier.score("folder"),
         lambda: classifier.with_classes(["a", "b"]),
         lambda: classifier.save_pretrained("folder"),
     ):
-        with pytest.raises((NotFittedError, DataError)) as caught:
+        with pytest.raises(NotFittedError):
             use()
-        assert "fit(data) first" in str(caught.value) or "No such file" in str(caught.value)
-    assert issubclass(NotFittedError, ValueError)  # as scikit-learn's own
-    assert issubclass(NotFittedError, AttributeError)
 
 
-@pytest.mark.parametrize("kind", ["paths", "texts", "images", "array"])
+@pytest.mark.parametrize("kind", ["images", "array"])
 def test_lists_of_paths_or_images_teach_the_same(
     kind: str, pocket: Backbone, pairs: tuple[list[Path], list[str]]
 ) -> None:
     paths, names = pairs
     images: Any = {
-        "paths": paths,
-        "texts": [str(path) for path in paths],
         "images": [Image.open(path) for path in paths],
         "array": np.array([str(path) for path in paths]),
     }[kind]
@@ -108,6 +73,8 @@ def test_lists_of_paths_or_images_teach_the_same(
     assert list(second.classes_) == sorted(set(names))
     right = np.mean([p == n for p, n in zip(first.predict(paths), names, strict=True)])
     assert first.score(paths, names) == pytest.approx(right)
+    with pytest.raises(DataError, match="'Beach', which this classifier does not have"):
+        first.score(paths[:1], ["Beach"])
 
 
 def test_numbers_are_labels_and_come_back(
@@ -128,16 +95,6 @@ def test_numbers_are_labels_and_come_back(
     assert loaded.score(paths, numbers) == pytest.approx(right)
 
 
-def test_labels_that_the_classifier_does_not_have_are_named(
-    pocket: Backbone, pairs: tuple[list[Path], list[str]]
-) -> None:
-    paths, names = pairs
-    classifier = PromptClassifier(pocket, **FAST).fit(paths, names)
-    wrong = ["Beach" if name == "beach" else name for name in names]
-    with pytest.raises(DataError, match="y has the class 'Beach', which this classifier does not"):
-        classifier.score(paths, wrong)
-
-
 def test_an_accuracy_that_guessing_would_reach_is_noted(
     pocket: Backbone, pairs: tuple[list[Path], list[str]]
 ) -> None:
@@ -149,7 +106,6 @@ def test_an_accuracy_that_guessing_would_reach_is_noted(
     assert classifier.fit(Dataset("good", classes, items, items)).notes_ == []
     bad = classifier.fit(Dataset("bad", classes, items, swapped))
     assert bad.notes_[-1].startswith("The held-out accuracy, ")
-    assert "no better than guessing among 2 classes (50.0 %)" in bad.notes_[-1]
 
 
 def test_names_come_back_as_they_were_given(
@@ -166,10 +122,10 @@ def test_names_come_back_as_they_were_given(
 @pytest.mark.parametrize(
     ("images", "names", "says"),
     [
-        (["a.png", "b.png"], ["x"], "X has 2 images but y has 1 label;"),
-        (["a.png", "b.png"], ["x", 0.5], r"y\[1\] is 0.5; a label must be the class's name or"),
-        (["a.png", "b.png"], [True, False], r"y\[0\] is True; a label must be"),
-        ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes; it must be a path or an image"),
+        (["a.png", "b.png"], ["x"], "X has 2 images but y has 1 label"),
+        (["a.png", "b.png"], ["x", 0.5], r"y\[1\] is 0.5"),
+        (["a.png", "b.png"], [True, False], r"y\[0\] is True"),
+        ([b"a", "b.png"], ["x", "y"], r"X\[0\] is bytes"),
         ("a.png", ["x"], "X is a single str"),
         (["a.png"], "x", "y is a single str"),
         ([], [], "X and y are empty"),
@@ -185,10 +141,9 @@ def test_images_without_names_are_told(
     pocket: Backbone, pairs: tuple[list[Path], list[str]]
 ) -> None:
     fitted = PromptClassifier(pocket, **FAST).fit(*pairs)
-    for images in (pairs[0], tuple(pairs[0]), np.array([str(path) for path in pairs[0]])):
-        for use in (PromptClassifier(pocket, **FAST).fit, fitted.score):
-            with pytest.raises(DataError, match="y is missing; with a list of images, give the"):
-                use(images)
+    for use in (PromptClassifier(pocket, **FAST).fit, fitted.score):
+        with pytest.raises(DataError, match="y is missing"):
+            use(pairs[0])
     again = fitted.with_classes(fitted.classes_)  # an array, after fit(X, y)
     assert again.predict(pairs[0]) == fitted.predict(pairs[0])
 
@@ -203,11 +158,9 @@ def test_cross_validation(pocket: Backbone, pairs: tuple[list[Path], list[str]])
         part = clone(classifier).fit([paths[i] for i in train], [names[i] for i in train])
         by_hand.append(part.score([paths[i] for i in test], [names[i] for i in test]))
     assert list(scores) == pytest.approx(by_hand)
-    for scoring in ("f1_macro", "neg_log_loss", "roc_auc"):
-        found = cross_val_score(
-            classifier, paths, names, cv=2, scoring=scoring, error_score="raise"
-        )
-        assert np.isfinite(found).all()
+    # a score of probabilities
+    how = {"cv": 2, "scoring": "neg_log_loss", "error_score": "raise"}
+    assert np.isfinite(cross_val_score(classifier, paths, names, **how)).all()
 
 
 def test_a_grid_of_parameters(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:
@@ -221,14 +174,6 @@ def test_a_grid_of_parameters(pocket: Backbone, pairs: tuple[list[Path], list[st
     best = search.best_estimator_
     assert len(best.words_) == search.best_params_["words"]
     assert search.predict(paths) == best.predict(paths)
-
-
-def test_the_last_step_of_a_pipeline(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:
-    paths, names = pairs
-    flow = make_pipeline(FunctionTransformer(list), PromptClassifier(pocket, **FAST))
-    flow.set_params(promptclassifier__epochs=1).fit(paths, names)
-    assert flow.named_steps["promptclassifier"].epochs == 1
-    assert len(flow.predict(paths[:3])) == 3
 
 
 def test_probabilities_as_a_frame(pocket: Backbone, pairs: tuple[list[Path], list[str]]) -> None:

@@ -26,9 +26,7 @@ GUIDE = Path(__file__).parents[1] / "docs" / "guide.md"
 EXPECTED = {
     "check_classifiers_regression_target": "the message for labels that are not whole is our own",
     "check_classifiers_train": "predict returns a list, not an array",
-    "check_do_not_raise_errors_in_init_or_set_params": "parameters are checked when they are set",
     "check_estimators_nan_inf": "labels must be names or whole numbers; the check gives 0.0",
-    "check_estimators_unfitted": "NotFittedError is our own: scikit-learn need not be installed",
     "check_n_features_in": "images have no columns",
     "check_n_features_in_after_fitting": "images have no columns",
     "check_parameters_default_constructible": "the default of reporter is an object",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from PIL import Image
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
@@ -42,7 +43,6 @@ from ipl.datasets.inspection import inspect_dataset
 from ipl.display.formatting import several
 from ipl.display.page import notebook_html
 from ipl.display.table import Table
-from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.loggers import LogTo, log_run
 from ipl.saving.format import config_of, read_run, write_run
@@ -50,10 +50,8 @@ from ipl.saving.restore import find_backbone, restore
 from ipl.saving.run_folder import find_run
 from ipl.saving.sharing import push_run
 from ipl.support.errors import (
-    ConfigError,
     DataError,
     IplError,
-    NotFittedError,
     SavedRunError,
     did_you_mean,
 )
@@ -74,11 +72,11 @@ SHOWN_CLASSES = 20  # in a notebook
 
 
 @takes_settings(settings())
-class PromptClassifier:
+class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """An image classifier: a frozen CLIP with a prompt learnt from a few images per class.
 
-    It follows the conventions of scikit-learn (`get_params`, `set_params`, `clone`, `fit(X, y)`)
-    but does not need it. Parameters are checked when they are set.
+    It is an estimator of scikit-learn, so that `get_params`, `set_params`, `clone` and `fit(X, y)`
+    work as there. `fit` checks the parameters before it computes anything.
 
     Parameters
     ----------
@@ -135,19 +133,13 @@ class PromptClassifier:
     ) -> None:
         self.backbone, self.learner, self.words = backbone, learner, words
         self.pool, self.reporter = pool, reporter
-        for name, parameter in _parameters(type(self)).items():
-            if not hasattr(self, name):
-                setattr(self, name, settings.pop(name, parameter.default))
-        if settings:
-            name = next(iter(settings))
+        for name in names():
+            if name not in ("backbone", "learner", "words"):
+                setattr(self, name, settings.pop(name, getattr(FitConfig, name)))
+        for name in settings:
             raise TypeError(
-                f"{type(self).__name__} has no parameter {name!r}."
-                f"{did_you_mean(name, _parameters(type(self)))}"
+                f"{type(self).__name__} has no parameter {name!r}.{did_you_mean(name, names())}"
             )
-        self._learner: Learner | None = None
-        self.check_params()
-
-    # -- parameters -----------------------------------------------------------------------------
 
     @property
     def config(self) -> FitConfig:
@@ -156,73 +148,6 @@ class PromptClassifier:
         if isinstance(self.backbone, Backbone):
             values |= {"backbone": self.backbone.name, "precision": self.backbone.precision}
         return FitConfig(**values)
-
-    @property
-    def hyperparameters(self) -> Hyperparameters:
-        """Returns the hyperparameters of a fit: those given, else the learner's."""
-        return self.config.hyperparameters
-
-    def check_params(self) -> None:
-        """Checks all parameters.
-
-        Raises
-        ------
-        ConfigError
-            If a parameter is out of range, or parameters contradict each other.
-        """
-        _ = self.config
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Returns the parameters by name, as they were given.
-
-        Parameters
-        ----------
-        deep : bool
-            Ignored; it is there for scikit-learn.
-
-        Returns
-        -------
-        dict
-            The parameters; after `from_pretrained`, those that the run was trained with.
-        """
-        del deep
-        return {name: getattr(self, name) for name in _parameters(type(self))}
-
-    def set_params(self, **params: Any) -> PromptClassifier:
-        """Sets parameters; if one of them is not allowed, none is changed.
-
-        Parameters
-        ----------
-        **params
-            Values by name.
-
-        Returns
-        -------
-        PromptClassifier
-            Itself.
-
-        Raises
-        ------
-        ConfigError
-            If a name is unknown, or a value is not allowed.
-        """
-        before = self.get_params()
-        for name in params:
-            if name not in before:
-                raise ConfigError(
-                    f"{type(self).__name__} has no parameter {name!r}.{did_you_mean(name, before)}"
-                )
-        vars(self).update(params)
-        try:
-            self.check_params()
-        except ConfigError:
-            vars(self).update(before)
-            raise
-        return self
-
-    def fitted(self) -> bool:
-        """Returns whether the classifier is fitted."""
-        return self._learner is not None
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -287,7 +212,7 @@ class PromptClassifier:
                 compare=compare,
                 reporter=log,
             )
-        self.result_, self._learner = result, result.learner
+        self.result_ = result
         self.notes_ = [*result.notes, *_note_chance(result)]
         self.classes_ = list(result.classes)
         if labels is not None:  # an array of the labels as given, as scikit-learn expects
@@ -412,10 +337,10 @@ class PromptClassifier:
         """
         if y is not None:
             return self._score_pairs(data, read_labels(y))
-        strict = self.config.strict
-        if (stream := read_stream(data, self.config.held_out)) is not None:
+        strict = self.strict
+        if (stream := read_stream(data, self.held_out)) is not None:
             return self._score_stream(stream, strict)
-        dataset = read_data(data, strict=strict, held_out=self.config.held_out, to_test=True)
+        dataset = read_data(data, strict=strict, held_out=self.held_out, to_test=True)
         learner, classes = self.learner_, list(self.learner_.prompts.class_names)
         self._check_known(dataset.class_names, dataset.display_name)
         store = features or FeatureStore(learner.backbone)
@@ -496,19 +421,15 @@ class PromptClassifier:
             given = several(len(class_names), "class", "classes")
             raise DataError(f"{given} given; at least two are needed.")
         check_class_names(class_names, alike)
-        other = copy.copy(self)
-        other._learner = self.learner_.rebuilt(class_names=class_names)
-        other.classes_ = list(other._learner.prompts.class_names)
+        learner, other = self.learner_.rebuilt(class_names=class_names), copy.copy(self)
+        other.result_ = replace(self.result_, learner=learner)
+        other.classes_ = list(learner.prompts.class_names)
         return other
 
-    def __repr__(self) -> str:
-        state = repr(self.prompt_) if self._learner else "not fitted"
-        return f"PromptClassifier({self.learner}, words={self.words}: {state})"
-
     def _repr_html_(self) -> str:
-        if self._learner is None:
+        if not hasattr(self, "result_"):
             return notebook_html(repr(self), [])
-        learner, comparison = self._learner, self.result_.comparison
+        learner, comparison = self.learner_, self.result_.comparison
         classes = learner.prompts.class_names
         rows = [
             ("learner", learner.name),
@@ -522,6 +443,10 @@ class PromptClassifier:
         if comparison is not None and comparison.classes == tuple(classes):
             parts += [comparison_table(comparison), *comparison.verdict]
         return notebook_html(self.prompt_, parts)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        # Notebooks would otherwise display scikit-learn's diagram.
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     @property
     def words_(self) -> list[str]:
@@ -541,9 +466,9 @@ class PromptClassifier:
     @property
     def learner_(self) -> Learner:
         """Returns the trained learner on its backbone."""
-        if self._learner is None:
-            raise NotFittedError("This classifier is not fitted yet; call fit(data) first.")
-        return self._learner
+        check_is_fitted(self)
+        assert self.result_.learner is not None
+        return self.result_.learner
 
     # -- saving ---------------------------------------------------------------------------------
 
@@ -658,34 +583,28 @@ class PromptClassifier:
         settings |= {"backbone": backbone, "device": device, "precision": precision}
         try:
             classifier = cls(**settings, reporter=reporter)
-            classifier._learner = restore(result, backbone)
+            classifier.result_ = replace(result, learner=restore(result, backbone))
         except IplError as error:
             raise SavedRunError(f"{folder} is damaged: {error}") from error
-        classifier.result_ = replace(result, learner=classifier._learner)
         classifier.notes_ = []  # of a fit; they are not saved
-        classifier.classes_ = list(classifier._learner.prompts.class_names)
+        classifier.classes_ = list(classifier.learner_.prompts.class_names)
         return classifier
 
     # -- the protocols of scikit-learn ----------------------------------------------------------
 
     def __sklearn_clone__(self) -> PromptClassifier:
         # A backbone is large and frozen, so that the copy can share it.
-        return type(self)(**self.get_params())
+        return type(self)(**self.get_params(deep=False))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self.fitted()
+        # Not by any name with an underscore at its end: lambda_ is a parameter.
+        return hasattr(self, "result_")
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            transformer_tags=None,
-            regressor_tags=None,
-            classifier_tags=ClassifierTags(),
-            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
-        )
+        tags = super().__sklearn_tags__()
+        inputs = tags.input_tags
+        inputs.one_d_array, inputs.two_d_array, inputs.string = True, False, True
+        return tags
 
 
 def _note_chance(result: FitResult) -> tuple[str, ...]:
@@ -698,8 +617,3 @@ def _note_chance(result: FitResult) -> tuple[str, ...]:
         f"guessing among {len(result.classes)} classes ({100 * chance:.1f} %): the training was "
         "too short, the backbone cannot tell these classes apart, or the labels are wrong.",
     )
-
-
-def _parameters(kind: type[PromptClassifier]) -> dict[str, inspect.Parameter]:
-    parameters = inspect.signature(kind.__init__).parameters
-    return {name: parameter for name, parameter in parameters.items() if name != "self"}

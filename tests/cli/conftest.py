@@ -97,11 +97,13 @@ def _load_once() -> Iterator[None]:
     """Lets all calls of this process share a loaded backbone; it is frozen."""
     import ipl.backbone.loading
     import ipl.classifier
+    import ipl.cli.fit
 
     load = cache(ipl.backbone.loading.load_backbone)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ipl.backbone.loading, "load_backbone", load)
         patch.setattr(ipl.classifier, "load_backbone", load)
+        patch.setattr(ipl.cli.fit, "load_backbone", load)
         yield
 
 

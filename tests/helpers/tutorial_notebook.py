@@ -45,22 +45,8 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
     resources = {"metadata": {"path": str(folder)}}
     NotebookClient(notebook, timeout=600, record_timing=False, resources=resources).execute()
     notebook.metadata = NotebookNode(metadata)  # without the versions of this machine
-    for cell in code_cells(notebook):
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
         cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
-
-
-def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
-    """Returns the cells with code."""
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def outputs(cell: NotebookNode) -> str:
-    """Returns what a cell printed and displayed, as one text."""
-    texts = []
-    for output in cell.outputs:
-        data = output.get("data", {})
-        texts += [output.get("text", ""), data.get("text/plain", ""), data.get("text/html", "")]
-    return "\n".join(text for text in texts if text)
 
 
 def main() -> None:

@@ -115,10 +115,9 @@ def fit(
             check_target(target, overwrite)
             targets.append(target)
 
-        backbone: Any = config.backbone
+        backbone = load_backbone(config.backbone, config.device, config.precision)
         store = None
-        if seeds is not None:  # one backbone for all seeds, and the features of its images
-            backbone = load_backbone(config.backbone, config.device, config.precision)
+        if seeds is not None:  # they share the features of images
             store = FeatureStore(backbone, Cache(reporter=reporter) if config.cache else None)
         for each, target in zip(configs, targets, strict=True):
             if seeds is not None:

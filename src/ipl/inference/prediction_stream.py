@@ -160,7 +160,7 @@ def predict_stream(
 
     Raises
     ------
-    NotFittedError
+    sklearn.exceptions.NotFittedError
         If the classifier has not been fitted.
     """
     ranking, speed = ranking or Ranking(), speed or PredictionSpeed()

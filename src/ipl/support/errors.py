@@ -34,10 +34,6 @@ class ConfigError(IplError):
     """A setting is outside its range, or settings contradict each other."""
 
 
-class NotFittedError(ConfigError, AttributeError):
-    """A classifier was used before it was fitted."""
-
-
 class DataError(IplError):
     """Images, class names or word lists cannot be used."""
 

@@ -136,7 +136,7 @@ def create_app(
 
     Raises
     ------
-    NotFittedError
+    sklearn.exceptions.NotFittedError
         If the classifier has not been fitted.
     ConfigError
         If the engine is unknown, its packages are missing, or it does not run on this device.

@@ -155,7 +155,7 @@ def outcome(session: Session) -> str:
 
 def _unfinished(fit: FitThread) -> str:
     progress, classifier = fit.watcher.progress, fit.classifier
-    hyperparameters = classifier.hyperparameters
+    hyperparameters = classifier.config.hyperparameters
     layout = learner_class(classifier.learner).layout_for(int(classifier.words), hyperparameters.m)
     selected = progress.selection.words if progress.selection is not None else ()
     return box(
