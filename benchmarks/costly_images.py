@@ -7,8 +7,8 @@ A prompt is learnt from the drawn scenes, with PocketCLIP. Each file is classifi
 in a process of its own, then sent to `ipl serve`: once, and 16 times at once while one client
 sends ordinary images. With PYTHONPATH set to the `src` of another version, that one is measured.
 
-With `--tolerance` it prints how much a backbone's pixels and features change because images of more
-than 25 million pixels are reduced before they are resized; and, in the service, also smaller JPEGs.
+With `--tolerance` it prints how much a backbone's pixels and features change because JPEGs of more
+than 25 million pixels are decoded at a reduced size; and, in the service, also smaller ones.
 """
 
 from __future__ import annotations
@@ -124,10 +124,10 @@ def photograph(index: int, edge: int) -> Image.Image:
 
 
 def print_tolerance() -> None:
-    """Prints the largest differences between images that are reduced first and those that are not.
+    """Prints the largest differences between JPEGs that are decoded smaller and those that are not.
 
     That is done for preprocessing to several sizes, and for PocketCLIP's features: for images of
-    more pixels than are decoded exactly, then for JPEGs as the service decodes them.
+    more pixels than are decoded exactly, then as the service decodes them.
     """
     from ipl.backbone.encode_images import encode_pixels
     from ipl.backbone.loading import load_backbone
@@ -135,22 +135,21 @@ def print_tolerance() -> None:
 
     backbone = load_backbone("pocket")
     own = backbone.preprocessing
-    for kind in ("JPEG", "PNG"):
-        largest, cosine = dict.fromkeys((own.crop, 224, 384), 0), 1.0
-        for index in range(4):
-            file = BytesIO(to_bytes(photograph(index, 6000), kind))
-            reduced = read_image(file, "image")
-            assert min(reduced.size) < 6000
-            whole = Image.open(file).convert("RGB")
-            for edge in largest:
-                preprocessing = replace(own, resize=edge, crop=edge)
-                pair = np.stack([preprocessing.evaluate(image) for image in (whole, reduced)])
-                difference = np.abs(np.diff(pair.astype(int), axis=0)).max()
-                largest[edge] = max(largest[edge], int(difference))
-                if edge == own.crop:
-                    first, second = encode_pixels(backbone, torch.from_numpy(pair))
-                    cosine = min(cosine, float(first @ second))
-        print(f"{kind}: largest difference of 255 {largest}, least cosine {cosine:.6f}", flush=True)
+    largest, cosine = dict.fromkeys((own.crop, 224, 384), 0), 1.0
+    for index in range(4):
+        file = BytesIO(to_bytes(photograph(index, 6000), "JPEG"))
+        reduced = read_image(file, "image")
+        assert min(reduced.size) < 6000
+        whole = Image.open(file).convert("RGB")
+        for edge in largest:
+            preprocessing = replace(own, resize=edge, crop=edge)
+            pair = np.stack([preprocessing.evaluate(image) for image in (whole, reduced)])
+            difference = np.abs(np.diff(pair.astype(int), axis=0)).max()
+            largest[edge] = max(largest[edge], int(difference))
+            if edge == own.crop:
+                first, second = encode_pixels(backbone, torch.from_numpy(pair))
+                cosine = min(cosine, float(first @ second))
+    print(f"largest difference of 255 {largest}, least cosine {cosine:.6f}", flush=True)
     for edge in (512, 1024, 2048, 4096):
         photographs = [to_bytes(photograph(index, edge), "JPEG") for index in range(4)]
         for size in (own.crop, 224, 384):

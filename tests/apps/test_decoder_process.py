@@ -89,7 +89,7 @@ def test_an_image_that_ends_processes_is_refused(
 def test_memory_is_limited(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     data = to_bytes(Image.new("RGB", (4000, 5000)))
     assert make().decode(data) is not None
-    monkeypatch.setattr("ipl.apps.limits.decoding_bytes", lambda pixels: 0)
+    monkeypatch.setattr("ipl.apps.limits.PIXEL_BYTES", 0)
     pool = make(max_bytes=1)
     with pytest.raises(Refusal, match="not enough memory") as refused:
         pool.decode(data)

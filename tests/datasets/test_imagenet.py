@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ipl.datasets.benchmark_readers import read_benchmark
-from ipl.datasets.dataset import Item, check_class_names
+from ipl.datasets.dataset import Item
 from ipl.support.errors import DataError
 from tests.helpers.split_files import imagenet, touch
 
@@ -30,13 +30,6 @@ def test_imagenet_is_read_in_sorted_order(tmp_path: Path) -> None:
         for file in "ab"
     )
     assert [(i.path.name, i.label) for i in dataset.test] == [("c.JPEG", n) for n in range(3)]
-
-
-def test_a_published_list_stays_one_when_it_is_cut(tmp_path: Path) -> None:
-    dataset = read_benchmark("imagenet", imagenet(tmp_path)).only([1, 2], "novel")
-    assert dataset.class_names == ("missile", "missile")
-    with pytest.raises(DataError, match="read the same"):
-        check_class_names(dataset.class_names)
 
 
 def test_imagenet_without_names_for_a_folder(tmp_path: Path) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 
@@ -18,13 +17,12 @@ from ipl.datasets import images
 from ipl.datasets.images import (
     ImageSource,
     ImageTooLargeError,
-    MemoryBudget,
     NotAnImageError,
     UnreadableImageError,
     is_image_name,
     is_litter,
     open_image,
-    small_jpeg,
+    thumbnail,
 )
 from tests.helpers.scenes import open_scene
 
@@ -66,12 +64,11 @@ def test_every_mode_becomes_rgb(mode: str, scene: Image.Image, tmp_path: Path) -
     assert abs(_pixels(opened).mean() - _pixels(scene).mean()) < 12
 
 
-@pytest.mark.parametrize("name", ["scene.png", "scene.tif"])
-def test_sixteen_bits_keep_their_tones(name: str, scene: Image.Image, tmp_path: Path) -> None:
-    grey = np.asarray(scene.convert("L"))
-    Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / name)
-    opened = _pixels(open_image(tmp_path / name))
-    assert np.abs(opened - grey[..., None]).max() <= 1
+@pytest.mark.parametrize("name", ["a.png", "a.tif"])
+def test_sixteen_bits_are_rounded_to_eight(name: str, tmp_path: Path) -> None:
+    tones = np.arange(1 << 16).reshape(256, 256)
+    Image.fromarray(tones.astype(np.uint16)).save(tmp_path / name)
+    assert np.array_equal(_pixels(open_image(tmp_path / name))[..., 0], (tones + 128) // 257)
 
 
 @pytest.mark.parametrize("orientation", range(10))
@@ -87,12 +84,11 @@ def test_every_orientation_is_applied_once(orientation: int, tmp_path: Path) -> 
     assert np.array_equal(_pixels(again), _pixels(opened))
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_broken_exif_is_ignored(kind: str, tmp_path: Path) -> None:
+def test_broken_exif_is_ignored(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     exif = _exif()
     stored = open_scene("castle", 3).resize((24, 16))
-    stored.save(tmp_path / "plain", kind)
+    stored.save(tmp_path / "plain", "JPEG")
     plain = _pixels(open_image(tmp_path / "plain"))
     upright = np.rot90(plain, -1)
     broken = [b"Exif\0\0", b"Exif\0\0MM\0*\xff\xff\xff\xff", exif[:30], exif[:6] + b"\xff" * 60]
@@ -103,7 +99,7 @@ def test_broken_exif_is_ignored(kind: str, tmp_path: Path) -> None:
         broken.append(bytes(data))
     turned = 0
     for block in broken:
-        stored.save(tmp_path / "a", kind, exif=block)
+        stored.save(tmp_path / "a", "JPEG", exif=block)
         opened = _pixels(open_image(tmp_path / "a"))
         if opened.shape == upright.shape:
             assert np.array_equal(opened, upright)
@@ -123,13 +119,7 @@ def _exif() -> bytes:
     return exif.tobytes()
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1)])
-def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
-    Image.new("RGB", size).save(tmp_path / "a.png")
-    assert open_image(tmp_path / "a.png").size == size
-
-
-@pytest.mark.parametrize("extension", [".jpg", ".png", ".webp", ".tif", ".bmp", ".gif", ".avif"])
+@pytest.mark.parametrize("extension", [".jpg", ".png", ".webp", ".tif"])
 def test_cut_short_anywhere_is_unreadable_or_whole(
     extension: str, scene: Image.Image, tmp_path: Path
 ) -> None:
@@ -151,7 +141,7 @@ def test_cut_short_anywhere_is_unreadable_or_whole(
 def test_damage_is_reported_and_never_escapes(scene: Image.Image, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     said = []
-    for extension in (".jpg", ".png", ".webp", ".tif", ".bmp", ".gif"):
+    for extension in (".jpg", ".png", ".webp", ".tif"):
         file = BytesIO()
         scene.resize((24, 24)).save(file, Image.registered_extensions()[extension])
         for _ in range(40):
@@ -203,7 +193,7 @@ def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ImageTooLargeError, match="64 x 64 pixels; at most 4,095"):
         open_image(tmp_path / "a.png", 4095)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    with pytest.raises(UnreadableImageError, match="more than 2,000 pixels"):
+    with pytest.raises(ImageTooLargeError, match="a.png: the image has too many pixels"):
         open_image(tmp_path / "a.png")
 
 
@@ -211,10 +201,7 @@ def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ("name", "image"),
     [
         ("a.JPG", True),
-        ("a.b.tiff", True),
         ("a.HEIC", True),
-        ("a.avif", True),
-        ("a", False),
         ("jpg", False),
         ("a.txt", False),
     ],
@@ -231,45 +218,22 @@ def test_names_of_litter(name: str, litter: bool) -> None:
     assert is_litter(Path("folder") / name) is litter
 
 
-def test_a_small_jpeg_keeps_its_shape(tmp_path: Path) -> None:
+def test_a_thumbnail_keeps_its_shape(tmp_path: Path) -> None:
     path = tmp_path / "wide.png"
     open_scene("castle", 3).resize((90, 45)).save(path)
     for side, size in ((30, (30, 15)), (200, (90, 45))):
-        small = Image.open(BytesIO(small_jpeg(path, side)))
+        data = base64.b64decode(str(thumbnail(path, side)).partition(",")[2])
+        small = Image.open(BytesIO(data))
         assert (small.format, small.mode, small.size) == ("JPEG", "RGB", size)
     path.write_bytes(b"x")
-    with pytest.raises(UnreadableImageError, match="not an image"):
-        small_jpeg(path, 30)
+    assert thumbnail(path) is None
 
 
-@pytest.fixture
-def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes images of more than 10,000 pixels large ones."""
+def test_a_large_jpeg_is_decoded_at_a_reduced_size(
+    scene: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(images, "EXACT_PIXELS", 10_000)
     monkeypatch.setattr(images, "REDUCED_SIDE", 64)
-
-
-@pytest.mark.usefixtures("tiny_limits")
-@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "CMYK", "I;16"])
-def test_a_large_image_is_reduced_by_a_whole_factor(
-    mode: str, scene: Image.Image, tmp_path: Path
-) -> None:
-    stored = scene.resize((305, 200))
-    if mode == "I;16":
-        stored = Image.fromarray(np.asarray(stored.convert("L")).astype(np.uint16) * 257)
-    else:
-        stored = stored.convert(mode)
-    stored.save(tmp_path / "a.tif")
-    rgb = stored.convert("L").convert("RGB") if mode == "L" else stored.convert("RGB")
-    if mode == "I;16":
-        rgb = scene.resize((305, 200)).convert("L").convert("RGB")
-    opened = open_image(tmp_path / "a.tif")
-    assert opened.size == (102, 67)  # by 200 // 64
-    assert np.array_equal(_pixels(opened), _pixels(rgb.reduce(3)))
-
-
-@pytest.mark.usefixtures("tiny_limits")
-def test_a_large_jpeg_is_decoded_at_a_reduced_size(scene: Image.Image, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     for options in ({}, {"progressive": True}):
@@ -280,38 +244,6 @@ def test_a_large_jpeg_is_decoded_at_a_reduced_size(scene: Image.Image, tmp_path:
         with Image.open(path) as image:
             expected = image.reduce(4).transpose(Image.Transpose.ROTATE_270)
         assert np.abs(_pixels(opened) - _pixels(expected)).mean() < 3
-
-
-def test_an_image_that_is_not_large_is_not_reduced(tmp_path: Path) -> None:
-    Image.new("L", (5000, 5000), 7).save(tmp_path / "a.jpg")
-    assert open_image(tmp_path / "a.jpg").size == (5000, 5000)
-    Image.new("L", (5001, 5000), 7).save(tmp_path / "a.jpg")
-    assert open_image(tmp_path / "a.jpg").size == (2501, 2500)
-
-
-def test_threads_share_the_memory_for_decoding() -> None:
-    budget = MemoryBudget(10)
-    entered = [threading.Event() for _ in range(3)]
-    leave = [threading.Event() for _ in range(3)]
-
-    def hold(index: int, size: int) -> None:
-        with budget.take(size):
-            entered[index].set()
-            leave[index].wait(30)
-
-    with ThreadPoolExecutor(3) as threads:
-        threads.submit(hold, 0, 4)
-        threads.submit(hold, 1, 6)
-        assert entered[0].wait(30)
-        assert entered[1].wait(30)
-        threads.submit(hold, 2, 11)  # more than there are: alone
-        leave[0].set()
-        assert not entered[2].wait(0.05)
-        leave[1].set()
-        assert entered[2].wait(30)
-        assert budget.used == 11
-        leave[2].set()
-    assert budget.used == 0
 
 
 @pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
@@ -342,10 +274,8 @@ def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         open_image(tmp_path / "IMG_1.HEIC")
 
 
-@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "AVIF", "TIFF"])
+@pytest.mark.parametrize("kind", ["GIF", "TIFF"])
 def test_of_every_animation_the_first_image(kind: str, tmp_path: Path) -> None:
-    if kind not in images.image_formats():
-        pytest.skip(f"{kind} cannot be read here")
     frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "a", kind, save_all=True, append_images=frames[1:])
     opened = open_image(tmp_path / "a")

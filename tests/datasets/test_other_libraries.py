@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import Item
 from ipl.datasets.images import ImageSource, UnreadableImageError, open_image
 from ipl.datasets.readers import read_dataset
 from ipl.support.errors import DataError
@@ -78,17 +78,8 @@ def test_hugging_face_is_read_without_taking_a_image() -> None:
     assert str(dataset.train[2].path) == "pets train[2]"
 
 
-def test_a_mapping_of_parts() -> None:
-    data = {"train": HuggingFace([0, 1]), "test": HuggingFace([1]), "extra": None}
-    dataset = read_dataset(data)
-    assert dataset.name == "pets"
-    assert len(dataset.train) == 2
-    assert [item.label for item in dataset.test] == [1]
-
-
-@pytest.mark.parametrize("part", ["validation", "val"])
-def test_a_validation_part_is_held_out_only_when_asked_for(part: str) -> None:
-    data = {"train": HuggingFace([0, 1]), part: HuggingFace([1])}
+def test_a_validation_part_is_held_out_only_when_asked_for() -> None:
+    data = {"train": HuggingFace([0, 1]), "validation": HuggingFace([1]), "extra": None}
     dataset = read_dataset(data)
     assert dataset.test == ()
     assert dataset.notes[0].startswith("1 val image is not used")
@@ -200,8 +191,3 @@ def test_a_image_that_cannot_be_taken_out() -> None:
 
     with pytest.raises(UnreadableImageError, match=r"pets\[3\]: .*damaged or incomplete"):
         open_image(ImageSource("pets[3]", broken))
-
-
-def test_a_dataset_is_returned_as_it_is() -> None:
-    dataset = Dataset("some", ("a", "b"), (Item(Path("1.png"), 0),))
-    assert read_dataset(dataset) is dataset

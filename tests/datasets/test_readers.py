@@ -40,7 +40,7 @@ def test_a_folder_per_class(tmp_path: Path) -> None:
     assert dataset.notes == ()
 
 
-@pytest.mark.parametrize("part", ["test", "Test", "testing"])
+@pytest.mark.parametrize("part", ["test", "Testing"])
 def test_train_and_test_folders(part: str, tmp_path: Path) -> None:
     root = _touch(tmp_path, "train/a/1.png", "train/b/1.png", f"{part}/b/2.png")
     dataset = read_folder(root)
@@ -50,16 +50,15 @@ def test_train_and_test_folders(part: str, tmp_path: Path) -> None:
     assert dataset.notes == ()
 
 
-@pytest.mark.parametrize("part", ["val", "valid", "validation"])
-def test_validation_images_are_held_out_only_when_asked_for(part: str, tmp_path: Path) -> None:
-    root = _touch(tmp_path, "train/a/1.png", "train/b/1.png", f"{part}/b/2.png")
+def test_validation_images_are_held_out_only_when_asked_for(tmp_path: Path) -> None:
+    root = _touch(tmp_path, "train/a/1.png", "train/b/1.png", "valid/b/2.png")
     dataset = read_dataset(root)
     assert dataset.test == ()
     (note,) = dataset.notes
     assert note.startswith("1 val image is not used: the training images that are not drawn are")
     assert "--held-out val" in note
     asked = read_dataset(root, held_out="val")
-    assert _found(asked.test, root) == [(f"{part}/b/2.png", 1)]
+    assert _found(asked.test, root) == [("valid/b/2.png", 1)]
     assert asked.notes == ()
 
 
@@ -139,20 +138,9 @@ def test_other_files_are_named_and_counted(tmp_path: Path) -> None:
         read_folder(root, strict=True)
 
 
-def test_litter_is_no_reason_to_fail(tmp_path: Path) -> None:
-    root = _touch(tmp_path, "a/1.png", "b/1.png", "b/.DS_Store", "b/._1.png")
-    dataset = read_folder(root, strict=True)
-    assert len(dataset.train) == 2
-
-
-def test_hidden_folders_and_folders_named_like_images_are_passed_over(tmp_path: Path) -> None:
-    root = _touch(tmp_path, "a/1.png", "a/.ipynb_checkpoints/1-checkpoint.png", "b/1.png")
-    (root / "b" / "trip.jpg").mkdir()
-    assert _found(read_folder(root).train, root) == [("a/1.png", 0), ("b/1.png", 1)]
-
-
 def test_what_macos_and_windows_leave_behind_is_ignored(tmp_path: Path) -> None:
     litter = ["__MACOSX/a/._1.png", "__MACOSX/x.png", ".DS_Store", "a/Thumbs.db", "a/desktop.ini"]
+    litter.append("a/.ipynb_checkpoints/1-checkpoint.png")
     root = _touch(tmp_path, "a/1.png", "b/1.png", "b/__MACOSX/2.png", *litter)
     dataset = read_folder(root, strict=True)
     assert dataset.class_names == ("a", "b")
@@ -220,17 +208,6 @@ def test_folders_that_cannot_be(names: list[str], said: str, tmp_path: Path) -> 
         read_dataset(_touch(tmp_path, *names))
 
 
-def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deny(self: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(self))
-
-    _touch(tmp_path, "a/1.png", "b/1.png")
-    for name in ("iterdir", "rglob"):  # root may read anything, so it is refused here
-        monkeypatch.setattr(Path, name, lambda self, *_: deny(self))
-    with pytest.raises(DataError, match="[Pp]ermission"):
-        read_dataset(tmp_path)
-
-
 @pytest.mark.parametrize("name", ["none", "x" * 300, "none.csv", "a\0b"])
 def test_no_such_path(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No such file or folder"):
@@ -247,7 +224,6 @@ def test_a_slip_of_a_path(tmp_path: Path) -> None:
     ("name", "says"),
     [
         ("saved/state.json", "is a dataset of Hugging Face.* datasets.load_from_disk"),
-        ("saved/dataset_dict.json", "with datasets.load_from_disk"),
         ("saved/train.parquet", "is a dataset of Hugging Face.* datasets.load_dataset"),
     ],
 )
@@ -284,9 +260,8 @@ def test_a_table(tmp_path: Path) -> None:
     assert dataset.notes[0].startswith("1 val image is not used")
 
 
-@pytest.mark.parametrize("val", ["val", "Valid", "VALIDATION"])
-def test_rows_of_validation_images(val: str, tmp_path: Path) -> None:
-    text = f"path,label,split\n1.png,a,Train\n2.png,b,training\n3.png,a,TEST\n4.png,b,{val}\n"
+def test_rows_of_validation_images(tmp_path: Path) -> None:
+    text = "path,label,split\n1.png,a,Train\n2.png,b,training\n3.png,a,TEST\n4.png,b,Valid\n"
     table = _csv(tmp_path, text)
     assert [item.path.name for item in read_dataset(table).test] == ["3.png"]
     asked = read_dataset(table, held_out="val")
@@ -299,19 +274,16 @@ def test_rows_of_validation_images(val: str, tmp_path: Path) -> None:
     [
         "\ufeffpath,label\na b.png,x\nc.png,y\n",
         '"path","label"\n"a b.png","x"\n"c.png","y"\n',
-        "path,label\r\na b.png,x\r\nc.png,y\r\n",
         "label , path\nx, a b.png \ny,c.png\n",
         "id,path,label,size\n1,a b.png,x,5,more\n2,c.png,y\n",
-        "path,label\n\na b.png,x\n\nc.png,y",
         "\ufeffFilename;Class\r\na b.png;x\r\nc.png;y\r\n",
         "image\tcategory\na b.png\tx\nc.png\ty\n",
-        '"File Name";"Class Name"\n"a b.png";"x"\n"c.png";"y"\n',
         "class,label,image\n0,x,a b.png\n1,y,c.png\n",
         "file|class\na b.png|x\nc.png|y\n",
     ],
     ids=[
-        *("BOM", "quotes", "CRLF", "blanks", "other columns", "empty lines", "Excel", "tabs"),
-        *("semicolons and quotes", "label before class", "bars"),
+        *("BOM", "quotes", "blanks", "other columns", "Excel", "tabs"),
+        *("label before class", "bars"),
     ],
 )
 def test_the_same_table_written_otherwise(text: str, tmp_path: Path) -> None:
@@ -320,24 +292,10 @@ def test_the_same_table_written_otherwise(text: str, tmp_path: Path) -> None:
     assert dataset.train == ((tmp_path / "a b.png", 0), (tmp_path / "c.png", 1))
 
 
-def test_a_file_of_tabs(tmp_path: Path) -> None:
-    table = tmp_path / "list.TSV"
-    table.write_text("img\tlabel\n1, 2.png\tx, y\n3.png\tz\n")
-    dataset = read_dataset(table)
-    assert dataset.class_names == ("x, y", "z")
-    assert dataset.train[0].path == tmp_path / "1, 2.png"
-
-
 def test_backslashes_separate_folders_unless_a_file_has_one(tmp_path: Path) -> None:
     _touch(tmp_path, "odd\\name.png")
     dataset = read_dataset(_csv(tmp_path, "path,label\nx\\y\\1.png,a\nodd\\name.png,b\n"))
     assert dataset.train == ((tmp_path / "x/y/1.png", 0), (tmp_path / "odd\\name.png", 1))
-
-
-def test_numbers_are_names(tmp_path: Path) -> None:
-    dataset = read_dataset(_csv(tmp_path, "path,label\n1.png,0\n2.png,1\n3.png,0\n"))
-    assert dataset.class_names == ("0", "1")
-    assert [item.label for item in dataset.train] == [0, 1, 0]
 
 
 def test_commas_and_line_ends_inside_quotes_belong_to_the_name(tmp_path: Path) -> None:

@@ -37,40 +37,24 @@ def test_names_that_are_not_ascii_are_written_without_accents(tmp_path: Path) ->
     assert dataset.train[0].path.parent.name == "crème_brûlée"
 
 
-def test_a_byte_order_mark_does_not_matter(tmp_path: Path) -> None:
-    file = write_split(tmp_path / "s.json", **GOOD)
-    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
-    assert _read(file).class_names == ("a", "b")
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", r"s\.json is not valid JSON .Expecting value, line 1.: expected an object with train"),
         ('{"train": [\n["a.jpg", 0, "a"],', r"not valid JSON .*line 2"),
         ("[" * 100_000, "not valid JSON .nested too deeply"),
-        ("[]", "contains no object: expected an object"),
         ("{}", "contains no list 'train'"),
-        ('{"train": {}}', "contains no list 'train'"),
         ('{"train": [["a.jpg", 0, "a"]]}', "contains no list 'test'"),
         ('{"train": [], "test": []}', "train is empty"),
         ('{"train": [["a.jpg", 0]], "test": []}', r'train\[0\] is \["a.jpg", 0\]: expected'),
         ('{"train": [["a.jpg", "0", "a"]]}', r"train\[0\] is"),
-        ('{"train": [["a.jpg", 0.5, "a"]]}', r"train\[0\] is"),
         ('{"train": [["a.jpg", true, "a"]]}', r"train\[0\] is"),
         ('{"train": [["", 0, "a"]]}', r"train\[0\] is"),
-        ('{"train": ["a.jpg"]}', r"train\[0\] is"),
     ],
 )
 def test_the_wrong_shape(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(text)
     with pytest.raises(DataError, match=said):
-        _read(tmp_path / "s.json")
-
-
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
-    (tmp_path / "s.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"s\.json cannot be read as UTF-8 text"):
         _read(tmp_path / "s.json")
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 
 from PIL import Image
 
-from ipl.datasets.images import decoding_bytes
 from ipl.support.errors import ConfigError
 
 MAX_PIXELS = Image.MAX_IMAGE_PIXELS or 2**26  # above this Pillow warns of decompression bombs
+PIXEL_BYTES = 16  # that a pixel takes at most while it is decoded (measured: WebP)
 WORKING_BYTES = 64 << 20  # for decoding, beside the image and its file
 MAX_BATCH = 64  # images in one pass of the image tower
 
@@ -78,7 +78,7 @@ class Limits:
     @property
     def decode_bytes(self) -> int:
         """Returns the memory that decoding one image may take."""
-        return decoding_bytes(self.max_pixels) + 2 * self.max_bytes + WORKING_BYTES
+        return PIXEL_BYTES * self.max_pixels + 2 * self.max_bytes + WORKING_BYTES
 
 
 class Refusal(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 
-from ipl.datasets.images import files_below, is_image_name
+from ipl.datasets.images import is_image_name, is_litter
 from ipl.support.errors import DataError
 from ipl.support.files import similar_path
 
@@ -62,7 +62,11 @@ def _paths(texts: Iterable[bytes], separator: bytes) -> Iterator[Path]:
 def _images_below(path: Path, allow_empty: bool = False) -> list[Path]:
     if not os.path.isdir(path):
         return [path]
-    images = [file for file in files_below(path) if is_image_name(file)]
+    images = [
+        file
+        for file in sorted(path.rglob("*"))
+        if is_image_name(file) and not is_litter(file.relative_to(path)) and file.is_file()
+    ]
     if not images and not allow_empty:
         raise DataError(f"The folder {path} contains no images.")
     return images

@@ -148,8 +148,7 @@ def predict_stream(
         Called with the number of images after each batch, for a progress bar.
     max_pixels : int, default=100_000_000
         Pixels of an image file as it is decoded; a file with more has an `error`. A JPEG of more
-        than 25,000,000 pixels is decoded at a reduced size. Formats that take more memory for a
-        pixel have a lower limit beyond 25,000,000: WebP a quarter.
+        than 25,000,000 pixels is decoded at a reduced size.
     speed : PredictionSpeed, optional
         Counts images and times, batch by batch.
 
