@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -121,15 +120,6 @@ def test_a_jpeg_with_many_scans_is_refused(pocket: Backbone) -> None:
     start = data.rindex(b"\xff\xda")
     again = data[:-2] + data[start:-2] * MAX_SCANS + data[-2:]
     assert refused(again, pocket).status == 413
-
-
-def test_of_an_animation_only_the_first_frame_is_decoded(pocket: Backbone) -> None:
-    frames = [noise(64, 64 + i).resize((64, 64)) for i in range(20)]
-    data = to_bytes(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True)
-    with Image.open(BytesIO(data)) as image:
-        assert image.n_frames == 20
-    small = decode_image(data, 64 * 64, pocket.preprocessing)
-    assert np.array_equal(np.asarray(small), pocket.preprocessing.evaluate(frames[0]))
 
 
 @pytest.mark.parametrize(

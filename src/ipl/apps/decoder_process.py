@@ -117,7 +117,6 @@ class DecoderPool:
 
     def __init__(self, limits: Limits, preprocessing: Preprocessing) -> None:
         self.limits, self.preprocessing = limits, preprocessing
-        self.started = 0  # processes so far
         self._idle: list[DecoderProcess] = []
         self._lock = Lock()
 
@@ -154,7 +153,6 @@ class DecoderPool:
                 if process.alive:
                     return process
                 process.stop()
-            self.started += 1
         return DecoderProcess(self.limits, self.preprocessing)
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from fastapi import Request
-from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from ipl.apps.limits import Limits, Refusal
@@ -29,11 +26,6 @@ def parse_json(body: bytes) -> dict[str, Any]:
 def _parse_int(digits: str) -> int | float:
     """Returns a number; Python refuses to read integers of thousands of digits."""
     return int(digits) if len(digits) < 20 else float(digits)
-
-
-def content_type(request: Request) -> str:
-    """Returns the media type of a request's body, without parameters and in lower case."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def limited_request(request: Request, limits: Limits) -> Request:
@@ -63,15 +55,6 @@ def limited_receive(receive: Receive, limits: Limits) -> Receive:
         return message
 
     return limited
-
-
-@contextmanager
-def refused_disconnects() -> Iterator[None]:
-    """Raises Refusal when the client closes the connection too early."""
-    try:
-        yield
-    except ClientDisconnect:
-        raise Refusal(400, "The connection was closed before the request was complete.") from None
 
 
 def _check_size(size: int, limits: Limits) -> None:

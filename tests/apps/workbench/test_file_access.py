@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from ipl import PromptClassifier
 from ipl.apps.workbench.app import create_workbench_app
 from ipl.apps.workbench.sessions import Workbench
 from tests.helpers.scenes import open_scene
@@ -173,6 +174,13 @@ def test_another_site_cannot_use_it(host: str, origin: str | None, status: int, 
     assert tab.client.get("/config", headers=headers).status_code == status
 
 
-def test_gradio_checks_paths_as_well(workbench: Workbench) -> None:
+def test_a_page_for_a_saved_prompt_starts_with_its_settings_and_gradio_checks_paths_as_well(
+    trained: PromptClassifier,
+) -> None:
+    workbench = Workbench(trained.learner_.backbone, trained)
     _, gradio_app = create_workbench_app(workbench, None)
-    assert gradio_app.get_blocks().has_launched
+    page = gradio_app.get_blocks()
+    assert page.has_launched  # without that Gradio checks none
+    fields = {field.elem_id: field for field in page.blocks.values()}
+    assert (fields["learner"].value, fields["words"].value) == ("coop", 2)
+    workbench.end()

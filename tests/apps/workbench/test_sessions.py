@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ipl import Backbone, Dataset, PromptClassifier
+from ipl import Backbone, PromptClassifier
 from ipl.apps.workbench.fit_thread import FitThread
-from ipl.apps.workbench.image_classes import ImageClasses
 from ipl.apps.workbench.sessions import MAX_SESSIONS, Session, Workbench
 from ipl.support.errors import ConfigError, DataError
 from tests.helpers.workbench import LONG
@@ -77,19 +76,6 @@ def test_the_download_is_the_saved_form(
     assert loaded.prompt_ == fitted_session.classifier.prompt_
     image = dropped("castle", 1)
     assert (loaded.predict_proba(image) == fitted_session.classifier.predict_proba(image)).all()
-
-
-def test_a_saved_prompt_and_data_are_there_from_the_start(
-    fitted_session: Session, pocket: Backbone, scenes: Dataset
-) -> None:
-    workbench = Workbench(pocket, fitted_session.classifier, ImageClasses.from_dataset(scenes))
-    other = workbench.open("someone")
-    assert other.names == ("beach", "castle")
-    assert other.selection == fitted_session.selection
-    assert other.image_classes.dataset() == scenes
-    other.add_name("lake")
-    assert fitted_session.names == ("beach", "castle")
-    workbench.end()
 
 
 def test_a_file_that_two_sent_stays_until_both_have_gone(

@@ -9,7 +9,6 @@ from ipl.apps.workbench.sessions import Session
 from ipl.apps.workbench.word_gain import clean_word
 from ipl.support.errors import DataError
 from ipl.words.selection import RankedWord
-from tests.helpers.workbench import LONG, wait_for
 
 
 def close(value: float) -> object:
@@ -56,13 +55,3 @@ def test_a_runner_up_has_its_gain_too_at_every_step(fitted_session: Session) -> 
 def test_what_cannot_be_a_word_is_refused(text: str | None, message: str, pocket: Backbone) -> None:
     with pytest.raises(DataError, match=message):
         clean_word(text, pocket, Pool.from_words(["tower", "wall"], "two"))
-
-
-def test_a_word_is_scored_after_those_of_a_running_fit(session: Session) -> None:
-    fit = session.learn(LONG)
-    wait_for(lambda: fit.watcher.progress.selection, fit)
-    steps = session.score_word("tower", 3, 1).steps
-    assert steps[0].selected is not None
-    fit.cancel()
-    fit.join()
-    assert fit.state == "cancelled"

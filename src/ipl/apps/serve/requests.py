@@ -11,9 +11,10 @@ from typing import Any
 
 from fastapi import Request
 from starlette.datastructures import UploadFile
+from starlette.requests import ClientDisconnect
 
 from ipl.apps.limits import Limits, Refusal
-from ipl.apps.request_body import content_type, limited_request, parse_json, refused_disconnects
+from ipl.apps.request_body import limited_request, parse_json
 from ipl.display.formatting import several
 
 FIELDS = ("image", "classes", "top")
@@ -34,13 +35,13 @@ async def read_request(request: Request, limits: Limits) -> Callable[[], Predict
 
     Parsing may take a while and awaits nothing, so it is for another thread.
     """
-    kind = content_type(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/json", "multipart/form-data"):
         raise Refusal(
             415, f"Content-Type is {kind!r}; allowed are multipart/form-data and application/json."
         )
     request = limited_request(request, limits)
-    with refused_disconnects():
+    try:
         if kind == "application/json":
             body = await request.body()
             return lambda: _parse_json(body, limits)
@@ -51,7 +52,9 @@ async def read_request(request: Request, limits: Limits) -> Callable[[], Predict
             items = fields.multi_items()
             files = {name: await v.read() for name, v in items if isinstance(v, UploadFile)}
             texts = [(name, value) for name, value in items if isinstance(value, str)]
-        return lambda: _parse_form(files, texts, limits)
+    except ClientDisconnect:
+        raise Refusal(400, "The connection was closed before the request was complete.") from None
+    return lambda: _parse_form(files, texts, limits)
 
 
 def _parse_json(body: bytes, limits: Limits) -> PredictRequest:

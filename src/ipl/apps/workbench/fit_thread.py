@@ -83,7 +83,6 @@ class FitProgress:
     note: str = ""
     selection: Selection | None = None  # the words so far
     epochs: tuple[EpochRecord, ...] = ()
-    message: str = ""  # the latest one
     changes: int = 0  # so far, to see whether anything is new
 
 
@@ -114,10 +113,6 @@ class FitWatcher(Reporter):
         """Raises FitCancelled if the fit was cancelled."""
         if self.cancelled:
             raise FitCancelled
-
-    def say(self, message: str) -> None:
-        """Stores the message."""
-        self._change(message=message)
 
     def warn(self, message: str) -> None:
         """Stores the warning, which is shown on the page and not in the terminal."""

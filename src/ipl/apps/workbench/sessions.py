@@ -32,7 +32,6 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import draw_shots
 from ipl.classifier import PromptClassifier
-from ipl.config import FitConfig
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import ImageSource, thumbnail
 from ipl.datasets.readers import read_dataset
@@ -170,7 +169,6 @@ class Session:
                 shots=settings.shots,
                 epochs=settings.epochs,
                 seed=settings.seed,
-                views=workbench.views,
                 pool=workbench.pool,
             )
 
@@ -309,9 +307,7 @@ class Workbench:
         image_classes: ImageClasses | None = None,
         browse: bool = True,
         pool: Pool | None = None,
-        views: int | str = FitConfig.views,
         limits: Limits | None = None,
-        max_fits: int = MAX_FITS,
         run_name: str = "",
     ) -> None:
         """Takes what every session starts with; `browse` lets it name folders of this machine.
@@ -321,9 +317,9 @@ class Workbench:
         self.run_name = run_name
         self.backbone, self.classifier, self.browse = backbone, classifier, browse
         self.image_classes = image_classes or ImageClasses()
-        self.pool, self.views = pool, views
+        self.pool = pool
         self.limits = limits or Limits(max_bytes=UPLOAD_BYTES)
-        self.queue = FitQueue(max_fits)
+        self.queue = FitQueue(MAX_FITS)
         self._folder = tempfile.TemporaryDirectory(prefix="ipl-ui-")
         self.inbox = Path(self._folder.name) / "inbox"  # where files from browsers arrive
         self.inbox.mkdir()
