@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ipl.support.files import recover_folder
-from tests.helpers.forked import kill_after, kill_at, run
+from tests.helpers.forked import count_steps, kill_after, kill_at, run
 from tests.helpers.saved_runs import same_run
 
 pytestmark = pytest.mark.slow  # so that it is not the last
@@ -47,7 +47,7 @@ def kill_and_repeat(
     "faults",
     [
         [partial(kill_at, 7), partial(kill_at, 30), partial(kill_at, 55)],
-        [partial(kill_after, 0.3), partial(kill_at, 75)],
+        [partial(kill_at, 20), partial(kill_after, 0.2)],
     ],
 )
 def test_fits(faults: Faults, fit: Command, saved: Path, tmp_path: Path) -> None:
@@ -61,19 +61,20 @@ def test_fits(faults: Faults, fit: Command, saved: Path, tmp_path: Path) -> None
     assert same_run(folder / "run", saved / "run1")
 
 
-@pytest.mark.parametrize(
-    "faults", [[partial(kill_at, step)] for step in (40, 52, 60)] + [[partial(kill_after, 0.2)]]
-)
-def test_overwrites(faults: Faults, fit: Command, saved: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "home"
-    shutil.copytree(saved / "cache", folder / "cache")
-    shutil.copytree(saved / "run1", folder / "run")
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.9, 0.97])
+def test_overwrites(share: float, fit: Command, saved: Path, tmp_path: Path) -> None:
+    command = (*fit, "--seed", 2, "--out", "run", "--overwrite")
+    for folder in (tmp_path / "counted", tmp_path / "killed"):
+        shutil.copytree(saved / "cache", folder / "cache")
+        shutil.copytree(saved / "run1", folder / "run")
+    run(*command, folder=tmp_path / "counted", fault=partial(count_steps, tmp_path / "steps"))
+    step = round(share * int((tmp_path / "steps").read_text()))
 
     def check() -> None:
         recover_folder(folder / "run")  # as every command that reads it does
         assert any(same_run(folder / "run", saved / name) for name in ("run1", "run2"))
 
-    kill_and_repeat((*fit, "--seed", 2, "--out", "run", "--overwrite"), faults, folder, check)
+    kill_and_repeat(command, [partial(kill_at, step)], folder, check)
     assert same_run(folder / "run", saved / "run2")
 
 
@@ -92,7 +93,7 @@ def test_a_bench(data: Path, tmp_path: Path) -> None:
         assert all(path.read_bytes() == content for path, content in done.items())
         done.update({path: path.read_bytes() for path in folder.glob("grid/records/[!.]*.json")})
 
-    kill_and_repeat(command, [partial(kill_at, 40), partial(kill_at, 60)], folder, check)
+    kill_and_repeat(command, [partial(kill_at, 10), partial(kill_at, 40)], folder, check)
     assert _records(folder) == _records(whole)
 
 
