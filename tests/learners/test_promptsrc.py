@@ -213,14 +213,14 @@ def test_the_frozen_features_are_of_the_same_crops(
     source = views.make_views(number, PromptSRC, pocket, shots, 3, SILENT)
     indices, crops = torch.tensor([4, 1, 2]), []
     for epoch in range(3):
-        batch = source.batch(epoch, indices)
+        batch = next(source.batches([(epoch, indices)]))
         assert batch.pixels is not None
         with torch.no_grad():
             frozen = normalize(pocket.encode_image(batch.pixels), dim=-1)
         torch.testing.assert_close(batch.features, frozen, atol=1e-5, rtol=0)
         assert torch.equal(batch.labels, shots.labels[indices])
         crops.append(batch.pixels)
-    assert torch.equal(source.batch(0, indices).pixels, crops[0])
+    assert torch.equal(next(source.batches([(0, indices)])).pixels, crops[0])
     assert torch.equal(crops[0], crops[1]) == (number == 0)
 
 
@@ -230,7 +230,7 @@ def test_learners_get_what_they_look_at(
 ) -> None:
     for kind, features, pixels in ((PromptSRC, 1, 1), (MaPLe, 0, 1), (CoOp, 1, 0)):
         source = views.make_views(number, kind, pocket, shots, 1, SILENT)
-        batch = source.batch(0, torch.tensor([0, 3]))
+        batch = next(source.batches([(0, torch.tensor([0, 3]))]))
         assert (batch.features is not None, batch.pixels is not None) == (features, pixels)
 
 

@@ -76,11 +76,6 @@ def test_without_words_and_without_held_out_images(card: Call) -> None:
     assert "The words lower the loss" in card()
 
 
-def test_the_head_is_yaml(card: Call) -> None:
-    assert _head(card())["library_name"] == "ipl"
-    assert "base_model" not in _head(card())
-
-
 @pytest.mark.parametrize(
     ("name", "hub"),
     [

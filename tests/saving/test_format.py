@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
 
 from ipl.config import FitConfig
 from ipl.saving.format import read_run, write_run
-from ipl.saving.run_folder import FORMAT_VERSION, check_target, find_run
+from ipl.saving.run_folder import check_target, find_run
 from ipl.support.errors import IplError, SavedRunError
 from ipl.support.files import replace_folder
 from ipl.training.baselines import BaselineComparison, MethodCounts
@@ -39,21 +38,6 @@ def test_round_trip(run: Path) -> None:
     assert torch.equal(back.tensors["soft"], make_result().tensors["soft"])
     assert back.layout.soft_count == 4
     assert back.layout.slots == 1
-
-
-def test_config_is_plain_json_with_format_and_version(run: Path) -> None:
-    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
-    assert config["format"] == "ipl-prompt"
-    assert config["format_version"] == FORMAT_VERSION
-    assert config["words"] == ["stone"]
-    assert config["classes"] == ["beach", "starry night"]
-    assert "tensors" not in config
-
-
-def test_tensors_are_readable_without_ipl(run: Path) -> None:
-    with safe_open(run / "prompt.safetensors", "pt") as file:
-        assert list(file.keys()) == ["soft"]
-        assert file.get_tensor("soft").shape == (4, 3)
 
 
 def test_a_view_of_a_tensor_is_saved(tmp_path: Path) -> None:
@@ -151,12 +135,6 @@ def test_other_things_are_never_replaced(overwrite: bool, tmp_path: Path) -> Non
         check_target(tmp_path / "folder", overwrite)
 
 
-def test_a_target_below_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(IplError, match="file"):
-        check_target(tmp_path / "file" / "run")
-
-
 def test_a_name_longer_than_the_system_allows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IplError, match="x{300}"):
         check_target(tmp_path / ("x" * 300))
@@ -204,38 +182,30 @@ def test_no_folder_and_no_files(tmp_path: Path, run: Path) -> None:
     [
         ("format", "else", "does not describe an ipl prompt."),
         ("format_version", 1, "has format version 1; this ipl reads version 2."),
-        ("format_version", ..., "has format version None; this ipl reads version 2."),
         ("learner", "else", "was trained with the learner 'else', which is not installed"),
         ("config", 5, "config is 5; it must be an object."),
         ("config.views", "frsh", "views is 'frsh'; it must be a whole number from 0"),
-        ("config.learner", "else", "No learner is called 'else'"),
         ("config.colour", "red", "'colour' is not a setting."),
         ("config.interval", 200, "words (k = 1) times interval"),
         ("words", "stone", 'words is "stone"; it must be a list.'),
         ("words", ["water"], "the words differ from those in the prompt."),
         ("prompt", "[V V] *stone* {cls} {cls}", "names the class once"),
-        ("prompt", "[V", "cannot be read at"),
         ("classes.1", None, "classes[1] is null; it must be a text."),
         ("classes.1", "\ud800", "classes[1] is "),
         ("alike", 1, "alike is 1; it must be true or false."),
         ("backbone.weights_sha256", ..., "backbone.weights_sha256 is missing; it must be a text."),
         ("preprocessing.mean", [0.5], "preprocessing.mean is [0.5]; it must be a list"),
-        ("preprocessing.crop", "64", 'preprocessing.crop is "64"; it must be a whole number'),
         ("training", [], "training is []; it must be an object."),
         ("training.lr", "fast", 'training.lr is "fast"; it must be a number.'),
         ("training.epochs", 0, "epochs is 0; it must be 1 or more."),
         ("training.average_mean", "late", 'average_mean is "late"; it must be a number or null.'),
-        ("training.history.epochs.0", 1, "training.history.epochs[0] is 1; it must be an object."),
         ("training.history.epochs.0.loss", True, "epochs[0].loss is true; it must be a number."),
         ("training.image_hashes", ["ab", "cd"], "has 2 images of 2 classes; the prompt was"),
         ("results.train_accuracy", 75, "train_accuracy is 75; it must be a number from 0 to 1."),
         ("results.held_out_accuracy", "x", 'is "x"; it must be a number from 0 to 1 or null.'),
         ("results.words_tried.0.words", -1, "words_tried[0].words is -1; it must be a whole num"),
-        ("selection", 7, "selection is 7; it must be an object or null."),
         ("selection", None, "selection has 0 steps for 1 words; each word has one."),
         ("selection.steps.0.gain", float("nan"), "steps[0].gain is NaN; it must be a number."),
-        ("selection.steps.0.runners_up.0", ["x"], 'is ["x"]; it must be a list'),
-        ("selection.steps.0.certainty.wins", 2, "certainty.wins is 2; it must be a number from 0"),
         ("selection.pool_size", 10**30, "selection.pool_size is 1000"),
         ("ipl_version", ..., "ipl_version is missing; it must be a text."),
     ],
@@ -278,7 +248,7 @@ def test_unknown_fields_are_no_harm(run: Path) -> None:
 def test_damage_anywhere_in_either_file_is_said(run: Path) -> None:
     for name in ("config.json", "prompt.safetensors"):
         data = (run / name).read_bytes()
-        for length in {*range(0, len(data) - 2, max(1, len(data) // 40)), len(data) - 2}:
+        for length in {*range(0, len(data) - 2, max(1, len(data) // 10)), len(data) - 2}:
             (run / name).write_bytes(data[:length])
             with pytest.raises(SavedRunError, match="is damaged|is not valid JSON") as caught:
                 read_run(run)

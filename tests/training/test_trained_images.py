@@ -39,11 +39,6 @@ def store(pocket: Backbone) -> FeatureStore:
     return FeatureStore(pocket)
 
 
-def test_a_run_has_a_hash_for_each_training_image(result: FitResult) -> None:
-    assert [len(of_class) for of_class in result.image_hashes] == [2, 2, 2, 2]
-    assert all(len(each) == 12 for of_class in result.image_hashes for each in of_class)
-
-
 def test_images_of_the_training_are_found_with_their_copies(
     result: FitResult, four: Dataset, store: FeatureStore, tmp_path: Path
 ) -> None:

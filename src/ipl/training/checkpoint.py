@@ -61,10 +61,35 @@ class Checkpoint:
         hyperparameters: Hyperparameters,
         seed: int,
     ) -> Checkpoint:
-        """Returns the checkpoint of a training."""
+        """Returns the checkpoint of a training, under a key of everything that it depends on.
+
+        That includes the code and the learning rate of every epoch, so that a training never
+        resumes with another formula, schedule or template than it began with.
+        """
         if cache is None:
             return cls()
-        key = training_key(learner, words, shots, views, hyperparameters, seed)
+        kind, features = type(learner), shots.features.cpu().numpy()
+        key = key_of(
+            code=code_sha256(kind),
+            learner=f"{kind.__module__}.{kind.__qualname__}",
+            backbone=learner.backbone.fingerprint,
+            device=learner.backbone.device.type,
+            classes=list(learner.prompts.class_names),
+            start=_sha256(learner.state_dict()),
+            layout=repr(learner.layout),
+            placeholder=learner.placeholder,
+            class_template=learner.class_template,
+            words=list(words),
+            images=hashlib.sha256(features.tobytes()).hexdigest(),
+            labels=shots.labels.tolist(),
+            views=views,
+            hyperparameters=asdict(hyperparameters),
+            rates=[
+                learning_rate(e, hyperparameters.lr, hyperparameters.epochs)
+                for e in range(hyperparameters.epochs)
+            ],
+            seed=seed,
+        )
         return cls(cache, key)
 
     def read(self) -> TrainingState | None:
@@ -106,44 +131,6 @@ class Checkpoint:
         self._state = None
         if self.cache is not None:
             self.cache.drop(KIND, self.key)
-
-
-def training_key(
-    learner: Learner,
-    words: Sequence[str],
-    shots: LabelledFeatures,
-    views: int | str,
-    hyperparameters: Hyperparameters,
-    seed: int,
-) -> str:
-    """Returns a key of everything that a training depends on.
-
-    It includes the code and the learning rate of every epoch, so that a training never resumes
-    with another formula, schedule or template than it began with.
-    """
-    kind = type(learner)
-    features = shots.features.cpu().numpy()
-    return key_of(
-        code=code_sha256(kind),
-        learner=f"{kind.__module__}.{kind.__qualname__}",
-        backbone=learner.backbone.fingerprint,
-        device=learner.backbone.device.type,
-        classes=list(learner.prompts.class_names),
-        start=_sha256(learner.state_dict()),
-        layout=repr(learner.layout),
-        placeholder=learner.placeholder,
-        class_template=learner.class_template,
-        words=list(words),
-        images=hashlib.sha256(features.tobytes()).hexdigest(),
-        labels=shots.labels.tolist(),
-        views=views,
-        hyperparameters=asdict(hyperparameters),
-        rates=[
-            learning_rate(e, hyperparameters.lr, hyperparameters.epochs)
-            for e in range(hyperparameters.epochs)
-        ],
-        seed=seed,
-    )
 
 
 def remove_checkpoints(keys: Iterable[str], cache: Cache | None = None) -> None:

@@ -132,7 +132,7 @@ def fit(
         counts = (slots,)
         if not slots:  # the plain learner, as published
             trained_config = config.without_words()
-    if config.arm != CHOSEN and selection is not None:  # it told how many words, or how frequent
+    if config.arm != CHOSEN:  # the search told how many words, or how frequent
         selection = None
 
     def train_with(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -225,33 +224,15 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tenso
     yield from order[: images_per_epoch(count, size)].split(size)
 
 
-class _OneThread:
-    """Limits torch to one thread, which is faster for small prompts on a CPU.
-
-    The number of threads is local to each thread, but new threads inherit the last one set. So of
-    several trainings at the same time, only the first knows the number to restore.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside, self._usual = 0, 1
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if not self._inside:
-                self._usual = torch.get_num_threads()
-            self._inside += 1
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                torch.set_num_threads(self._usual)
-
-
-_one_thread = _OneThread()
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Limits torch to one thread, which is faster for small prompts on a CPU."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def _training_threads(learner: Learner) -> AbstractContextManager[None]:

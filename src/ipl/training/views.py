@@ -35,11 +35,6 @@ class View:
         """
         raise NotImplementedError
 
-    def batch(self, epoch: int, indices: Tensor) -> Batch:
-        """Returns the images of a single batch."""
-        (batch,) = self.batches([(epoch, indices)])
-        return batch
-
 
 class BankedViews(View):
     """A few views of each image; every epoch draws one of each."""
