@@ -23,7 +23,7 @@ from ipl.datasets.dataset import Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.images import open_image
 from ipl.support.errors import ConfigError, DataError
-from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
+from ipl.training.comparison import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
 
 POOL = Pool.from_words(
     ("adopt", "blue", "furry", "heather", "phone", "pile", "social", "visit", "reaction", "title"),
@@ -390,4 +390,4 @@ def test_a_fit_is_compared_with_its_baselines(pocket: Backbone, base: Dataset) -
     guesses = probe.logits(held_out).argmax(1).tolist()
     right = [guess == item.label for guess, item in zip(guesses, base.test, strict=True)]
     assert accuracies[LINEAR_PROBE] == sum(right) / len(right)
-    assert fitted.result_.seconds_to_compare is None  # it was done
+    assert fitted.result_.offer_to_compare() == ""  # it was done

@@ -57,7 +57,6 @@ from ipl.support.errors import (
 )
 from ipl.support.extras import make_frame
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baselines import comparison_table
 from ipl.training.checkpoint import remove_checkpoints
 from ipl.training.fit import accuracy, fit
 from ipl.training.result import FitResult, identity_of
@@ -441,7 +440,7 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows[-1] = (rows[-1][0], f"{rows[-1][1]}, ...")
         parts: list[str | Table] = [Table(["PromptClassifier", ""], rows, numbers=())]
         if comparison is not None and comparison.classes == tuple(classes):
-            parts += [comparison_table(comparison), *comparison.verdict]
+            parts += [comparison.table(), *comparison.verdict]
         return notebook_html(self.prompt_, parts)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:

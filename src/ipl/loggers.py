@@ -318,7 +318,7 @@ class RunLog(Reporter):
     def _log_result(self, result: FitResult) -> None:
         accuracies = {"train": result.train_accuracy}
         if (comparison := result.comparison) is not None:
-            accuracies["held out"] = comparison.accuracy(comparison.prompt)
+            accuracies["held out"] = comparison.accuracy()
             others = comparison.methods[:-1]
             accuracies |= {method.name: comparison.accuracy(method) for method in others}
             self.log_text("result/verdict", "\n\n".join(comparison.verdict))

@@ -18,8 +18,7 @@ from ipl.explain.accuracy import BASELINE, _with_saved
 from ipl.explain.report import Analysis, ReportSettings, analyse_run
 from ipl.metrics import harmonic_mean
 from ipl.saving.format import read_run
-from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT
-from ipl.training.baselines import MethodCounts
+from ipl.training.comparison import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT, Method
 
 MakeRun = Callable[..., Path]
 
@@ -87,7 +86,7 @@ def test_the_prompt_without_words_of_the_fit_is_shown_for_the_same_images_only(
     comparison = analysis.run.result.comparison
     assert comparison is not None
     prompt = comparison.prompt
-    method = MethodCounts(WITHOUT_WORDS, "empty", prompt.correct, 2, 2)
+    method = Method(WITHOUT_WORDS, "empty", prompt.correct, 2, 2)
     saved = comparison.with_method(method)
     assert _with_saved(comparison, saved).of(WITHOUT_WORDS) == method
     assert _with_saved(comparison, comparison).of(WITHOUT_WORDS) is None

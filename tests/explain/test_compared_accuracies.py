@@ -24,7 +24,7 @@ from ipl.explain.compared_accuracies import (
 from ipl.explain.comparison import compare_runs, comparison_document, comparison_values
 from ipl.inference.evaluation import evaluate
 from ipl.metrics import paired_difference
-from ipl.training.baselines import difference_sentence
+from ipl.training.comparison import difference_sentence
 from tests.helpers.scenes import open_scene
 
 MakeRun = Callable[..., Path]

@@ -12,9 +12,12 @@ import torch
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.config import FitConfig
 from ipl.learners.hyperparameters import Hyperparameters
+from ipl.training.comparison import PROMPT, Comparison, Method
 from ipl.training.history import EpochRecord, TrainingHistory
 from ipl.training.result import FitResult, Trial
 from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
+
+CLASSES = ("beach", "starry night")
 
 
 def same_run(one: Path, other: Path) -> bool:
@@ -58,13 +61,12 @@ def make_result(**changes: Any) -> FitResult:
         words=("stone",),
         backbone={"name": "pocket", "weights_sha256": "ab" * 32, "precision": "fp32"},
         preprocessing=Preprocessing(64, 64, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2)).as_dict(),
-        classes=("beach", "starry night"),
-        trained_classes=("beach", "starry night"),
+        classes=CLASSES,
+        trained_classes=CLASSES,
         data="scenes",
         images=20,
         train_accuracy=0.75,
-        held_out_accuracy=0.5,
-        held_out_images=8,
+        comparison=Comparison(CLASSES, (4, 4), (Method(PROMPT, "[V V]", (2, 2)),)),
         trials=(Trial(1, 0.75, 1.5),),
         history=TrainingHistory((EpochRecord(0, 0.002, 1.5, "stone"),), 2.5),
         image_hashes=(("ab" * 6,) * 10, ("p" + "cd" * 6,) * 10),

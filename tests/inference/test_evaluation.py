@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from PIL import Image
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
@@ -19,20 +18,18 @@ from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.images import ImageSource
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import percent
 from ipl.inference.evaluation import (
     Evaluation,
     class_rows,
     evaluate,
     prediction_rows,
     score_table,
-    summary_table,
     threshold_sentence,
     threshold_table,
 )
 from ipl.support.errors import DataError
-from ipl.training.baseline_names import ZERO_SHOT
 from ipl.training.chosen_images import UNKNOWN
+from ipl.training.comparison import ZERO_SHOT
 
 MakeRun = Callable[..., Path]
 
@@ -77,15 +74,10 @@ def test_accuracy_is_that_of_score_and_stands_beside_zero_shot(
     evaluation: Evaluation, classifier: PromptClassifier, four: Dataset, pocket: Backbone
 ) -> None:
     assert evaluation.accuracy == classifier.score(four)
-    images = evaluation.comparison.total
-    assert f"accuracy={evaluation.accuracy:.3f} on {images} images" in repr(evaluation)
     zero_shot = evaluation.comparison.of(ZERO_SHOT)
     assert zero_shot is not None
     accuracy = evaluation.comparison.accuracy(zero_shot)
     assert accuracy == zero_shot_accuracy(four, FeatureStore(pocket))
-    shown = summary_table(evaluation).rows
-    assert shown[0][:2] == ("accuracy", percent(evaluation.accuracy))
-    assert shown[1][:2] == ("accuracy of zero-shot", percent(accuracy))
     assert evaluation.images_from == "its test part"
     probabilities = classifier.predict_proba([item.path for item in four.test])
     assert evaluation.confidence == pytest.approx(float(probabilities.max(1).mean()), abs=1e-5)
@@ -101,9 +93,7 @@ def test_fewer_classes_of_data_still_compete_with_all_classes(
     assert all(whole[each.image] == each.predicted for each in found.predictions)
     with_images = [each for each in found.classes if each.images]
     assert found.macro("recall") == sum(each.recall for each in with_images) / 2
-    assert [row[0] for row in score_table(found).rows if row[0] in few.class_names] == [
-        row[0] for row in score_table(found).rows
-    ]
+    assert {row[0] for row in score_table(found).rows} == set(few.class_names)
 
 
 def test_images_of_one_class_compete_with_all_classes(
@@ -115,84 +105,52 @@ def test_images_of_one_class_compete_with_all_classes(
         if item.label == 2:
             (tmp_path / name / item.path.name).write_bytes(item.path.read_bytes())
     found = evaluate(classifier, tmp_path)
-    of_class = [each for each in evaluation.predictions if each.label == name]
-    assert [each.predicted for each in found.predictions] == [each.predicted for each in of_class]
     assert found.accuracy == evaluation.classes[2].recall
     assert found.counts[2] == evaluation.counts[2]
     assert found.comparison.images == (0, 0, 4, 0)
-    before, now = evaluation.comparison.of(ZERO_SHOT), found.comparison.of(ZERO_SHOT)
-    assert before is not None
-    assert now is not None
-    assert now.correct[2] == before.correct[2]
-    assert [row[0] for row in score_table(found).rows] == [name]
     (note,) = found.notes  # nothing about a fit
-    assert note.startswith(f"All images are of the class {name!r}, so the accuracy is the share of")
+    assert note.startswith(f"All images are of the class {name!r}")
     assert evaluation.notes == ()
 
 
 def test_an_unknown_class_is_refused(classifier: PromptClassifier, scenes: Dataset) -> None:
-    with pytest.raises(DataError, match="has the class 'island'|which this prompt does not"):
+    with pytest.raises(DataError, match="which this prompt does not"):
         evaluate(classifier, scenes)
 
 
-def test_training_images_are_left_out(
-    classifier: PromptClassifier, four: Dataset, pocket: Backbone, pool: object
+def test_training_images_are_left_out_wherever_they_are(
+    four: Dataset, pocket: Backbone, tmp_path: Path
 ) -> None:
-    """In the data of the training and in other data."""
+    """By their bytes: with other names of files, among more files, and in a test part."""
     everything = replace(four, train=four.train + four.test, test=())
-    trained = PromptClassifier(
-        pocket, words=1, shots=3, epochs=2, interval=1, views=0, pool=pool, cache=False
-    ).fit(everything)
+    trained = _fit_three_shots(everything, pocket, None, 0)
+    shots = {item.path.read_bytes() for item in sample_shots(everything.train, 3, 1)}
     found = evaluate(trained, everything)
-    shots = {str(item.path) for item in sample_shots(everything.train, 3, 1)}
-    assert found.images_from == "without the 12 images that it was trained on"
-    rest = [str(item.path) for item in everything.train if str(item.path) not in shots]
+    rest = [str(i.path) for i in everything.train if i.path.read_bytes() not in shots]
     assert [each.image for each in found.predictions] == rest
-    assert set(found.left_out) == shots
-    assert len(found.left_out) == 12
+    assert {Path(path).read_bytes() for path in found.left_out} == shots
+    assert found.images_from == "without the 12 images that it was trained on"
     assert found.accuracy == trained.result_.held_out_accuracy
     whole = evaluate(trained, everything, everything=True)
-    assert whole.comparison.total == len(everything.train)
+    assert (whole.comparison.total, whole.left_out) == (len(everything.train), ())
     assert whole.images_from == "all images, 12 of which it was trained on"
-    assert whole.left_out == ()
-    others = replace(four, name="others", train=four.test, test=())
-    found = evaluate(trained, others)
-    drawn = sum(str(item.path) in shots for item in others.train)
-    assert 0 < drawn < len(others.train)
-    assert found.images_from == f"without the {drawn} images that it was trained on"
-    assert found.comparison.total == len(others.train) - drawn
-
-
-@pytest.mark.parametrize("words", [0, 1])
-def test_training_images_are_known_by_their_bytes(
-    four: Dataset, pocket: Backbone, pool: object, tmp_path: Path, words: int
-) -> None:
-    """In a folder of another name, with other names of files and more files, and in a test part."""
-    trained = _fit_three_shots(replace(four, test=()), pocket, pool, words)
-    trained.save_pretrained(tmp_path / "run")
-    trained = PromptClassifier.from_pretrained(tmp_path / "run", pocket)
-    for item in (*four.test, *four.train):
+    for item in everything.train:
         copy = tmp_path / "more images" / four.class_names[item.label] / f"of {item.path.name}"
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(item.path.read_bytes())
-    grown = read_dataset(tmp_path / "more images")
-    found = evaluate(trained, grown)
-    shots = {item.path.read_bytes() for item in sample_shots(four.train, 3, 1)}
-    rest = [str(item.path) for item in grown.train if item.path.read_bytes() not in shots]
-    assert [each.image for each in found.predictions] == rest
-    assert found.images_from == "without the 12 images that it was trained on"
-    tested = evaluate(trained, replace(grown, train=grown.train[:1], test=grown.train))
+    copies = read_dataset(tmp_path / "more images")
+    rest = [str(i.path) for i in copies.train if i.path.read_bytes() not in shots]
+    assert [each.image for each in evaluate(trained, copies).predictions] == rest
+    tested = evaluate(trained, replace(copies, train=copies.train[:1], test=copies.train))
     assert [each.image for each in tested.predictions] == rest
     assert tested.images_from == "its test part, without the 12 images that it was trained on"
-    assert found.notes == ()
-    assert four.name == trained.result_.data
-    kept = tuple(item for item in four.train if item.path.read_bytes() in shots)[:5]
-    changed = evaluate(trained, replace(four, train=(*kept, *four.test), test=()))
+    kept = tuple(i for i in everything.train if i.path.read_bytes() in shots)[:5]
+    new = tuple(i for i in everything.train if i.path.read_bytes() not in shots)
+    changed = evaluate(trained, replace(everything, train=(*kept, *new)))
     assert changed.images_from == "without the 5 images that it was trained on"
     assert changed.notes[0].startswith("5 of the 12 training images are in four scenes as they")
-    new = evaluate(trained, replace(grown, name="new", train=four.test))
-    assert new.images_from == "all images, none the same as one that it was trained on"
-    assert new.notes == ()
+    others = evaluate(trained, replace(everything, name="others", train=new))
+    assert others.images_from == "all images, none the same as one that it was trained on"
 
 
 def test_files_that_were_written_anew_are_known_by_their_loss(
@@ -274,16 +232,12 @@ def test_tables_have_a_row_for_each_class_image_and_threshold(
     assert f"{evaluation.suggested.threshold:.3f}" in shown
     assert shown == sorted(shown)
     assert f"{evaluation.suggested.threshold:.3f}" in threshold_sentence(evaluation)
-    none = replace(evaluation, suggested=None)
-    assert threshold_sentence(none).startswith("No threshold")
     values = evaluation.as_dict()
     assert values["thresholds"][0]["coverage"] == 1.0
     assert values["thresholds"][0]["accuracy"] == evaluation.accuracy
-    assert torch.tensor(values["confusion"]).sum() == len(four.test)
 
 
 def test_a_frame_has_every_image(evaluation: Evaluation) -> None:
     frame = evaluation.to_frame()
-    assert list(frame.columns) == ["image", "label", "predicted", "probability", "correct"]
     assert list(frame["image"]) == [each.image for each in evaluation.predictions]
     assert frame["correct"].mean() == pytest.approx(evaluation.accuracy)

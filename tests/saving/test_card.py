@@ -10,7 +10,7 @@ import pytest
 
 from ipl.config import FitConfig
 from ipl.saving.format import config_of, model_card
-from ipl.training.baselines import BaselineComparison, MethodCounts
+from ipl.training.comparison import Comparison, Method
 from tests.helpers.saved_runs import make_result
 
 Call = Callable[..., str]
@@ -47,11 +47,11 @@ def test_it_says_what_the_run_is(card: Call) -> None:
 
 def test_the_verdict_stands_below_the_accuracy(card: Call) -> None:
     methods = (
-        MethodCounts("zero-shot", "a photo", (10, 0), 40, 0),
-        MethodCounts("prompt", "[V V]", (20, 30)),
+        Method("zero-shot", "a photo", (10, 0), 40, 0),
+        Method("prompt", "[V V]", (20, 30)),
     )
     classes = ("beach", "starry night")
-    comparison = BaselineComparison(classes, (40, 40), methods, (), ("A note.",))
+    comparison = Comparison(classes, (40, 40), methods, (), ("A note.",))
     text = card(comparison=comparison)
     assert f"with 95 % intervals: {comparison.verdict[0]}" in text
     assert "\n- A note.\n" in text
@@ -63,8 +63,7 @@ def test_without_words_and_without_held_out_images(card: Call) -> None:
         prompt="[V V V V] {cls}.",
         words=(),
         selection=None,
-        held_out_accuracy=None,
-        held_out_images=0,
+        comparison=None,
     )
     assert "no words" in text
     assert "| word |" not in text

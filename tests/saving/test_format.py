@@ -15,7 +15,7 @@ from ipl.saving.format import read_run, write_run
 from ipl.saving.run_folder import check_target, find_run
 from ipl.support.errors import IplError, SavedRunError
 from ipl.support.files import replace_folder
-from ipl.training.baselines import BaselineComparison, MethodCounts
+from ipl.training.comparison import Comparison, Method
 from tests.helpers.saved_runs import make_result
 
 
@@ -55,10 +55,10 @@ def test_a_prompt_without_words(tmp_path: Path) -> None:
 
 def test_a_comparison_is_kept_and_checked(tmp_path: Path) -> None:
     methods = (
-        MethodCounts("zero-shot", "a photo", (1, 0), 4, 1),
-        MethodCounts("prompt", "[V V]", (1, 3)),
+        Method("zero-shot", "a photo", (1, 0), 4, 1),
+        Method("prompt", "[V V]", (1, 3)),
     )
-    comparison = BaselineComparison(("beach", "starry night"), (4, 4), methods, (), ("A note.",))
+    comparison = Comparison(("beach", "starry night"), (4, 4), methods, (), ("A note.",))
     write_run(tmp_path / "run", make_result(comparison=comparison))
     assert read_run(tmp_path / "run").comparison == comparison
     path = tmp_path / "run" / "config.json"
@@ -202,7 +202,6 @@ def test_no_folder_and_no_files(tmp_path: Path, run: Path) -> None:
         ("training.history.epochs.0.loss", True, "epochs[0].loss is true; it must be a number."),
         ("training.image_hashes", ["ab", "cd"], "has 2 images of 2 classes; the prompt was"),
         ("results.train_accuracy", 75, "train_accuracy is 75; it must be a number from 0 to 1."),
-        ("results.held_out_accuracy", "x", 'is "x"; it must be a number from 0 to 1 or null.'),
         ("results.words_tried.0.words", -1, "words_tried[0].words is -1; it must be a whole num"),
         ("selection", None, "selection has 0 steps for 1 words; each word has one."),
         ("selection.steps.0.gain", float("nan"), "steps[0].gain is NaN; it must be a number."),

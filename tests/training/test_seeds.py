@@ -8,8 +8,7 @@ import pytest
 
 from ipl.datasets.dataset import Dataset, Item
 from ipl.metrics import paired_difference
-from ipl.training.baseline_names import LINEAR_PROBE, PROMPT, ZERO_SHOT
-from ipl.training.baselines import NO_IMAGES
+from ipl.training.comparison import LINEAR_PROBE, NO_IMAGES, PROMPT, ZERO_SHOT
 from ipl.training.seeds import MethodSpread, SeedSpread, shared_shots
 
 SPREAD = SeedSpread(

@@ -33,8 +33,7 @@ from ipl.support.cache import Cache
 from ipl.support.errors import IplError
 from ipl.support.files import write_json
 from ipl.support.progress import Reporter
-from ipl.training.baseline_names import WITHOUT_WORDS
-from ipl.training.baselines import compare_with_baselines
+from ipl.training.comparison import WITHOUT_WORDS, compare_with_baselines
 from ipl.words.selection import words_table
 
 ARMS = ("zero-shot", "linear-probe", "plain", "empty", "words")
@@ -195,12 +194,7 @@ def _with_comparison(
         classifier.config,
         [(WITHOUT_WORDS, empty.prompt_, without_words)],
     )
-    classifier.result_ = replace(
-        classifier.result_,
-        held_out_accuracy=comparison.accuracy(comparison.prompt),
-        held_out_images=comparison.total,
-        comparison=comparison,
-    )
+    classifier.result_ = replace(classifier.result_, comparison=comparison)
     return classifier
 
 

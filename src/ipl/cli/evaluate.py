@@ -15,7 +15,7 @@ from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import first_few
+from ipl.display.formatting import first_few, several
 from ipl.inference.evaluation import (
     Evaluation,
     class_rows,
@@ -31,7 +31,6 @@ from ipl.saving.run_folder import find_run, read_config
 from ipl.support.cache import Cache
 from ipl.support.files import write_text
 from ipl.support.progress import Reporter
-from ipl.training.baselines import confusion_sentence
 
 
 def evaluate(
@@ -112,12 +111,14 @@ def evaluation_report(evaluation: Evaluation, with_thresholds: bool = False) -> 
     """Returns the numbers over all classes, those of each class, and the confusions."""
     comparison = evaluation.comparison
     parts: list[Group | Text] = [Text("\n".join(comparison.verdict), "bold"), Text("")]
-    parts += [summary_table(evaluation).to_terminal()]
+    images = several(comparison.total, "image")
+    parts += [comparison.table(f"On {images} ({evaluation.images_from})").to_terminal()]
     if evaluation.left_out:
         parts.append(Text(f"Left out as training images: {first_few(evaluation.left_out)}"))
     parts += [Text(f"Note: {note}", "yellow") for note in evaluation.notes]
+    parts += [Text(""), summary_table(evaluation).to_terminal()]
     parts += [Text(""), score_table(evaluation).to_terminal()]
-    parts.append(Text(confusion_sentence(comparison.confused)))
+    parts.append(Text(comparison.confusions))
     if with_thresholds:
         parts += [Text(""), threshold_table(evaluation).to_terminal()]
         parts.append(Text(threshold_sentence(evaluation)))

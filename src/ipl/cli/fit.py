@@ -34,14 +34,7 @@ from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, FolderInUseError, IplError
 from ipl.support.files import claim_folder
 from ipl.support.progress import Reporter
-from ipl.training.baselines import (
-    ABOUT_INTERVALS,
-    NO_IMAGES,
-    class_table,
-    comparison_table,
-    confusion_sentence,
-    offer_to_compare,
-)
+from ipl.training.comparison import ABOUT_INTERVALS, NO_IMAGES
 from ipl.training.result import FitResult, Trial
 from ipl.training.seeds import ABOUT_SEEDS, SeedSpread
 from ipl.words.selection import certainty_sentences, words_table
@@ -269,10 +262,9 @@ def _held_out_parts(result: FitResult, per_class: bool) -> list[Group | Text]:
     if comparison is None:
         return [Text(NO_IMAGES), Text("")]
     parts: list[Group | Text] = [Text("\n".join(comparison.verdict), "bold"), Text("")]
-    table = comparison_table(comparison)
-    parts += [table.to_terminal(), Text(ABOUT_INTERVALS)]
-    if result.seconds_to_compare is not None:
-        parts.append(Text(offer_to_compare(result.seconds_to_compare)))
+    parts += [comparison.table().to_terminal(), Text(ABOUT_INTERVALS)]
+    if offer := result.offer_to_compare():
+        parts.append(Text(offer))
     parts += [Text(f"Note: {note}", "yellow") for note in comparison.notes]
     if per_class:
         parts += [Text(""), *_class_parts(result)]
@@ -281,10 +273,10 @@ def _held_out_parts(result: FitResult, per_class: bool) -> list[Group | Text]:
 
 def _class_parts(result: FitResult) -> list[Group | Text]:
     """Returns every class before and after, and the classes that are confused most often."""
-    if result.comparison is None:
+    comparison = result.comparison
+    if comparison is None:
         return []
-    confused = Text(confusion_sentence(result.comparison.confused))
-    return [class_table(result.comparison).to_terminal(), confused]
+    return [comparison.class_table().to_terminal(), Text(comparison.confusions)]
 
 
 def _trials_table(trials: Sequence[Trial], best: int) -> Table:

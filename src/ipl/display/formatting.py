@@ -25,6 +25,11 @@ def points(value: float) -> str:
     return signed(100 * value, 1)
 
 
+def range_of_percent(low: float, high: float, digits: int = 1) -> str:
+    """Returns an interval of shares as per cent: "43.1 to 56.9"."""
+    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
+
+
 def several(count: int, singular: str, plural: str | None = None) -> str:
     """Returns a count with its noun: "1 word" or "2 words"."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

@@ -27,8 +27,15 @@ from ipl.metrics import (
     score,
 )
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baseline_names import NAMES, PLAIN_LEARNER, PROMPT, WITHOUT_WORDS, ZERO_SHOT
-from ipl.training.baselines import BaselineComparison, class_table, compare_with_baselines
+from ipl.training.comparison import (
+    NAMES,
+    PLAIN_LEARNER,
+    PROMPT,
+    WITHOUT_WORDS,
+    ZERO_SHOT,
+    Comparison,
+    compare_with_baselines,
+)
 from ipl.training.fit import features_for
 
 MATRIX_LIMIT = 40  # classes; with more, the confusion is not kept whole
@@ -67,7 +74,7 @@ class Outcomes:
     novel_classes: tuple[str, ...]
     novel_images: int
     why_no_novel: str | None
-    comparison: BaselineComparison  # on the held-out images
+    comparison: Comparison  # on the held-out images
 
     def of(self, name: str) -> MethodScores | None:
         """Returns the method of this name, None if it was not evaluated."""
@@ -131,9 +138,7 @@ def evaluate_outcomes(
     )
 
 
-def _with_saved(
-    comparison: BaselineComparison, saved: BaselineComparison | None
-) -> BaselineComparison:
+def _with_saved(comparison: Comparison, saved: Comparison | None) -> Comparison:
     """Returns the comparison with the prompt without words that the fit trained, if it did.
 
     Its counts are for these images only if the prompt's own counts are the same as at the fit.
@@ -208,7 +213,7 @@ def _score_on_novel(learner: Learner, novel: NovelImages) -> Score:
 def outcomes_section(outcomes: Outcomes) -> Section:
     """Returns base and novel accuracy of every method, confusion and calibration."""
     blocks: list[Block] = [
-        class_table(outcomes.comparison),
+        outcomes.comparison.class_table(),
         *_accuracy_blocks(outcomes),
         *_confusion_blocks(outcomes),
         *_calibration_blocks(outcomes),

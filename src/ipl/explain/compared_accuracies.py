@@ -16,8 +16,7 @@ from ipl.explain.loaded_run import LoadedRun, RunImages, RunShots, encode_held_o
 from ipl.explain.vectors import describe_vectors
 from ipl.metrics import PairedDifference, Score, paired_difference, score, wilson_interval
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baseline_names import LINEAR_PROBE, ZERO_SHOT
-from ipl.training.baselines import ABOUT_INTERVALS, difference_sentence
+from ipl.training.comparison import ABOUT_INTERVALS, LINEAR_PROBE, ZERO_SHOT, difference_sentence
 from ipl.training.result import FitResult
 from ipl.words.selection import Selection
 

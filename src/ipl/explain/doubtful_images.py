@@ -14,7 +14,7 @@ from ipl.display.document import Block, Gallery, Paragraph, Section, Thumb
 from ipl.display.formatting import listed, percent, several
 from ipl.display.table import Table
 from ipl.explain.loaded_run import LoadedRun, RunImages
-from ipl.training.baselines import DUPLICATE, near_duplicates
+from ipl.training.comparison import DUPLICATE, near_duplicates
 from ipl.training.fit import features_for
 
 SHOWN = 12  # images of each kind

@@ -9,7 +9,7 @@ from typing import Any
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
 from ipl.display.document import Block, Document, Paragraph, QuestionAnswer, Section
-from ipl.display.formatting import listed, ordinal, percent, several
+from ipl.display.formatting import listed, ordinal, percent, range_of_percent, several
 from ipl.explain.accuracy import Outcomes, evaluate_outcomes, novel_sentence, outcomes_section
 from ipl.explain.baseline import (
     TRAIN,
@@ -49,8 +49,15 @@ from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError
 from ipl.support.files import check_exists
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baseline_names import LINEAR_PROBE, PLAIN_LEARNER, WITHOUT_WORDS, ZERO_SHOT
-from ipl.training.baselines import ABOUT_INTERVALS, NO_IMAGES, BaselineComparison, comparison_table
+from ipl.training.comparison import (
+    ABOUT_INTERVALS,
+    LINEAR_PROBE,
+    NO_IMAGES,
+    PLAIN_LEARNER,
+    WITHOUT_WORDS,
+    ZERO_SHOT,
+    Comparison,
+)
 from ipl.words.pool import read_word_list
 from ipl.words.selection import certainty_sentences
 
@@ -135,7 +142,7 @@ class Analysis:
         return self.run.run_images
 
     @property
-    def comparison(self) -> BaselineComparison | None:
+    def comparison(self) -> Comparison | None:
         """Returns the prompt beside its baselines: computed now, else as saved."""
         return self.outcomes.comparison if self.outcomes else self.run.result.comparison
 
@@ -389,7 +396,7 @@ def report_document(analysis: Analysis) -> Document:
             QuestionAnswer("Do the words matter?", " ".join(_words_matter(analysis))),
             QuestionAnswer("How sure is that?", " ".join(_how_sure(analysis))),
         ),
-        table=comparison_table(comparison) if comparison else None,
+        table=comparison.table() if comparison else None,
     )
 
 
@@ -426,17 +433,13 @@ def _how_to_read(analysis: Analysis) -> str:
 
 def _is_better(analysis: Analysis) -> list[str]:
     """Returns how good it is, than what it is better, and by how much."""
-    outcomes, result, comparison = analysis.outcomes, analysis.run.result, analysis.comparison
+    outcomes, comparison = analysis.outcomes, analysis.comparison
     if comparison is None:
-        if result.held_out_accuracy is None:
-            return [NO_IMAGES]
-        accuracy = percent(result.held_out_accuracy)
-        return [f"When it was trained, its held-out accuracy was {accuracy}."]
-    low, high = comparison.interval(comparison.prompt)
+        return [NO_IMAGES]
     sentences = [
         f"{'On' if outcomes else 'When it was trained: on'} "
         f"{several(comparison.total, 'held-out image')} it is right for "
-        f"{percent(comparison.accuracy(comparison.prompt))} ({100 * low:.1f} to {100 * high:.1f}).",
+        f"{percent(comparison.accuracy())} ({range_of_percent(*comparison.interval())}).",
         *comparison.compared_with((ZERO_SHOT, LINEAR_PROBE)),
         *comparison.about_collapse(),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,16 @@ from torch import Tensor
 
 from ipl.backbone.encode_images import BATCH, encode_files
 from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.known_images import note_known_images
 from ipl.backbone.labelled_features import (
     LabelledFeatures,
     encode_items,
     note_unreadable,
 )
-from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import UNUSED, Dataset, Item, quote_classes
 from ipl.datasets.hugging_face import LabelledStream, read_stream
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import first_few, percent, several
+from ipl.display.formatting import first_few, percent, range_of_percent, several
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
 from ipl.metrics import (
@@ -41,9 +39,8 @@ from ipl.metrics import (
 from ipl.support.errors import DataError
 from ipl.support.extras import make_frame
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baseline_names import PROMPT, ZERO_SHOT
-from ipl.training.baselines import BaselineComparison, compare_predictions
 from ipl.training.chosen_images import ChosenImages, choose_images
+from ipl.training.comparison import Comparison, compare_with_baselines
 from ipl.training.fit import features_for
 
 if TYPE_CHECKING:
@@ -71,7 +68,7 @@ class Evaluation:
     ----------
     images_from : str
         Which images these are.
-    comparison : BaselineComparison
+    comparison : Comparison
         The prompt beside zero-shot.
     loss : float
         The mean cross-entropy.
@@ -96,7 +93,7 @@ class Evaluation:
     """
 
     images_from: str
-    comparison: BaselineComparison
+    comparison: Comparison
     loss: float
     classes: tuple[ClassScore, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -115,12 +112,12 @@ class Evaluation:
     @property
     def accuracy(self) -> float:
         """Returns the share of images that are classified correctly."""
-        return self.comparison.accuracy(self.comparison.prompt)
+        return self.comparison.accuracy()
 
     @property
     def interval(self) -> tuple[float, float]:
         """Returns the 95 % interval of the accuracy."""
-        return self.comparison.interval(self.comparison.prompt)
+        return self.comparison.interval()
 
     def macro(self, name: str) -> float:
         """Returns the mean precision, recall or f1 of the classes that have images."""
@@ -215,19 +212,10 @@ def evaluate(
         notes = (*chosen.notes, *data.test_notes)
     if not images.items:
         raise DataError(f"{data.display_name} has no readable image to evaluate on.")
-    labels = torch.tensor([columns[item.label] for item in images.items])
-    predictions = learner.log_probabilities(features)
-    template = classifier.config.class_template
-    zero_shot = zero_shot_logits(learner.backbone, names, images.features, template)
-    comparison = compare_predictions(
-        [
-            (ZERO_SHOT, f'"{template}", nothing trained', zero_shot),
-            (PROMPT, classifier.prompt_, predictions),
-        ],
-        labels,
-        names,
-        note_known_images(learner.backbone.name, names),
-    )
+    items = tuple(Item(item.path, columns[item.label]) for item in images.items)
+    images = replace(images, items=items)
+    labels, predictions = images.labels, learner.log_probabilities(features)
+    comparison = compare_with_baselines(learner, predictions, None, images, classifier.config)
     counts, curve = confusion(predictions, labels), ThresholdCurve(predictions, labels)
     return Evaluation(
         images_from=chosen.images_from,
@@ -239,7 +227,7 @@ def evaluate(
         confidence=float(predictions.max(1).values.exp().mean()),
         curve=tuple(map(curve.at, THRESHOLDS)),
         suggested=curve.suggest(),
-        predictions=_image_results(images.items, labels, predictions, names),
+        predictions=_image_results(items, predictions, names),
         notes=(*notes, *images.notes, *comparison.notes, *_note_one_class(comparison)),
         left_out=tuple(str(item.path) for item in chosen.left_out),
     )
@@ -291,7 +279,7 @@ def _columns(dataset: Dataset | LabelledStream, names: tuple[str, ...]) -> list[
     return [names.index(name) for name in dataset.class_names]
 
 
-def _note_one_class(comparison: BaselineComparison) -> tuple[str, ...]:
+def _note_one_class(comparison: Comparison) -> tuple[str, ...]:
     """Returns a note on what is not measured if all images are of one class."""
     pairs = zip(comparison.classes, comparison.images, strict=True)
     names = [name for name, images in pairs if images]
@@ -305,15 +293,19 @@ def _note_one_class(comparison: BaselineComparison) -> tuple[str, ...]:
 
 
 def _image_results(
-    items: Sequence[Item], labels: Tensor, predictions: Tensor, names: tuple[str, ...]
+    items: Sequence[Item], predictions: Tensor, names: tuple[str, ...]
 ) -> tuple[ImageResult, ...]:
     best = predictions.max(1)
-    rows = zip(
-        items, labels.tolist(), best.indices.tolist(), best.values.exp().tolist(), strict=True
-    )
+    rows = zip(items, best.indices.tolist(), best.values.exp().tolist(), strict=True)
     return tuple(
-        ImageResult(str(item.path), names[label], names[predicted], probability, label == predicted)
-        for item, label, predicted, probability in rows
+        ImageResult(
+            str(item.path),
+            names[item.label],
+            names[predicted],
+            probability,
+            item.label == predicted,
+        )
+        for item, predicted, probability in rows
     )
 
 
@@ -325,27 +317,14 @@ def _point_values(point: ThresholdPoint) -> dict[str, Any]:
 
 
 def summary_table(evaluation: Evaluation) -> Table:
-    """Returns a table of the numbers over all classes."""
-    comparison = evaluation.comparison
-    rows = []
-    for method in reversed(comparison.methods):  # the prompt is the last
-        title = "accuracy" if method is comparison.prompt else f"accuracy of {method.name}"
-        low, high = comparison.interval(method)
-        interval = f"{100 * low:.1f} to {100 * high:.1f}"
-        rows.append([title, percent(comparison.accuracy(method)), interval])
+    """Returns a table of what all classes come to, beside the accuracy."""
+    names = ("precision", "recall", "F1")
+    rows = [[f"macro {name}", percent(evaluation.macro(name.lower()))] for name in names]
     rows += [
-        *(
-            [f"macro {name}", percent(evaluation.macro(name.lower())), ""]
-            for name in ("precision", "recall", "F1")
-        ),
-        ["mean confidence", percent(evaluation.confidence), ""],
-        ["calibration error (ECE)", percent(evaluation.calibration.ece), ""],
+        ["mean confidence", percent(evaluation.confidence)],
+        ["calibration error (ECE)", percent(evaluation.calibration.ece)],
     ]
-    images = several(comparison.total, "image")
-    caption = f"On {images} ({evaluation.images_from})"
-    return Table(
-        ("", "value", "95 % interval"), rows, caption=caption, numbers=("value", "95 % interval")
-    )
+    return Table(("", "value"), rows, numbers=("value",))
 
 
 def score_table(evaluation: Evaluation) -> Table:
@@ -355,14 +334,14 @@ def score_table(evaluation: Evaluation) -> Table:
     for each in sorted(evaluation.classes, key=lambda each: each.f1):
         if not each.images:
             continue
-        low, high = wilson_interval(each.correct, each.images)
+        interval = wilson_interval(each.correct, each.images)
         rows.append(
             [
                 each.name,
                 str(each.images),
                 str(each.correct),
                 percent(each.recall),
-                f"{100 * low:.0f} to {100 * high:.0f}",
+                range_of_percent(*interval, 0),
                 percent(each.precision),
                 percent(each.f1),
             ]

@@ -37,9 +37,8 @@ from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.baseline_names import WITHOUT_WORDS
-from ipl.training.baselines import compare_with_baselines
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
+from ipl.training.comparison import WITHOUT_WORDS, compare_with_baselines
 from ipl.training.history import TrainingHistory, TrainingStarted
 from ipl.training.loop import train
 from ipl.training.result import FitResult, Trial, identity_of
@@ -186,8 +185,6 @@ def fit(
         data=dataset.name,
         images=len(shots.items),
         train_accuracy=next(t.accuracy for t in trials if t.words == learner.layout.slots),
-        held_out_accuracy=comparison.accuracy(comparison.prompt) if comparison else None,
-        held_out_images=len(held_out.items),
         comparison=comparison,
         trials=trials,
         history=history,

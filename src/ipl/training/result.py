@@ -18,8 +18,7 @@ from ipl.learners.learner import Learner
 from ipl.prompts.layout import PromptLayout
 from ipl.support.errors import ConfigError
 from ipl.support.plain_values import Share, from_plain
-from ipl.training.baseline_names import WITHOUT_WORDS
-from ipl.training.baselines import BaselineComparison
+from ipl.training.comparison import WITHOUT_WORDS, Comparison
 from ipl.training.history import TrainingHistory
 from ipl.training.schedule import images_per_epoch
 from ipl.words.selection import Selection
@@ -64,11 +63,7 @@ class FitResult:
         How many images it was trained on.
     train_accuracy : float
         Accuracy on these images, from 0 to 1.
-    held_out_accuracy : float or None
-        Accuracy on images that were held out; None if there were none.
-    held_out_images : int
-        How many images were held out.
-    comparison : BaselineComparison or None
+    comparison : Comparison or None
         The prompt beside its baselines on the held-out images; None if there were none.
     trials : tuple of Trial
         The result of every number of words that was tried.
@@ -104,13 +99,11 @@ class FitResult:
     data: str
     images: int
     train_accuracy: float
-    held_out_accuracy: float | None
-    held_out_images: int
     trials: tuple[Trial, ...]
     history: TrainingHistory
     image_hashes: tuple[tuple[str, ...], ...]
     selection: Selection | None
-    comparison: BaselineComparison | None = None
+    comparison: Comparison | None = None
     alike: bool = False
     notes: tuple[str, ...] = ()
     ipl_version: str = __version__
@@ -124,10 +117,25 @@ class FitResult:
         return PromptLayout.parse(self.prompt)[0]
 
     @property
-    def seconds_to_compare(self) -> float | None:
-        """Returns how long it would take to train it without words too, None if nothing would."""
-        compared = self.comparison is not None and not self.comparison.of(WITHOUT_WORDS)
-        return self.history.seconds if compared and self.words else None
+    def held_out_accuracy(self) -> float | None:
+        """Returns the accuracy on images that were held out; None if there were none."""
+        return self.comparison.accuracy() if self.comparison else None
+
+    @property
+    def held_out_images(self) -> int:
+        """Returns how many images were held out."""
+        return self.comparison.total if self.comparison else 0
+
+    def offer_to_compare(self, how: str = "--compare does it") -> str:
+        """Returns how to compare with the same prompt without words too, and for how long.
+
+        Nothing if that was done, or cannot be done.
+        """
+        if not self.words or self.comparison is None or self.comparison.of(WITHOUT_WORDS):
+            return ""
+        seconds = self.history.seconds
+        time = f"{max(1, round(seconds))} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+        return f"Whether the words matter was not tested: {how}, in about {time} more."
 
     @property
     def about_losses(self) -> str:
@@ -241,11 +249,9 @@ class FitResult:
             data=training["data"],
             images=training["images"],
             train_accuracy=results["train_accuracy"],
-            held_out_accuracy=results["held_out_accuracy"],
-            held_out_images=results["held_out_images"],
-            comparison=BaselineComparison.from_dict(comparison, trained_classes)
-            if comparison is not None
-            else None,
+            comparison=None
+            if comparison is None
+            else Comparison.from_dict(comparison, trained_classes),
             trials=results["words_tried"],
             history=training["history"],
             selection=saved["selection"],
@@ -296,8 +302,6 @@ class _Training(TypedDict):  # beside the hyperparameters
 class _Results(TypedDict):
     train_accuracy: Share
     words_tried: tuple[Trial, ...]
-    held_out_accuracy: Share | None
-    held_out_images: int
     comparison: dict[str, Any] | None
 
 

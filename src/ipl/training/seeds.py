@@ -9,11 +9,10 @@ from statistics import mean
 from typing import Any
 
 from ipl.datasets.dataset import Dataset
-from ipl.display.formatting import listed, percent, several, signed
+from ipl.display.formatting import listed, percent, range_of_percent, several, signed
 from ipl.display.table import Styled, Table
 from ipl.metrics import PairedDifference
-from ipl.training.baseline_names import NAMES, ORDER, PROMPT
-from ipl.training.baselines import NO_IMAGES
+from ipl.training.comparison import NAMES, NO_IMAGES, ORDER, PROMPT
 from ipl.training.result import FitResult
 
 ABOUT_SEEDS = (
@@ -127,7 +126,7 @@ class SeedSpread:
             row = [str(seed), *(percent(method.accuracies[index]) for method in self.methods)]
             rows.append([*row, ", ".join(self.words[index])] if self.words else row)
         if self.methods:
-            for title, show in (("mean", _mean), ("least to most", _range)):
+            for title, show in (("mean", _mean), ("least to most", _least_to_most)):
                 summary = [title, *(show(method.accuracies) for method in self.methods)]
                 summary += [""] if self.words else []
                 rows.append([Styled(cell, "bold") for cell in summary])
@@ -199,5 +198,5 @@ def _mean(accuracies: Sequence[float]) -> str:
     return percent(mean(accuracies))
 
 
-def _range(accuracies: Sequence[float]) -> str:
-    return f"{100 * min(accuracies):.1f} to {100 * max(accuracies):.1f}"
+def _least_to_most(accuracies: Sequence[float]) -> str:
+    return range_of_percent(min(accuracies), max(accuracies))

@@ -15,14 +15,7 @@ from ipl.display.plots import Bar, Series, bars, lines
 from ipl.display.table import Table
 from ipl.learners.registry import learner_class
 from ipl.prompts.layout import prompt_pieces
-from ipl.training.baselines import (
-    ABOUT_INTERVALS,
-    NO_IMAGES,
-    class_table,
-    comparison_table,
-    confusion_sentence,
-    offer_to_compare,
-)
+from ipl.training.comparison import ABOUT_INTERVALS, NO_IMAGES
 from ipl.training.history import EpochRecord
 from ipl.training.result import FitResult
 from ipl.words.selection import Selection, certainty_sentences
@@ -168,28 +161,18 @@ def _unfinished(fit: FitThread) -> str:
 def _comparison(result: FitResult) -> list[str]:
     """Returns the verdict, the prompt beside its baselines, and every class to open."""
     comparison = result.comparison
-    if comparison is None:  # no image was held out
-        return [paragraph(_accuracy(result))]
     train = f"Accuracy on {result.images} training images: {percent(result.train_accuracy)}."
-    classes = class_table(comparison)
-    seconds = result.seconds_to_compare
-    offer = "" if seconds is None else f" {offer_to_compare(seconds, TO_COMPARE)}"
+    if comparison is None:
+        return [paragraph(f"{train} {NO_IMAGES}")]
+    about = f"{ABOUT_INTERVALS} {train} {result.offer_to_compare(TO_COMPARE)}"
     return [
         *(paragraph(sentence, "verdict") for sentence in comparison.verdict),
         *(paragraph(note, "warning") for note in comparison.notes),
-        comparison_table(comparison).to_html(),
-        paragraph(f"{ABOUT_INTERVALS} {train}{offer}", "quiet"),
-        f"<details><summary>Every class</summary>{classes.to_html()}"
-        f"{paragraph(confusion_sentence(comparison.confused))}</details>",
+        comparison.table().to_html(),
+        paragraph(about.strip(), "quiet"),
+        f"<details><summary>Every class</summary>{comparison.class_table().to_html()}"
+        f"{paragraph(comparison.confusions)}</details>",
     ]
-
-
-def _accuracy(result: FitResult) -> str:
-    train, held_out = percent(result.train_accuracy), result.held_out_accuracy
-    sentence = f"Accuracy on {result.images} training images: {train}."
-    if held_out is None:
-        return f"{sentence} {NO_IMAGES}"
-    return f"{sentence} On {result.held_out_images} held-out images: {percent(held_out)}."
 
 
 def words(selection: Selection | None) -> str:

@@ -1,4 +1,4 @@
-"""A prompt beside what it must beat, all on the same held-out images, and a verdict.
+"""A prompt beside what it must beat, all on the same labelled images, and a verdict.
 
 The fit computes it, the saved run keeps it, and the command line, the report and the workbench
 show it. Only counts are kept; accuracies, intervals and the verdict follow from them.
@@ -18,7 +18,7 @@ from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.config import FitConfig
-from ipl.display.formatting import listed, percent, several, signed
+from ipl.display.formatting import first_few, percent, points, range_of_percent, several, signed
 from ipl.display.page import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
@@ -32,8 +32,19 @@ from ipl.metrics import (
 )
 from ipl.support.errors import ConfigError, brief
 from ipl.support.plain_values import from_plain
-from ipl.training.baseline_names import LINEAR_PROBE, NAMES, ORDER, PROMPT, ZERO_SHOT
 
+ZERO_SHOT, LINEAR_PROBE, PROMPT = "zero-shot", "linear-probe", "prompt"
+WITHOUT_WORDS = "without-words"  # the same layout and training, with empty slots
+PLAIN_LEARNER = "plain"  # the published learner without words, which a report may train
+# How a table and a sentence name each of them.
+NAMES = {
+    ZERO_SHOT: ("zero-shot CLIP", "zero-shot"),
+    LINEAR_PROBE: ("linear probe", "a linear probe"),
+    WITHOUT_WORDS: ("the same without words", "the same prompt without words"),
+    PLAIN_LEARNER: ("learner without words", "the learner without words"),
+    PROMPT: ("this prompt", "this prompt"),
+}
+ORDER = (ZERO_SHOT, WITHOUT_WORDS, PLAIN_LEARNER, LINEAR_PROBE)  # of the verdict
 COLLAPSE, FEWEST_LOST = 0.2, 3  # the share, and the number, of a class's images that are lost
 DUPLICATE, MARGIN, SAME = 0.99, 0.25, 1e-6  # see near_duplicates
 NO_IMAGES = (
@@ -46,7 +57,7 @@ ABOUT_INTERVALS = (
 
 
 @dataclass(frozen=True)
-class MethodCounts:
+class Method:
     """What one way to classify gets right.
 
     Parameters
@@ -83,7 +94,7 @@ class MethodCounts:
 
 
 @dataclass(frozen=True)
-class BaselineComparison:
+class Comparison:
     """A prompt and its baselines on the same images.
 
     Parameters
@@ -91,8 +102,8 @@ class BaselineComparison:
     classes : tuple of str
         The classes.
     images : tuple of int
-        Held-out images of each class.
-    methods : tuple of MethodCounts
+        Images of each class.
+    methods : tuple of Method
         The baselines, and the prompt last.
     confused : tuple of Confused
         The classes that the prompt confuses most often.
@@ -107,13 +118,13 @@ class BaselineComparison:
 
     classes: tuple[str, ...]
     images: tuple[int, ...]
-    methods: tuple[MethodCounts, ...]
+    methods: tuple[Method, ...]
     confused: tuple[Confused, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{method.name} {self.accuracy(method):.3f}" for method in self.methods)
-        return f"BaselineComparison({scores}, on {several(self.total, 'image')})"
+        return f"Comparison({scores}, on {several(self.total, 'image')})"
 
     def __post_init__(self) -> None:
         counts = [self.images, *(method.correct for method in self.methods)]
@@ -131,12 +142,12 @@ class BaselineComparison:
         ):
             raise ConfigError("the counts of results.comparison contradict each other.")
 
-    def of(self, name: str) -> MethodCounts | None:
-        """Returns the counts of a method, None if it was not evaluated."""
+    def of(self, name: str) -> Method | None:
+        """Returns the method of this name, None if it was not evaluated."""
         return next((method for method in self.methods if method.name == name), None)
 
     @property
-    def prompt(self) -> MethodCounts:
+    def prompt(self) -> Method:
         """Returns the counts of the prompt."""
         return self.methods[-1]
 
@@ -145,27 +156,27 @@ class BaselineComparison:
         """Returns how many images there are."""
         return sum(self.images)
 
-    def accuracy(self, method: MethodCounts) -> float:
-        """Returns the accuracy of a method, from 0 to 1."""
-        return sum(method.correct) / self.total
+    def accuracy(self, method: Method | None = None) -> float:
+        """Returns the accuracy of a method, from 0 to 1; without one, that of the prompt."""
+        return sum((method or self.prompt).correct) / self.total
 
-    def interval(self, method: MethodCounts) -> tuple[float, float]:
-        """Returns the 95 % interval of a method's accuracy."""
-        return wilson_interval(sum(method.correct), self.total)
+    def interval(self, method: Method | None = None) -> tuple[float, float]:
+        """Returns the 95 % interval of this accuracy."""
+        return wilson_interval(sum((method or self.prompt).correct), self.total)
 
-    def difference(self, method: MethodCounts) -> PairedDifference:
+    def difference(self, method: Method) -> PairedDifference:
         """Returns the accuracy of the prompt minus that of a method."""
         return paired_difference(method.gained, method.lost, self.total)
 
-    def with_method(self, method: MethodCounts) -> BaselineComparison:
+    def with_method(self, method: Method) -> Comparison:
         """Returns a copy with one more baseline, before the prompt."""
         return replace(self, methods=(*self.methods[:-1], method, self.prompt))
 
-    # -- in words -------------------------------------------------------------------------------
+    # -- in words and tables --------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
         notes = (ABOUT_INTERVALS, *self.notes)
-        return notebook_html(" ".join(self.verdict), [comparison_table(self), *notes])
+        return notebook_html(" ".join(self.verdict), [self.table(), *notes])
 
     @property
     def verdict(self) -> tuple[str, ...]:
@@ -175,28 +186,88 @@ class BaselineComparison:
     def compared_with(self, names: Sequence[str]) -> tuple[str, ...]:
         """Returns a sentence on each of these baselines that was evaluated."""
         methods = [method for name in names if (method := self.of(name)) is not None]
-        return tuple(_sentence(method.name, self.difference(method)) for method in methods)
+        sentences = (difference_sentence(NAMES[m.name][1], self.difference(m)) for m in methods)
+        return tuple(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
 
     def about_collapse(self) -> tuple[str, ...]:
         """Returns a sentence on the classes that collapse, if there are any."""
-        collapsed = self.collapsed()
-        return (_collapse_sentence(self, collapsed),) if collapsed else ()
+        before, after = self.of(ZERO_SHOT), self.prompt
+        classes = [
+            f"{self.classes[label]} ({before.correct[label]} to {after.correct[label]} of "
+            f"{self.images[label]})"
+            for label in self.collapsed()
+            if before is not None
+        ]
+        return (f"Much worse than zero-shot for {first_few(classes)}.",) if classes else ()
 
     def collapsed(self) -> tuple[int, ...]:
         """Returns the classes that the prompt does much worse on than zero-shot, worst first."""
         before = self.of(ZERO_SHOT)
         if before is None:
             return ()
-
-        def lost(label: int) -> int:
-            return before.correct[label] - self.prompt.correct[label]
-
+        pairs = zip(before.correct, self.prompt.correct, strict=True)
+        lost = [then - now for then, now in pairs]
         labels = [
             label
             for label, images in enumerate(self.images)
-            if lost(label) >= max(FEWEST_LOST, COLLAPSE * images)
+            if lost[label] >= max(FEWEST_LOST, COLLAPSE * images)
         ]
-        return tuple(sorted(labels, key=lambda label: -lost(label) / self.images[label]))
+        return tuple(sorted(labels, key=lambda label: -lost[label] / self.images[label]))
+
+    @property
+    def confusions(self) -> str:
+        """Returns the classes that are confused most often, as named pairs with their counts."""
+        pairs = [f"{c.true} taken for {c.predicted} ({c.count} of {c.of})" for c in self.confused]
+        return f"Most often confused: {'; '.join(pairs)}." if pairs else "No class is confused."
+
+    def table(self, caption: str = "") -> Table:
+        """Returns a table of the accuracies, and how much better the prompt is than each."""
+        columns = ("method", "accuracy", "95 % interval", "prompt minus it", "95 % interval ")
+        rows: list[list[str]] = []
+        for method in self.methods:
+            interval = range_of_percent(*self.interval(method))
+            row = [method.title, percent(self.accuracy(method)), interval]
+            if method is self.prompt:
+                rows.append([Styled(cell, "bold") for cell in (*row, "", "")])
+                continue
+            difference = self.difference(method)
+            ends = f"{points(difference.low)} to {points(difference.high)}"
+            rows.append([*row, f"{points(difference.value)} points", ends])
+        caption = caption or f"Accuracy on {several(self.total, 'held-out image')}"
+        return Table(columns, rows, caption=caption, numbers=columns[1:])
+
+    def class_table(self) -> Table:
+        """Returns a table of what each class gained or lost against zero-shot, worst first."""
+        before, after = self.of(ZERO_SHOT), self.prompt
+        assert before is not None
+
+        def share(label: int) -> tuple[float, float]:
+            change = after.correct[label] - before.correct[label]
+            return change / self.images[label], after.correct[label] / self.images[label]
+
+        collapsed, rows = set(self.collapsed()), []
+        for label in sorted((n for n, images in enumerate(self.images) if images), key=share):
+            change, accuracy = share(label)
+            rows.append(
+                [
+                    self.classes[label],
+                    str(self.images[label]),
+                    str(before.correct[label]),
+                    str(after.correct[label]),
+                    percent(accuracy),
+                    f"{points(change)} points" if change else "0",
+                    Styled("collapses", "bold red") if label in collapsed else "",
+                ]
+            )
+        numbers = ["images", "zero-shot", "this prompt", "accuracy", "change"]
+        caption = (
+            "Images of each class that zero-shot and this prompt get right, worst change first"
+        )
+        table = Table(["class", *numbers, ""], rows, caption=caption, numbers=numbers)
+        pairs = zip(self.classes, self.images, strict=True)
+        if missing := [name for name, images in pairs if not images]:
+            table.notes.append(f"No held-out image of {first_few(missing)}.")
+        return table
 
     # -- plain values and back ------------------------------------------------------------------
 
@@ -210,68 +281,45 @@ class BaselineComparison:
             "confused": [asdict(pair) for pair in self.confused],
         }
 
-    def _method_values(self, method: MethodCounts) -> dict[str, Any]:
+    def _method_values(self, method: Method) -> dict[str, Any]:
         values = {
             **asdict(method),
             "correct": list(method.correct),
             "accuracy": self.accuracy(method),
             "interval": list(self.interval(method)),
         }
-        return (
-            values
-            if method is self.prompt
-            else {**values, "prompt_minus_this": asdict(self.difference(method))}
-        )
+        if method is self.prompt:
+            return values
+        return {**values, "prompt_minus_this": asdict(self.difference(method))}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], classes: Sequence[str]) -> BaselineComparison:
+    def from_dict(cls, values: Mapping[str, Any], classes: Sequence[str]) -> Comparison:
         """Returns the comparison that `as_dict` gave, for the classes of the run."""
         return from_plain(cls, {**values, "classes": list(classes)}, "results.comparison")
 
 
-# -- computing ----------------------------------------------------------------------------------
+def difference_sentence(other: str, difference: PairedDifference) -> str:
+    """Returns who is better, and by how much; nobody unless the interval excludes 0.
 
-
-def compare_predictions(
-    predictions: Sequence[tuple[str, str, Tensor]],
-    labels: Tensor,
-    class_names: Sequence[str],
-    notes: Sequence[str] = (),
-) -> BaselineComparison:
-    """Count what several methods get right on the same images.
-
-    Parameters
-    ----------
-    predictions : sequence of (name, how, Tensor)
-        For each method its name, what it is, and its logits or log-probabilities (images,
-        classes); the prompt is the last one.
-    labels : Tensor of shape (images,)
-        The true classes.
-    class_names : sequence of str
-        The classes.
-    notes : sequence of str
-        What a reader must know before believing the numbers.
-
-    Returns
-    -------
-    BaselineComparison
-        The counts.
+    `other` is what was subtracted. The sentence does not begin with a capital letter.
     """
-    names, labels = tuple(class_names), labels.cpu()
-    right = [values.argmax(1).cpu() == labels for _, _, values in predictions]
-    methods = tuple(
-        MethodCounts(
-            name,
-            how,
-            tuple(labels[correct].bincount(minlength=len(names)).tolist()),
-            int((right[-1] & ~correct).sum()),
-            int((correct & ~right[-1]).sum()),
-        )
-        for (name, how, _), correct in zip(predictions, right, strict=True)
-    )
-    images = tuple(labels.bincount(minlength=len(names)).tolist())
-    confused = most_confused(confusion(predictions[-1][2].cpu(), labels), names)
-    return BaselineComparison(names, images, methods, confused, tuple(notes))
+    value, low, high = 100 * difference.value, 100 * difference.low, 100 * difference.high
+    # Whole points, unless that would hide on which side of 0 the interval ends.
+    digits = 0 if high - low >= 2 and min(abs(low), abs(high)) >= 0.5 else 1
+    if not difference.is_clear:
+        interval = f"{signed(low, digits)} to {signed(high, digits)}"
+        return f"not distinguishable from {other} ({_points(signed(value, digits))}, {interval})."
+    if value < 0:
+        value, low, high = -value, -high, -low
+    by = f"by {_points(f'{value:.{digits}f}')} ({low:.{digits}f} to {high:.{digits}f})."
+    return f"better than {other} {by}" if difference.value > 0 else f"{other} is better {by}"
+
+
+def _points(number: str) -> str:
+    return f"{number} point" if number in ("1", signed(1, 0), signed(-1, 0)) else f"{number} points"
+
+
+# -- computing ----------------------------------------------------------------------------------
 
 
 def compare_with_baselines(
@@ -281,8 +329,8 @@ def compare_with_baselines(
     held_out: LabelledFeatures,
     config: FitConfig,
     others: Sequence[tuple[str, str, Tensor]] = (),
-) -> BaselineComparison:
-    """Compare a prompt with zero-shot and a linear probe on held-out images.
+) -> Comparison:
+    """Compare a prompt with zero-shot and a linear probe on labelled images.
 
     Both baselines use the frozen features that are there already, so they cost little.
 
@@ -291,7 +339,7 @@ def compare_with_baselines(
     learner : Learner
         The trained prompt.
     predictions : Tensor of shape (images, classes)
-        Its logits or log-probabilities on the held-out images.
+        Its logits or log-probabilities on the images.
     shots : LabelledFeatures or None
         The training images of the prompt, which the linear probe is trained on; without them it is
         left out.
@@ -304,7 +352,7 @@ def compare_with_baselines(
 
     Returns
     -------
-    BaselineComparison
+    Comparison
         Zero-shot, the linear probe, the others and the prompt.
     """
     backbone, names = learner.backbone, learner.prompts.class_names
@@ -319,6 +367,33 @@ def compare_with_baselines(
         notes = (*notes, *_note_duplicates(shots, held_out))
     prompt = (PROMPT, learner.layout.readable(learner.words), predictions)
     return compare_predictions([*methods, *others, prompt], held_out.labels, names, notes)
+
+
+def compare_predictions(
+    predictions: Sequence[tuple[str, str, Tensor]],
+    labels: Tensor,
+    class_names: Sequence[str],
+    notes: Sequence[str] = (),
+) -> Comparison:
+    """Returns what several methods get right on the same images, from their logits.
+
+    The methods are (name, how, logits or log-probabilities), and the prompt is the last one.
+    """
+    names, labels = tuple(class_names), labels.cpu()
+    right = [values.argmax(1).cpu() == labels for _, _, values in predictions]
+    methods = tuple(
+        Method(
+            name,
+            how,
+            tuple(labels[correct].bincount(minlength=len(names)).tolist()),
+            int((right[-1] & ~correct).sum()),
+            int((correct & ~right[-1]).sum()),
+        )
+        for (name, how, _), correct in zip(predictions, right, strict=True)
+    )
+    images = tuple(labels.bincount(minlength=len(names)).tolist())
+    confused = most_confused(confusion(predictions[-1][2].cpu(), labels), names)
+    return Comparison(names, images, methods, confused, tuple(notes))
 
 
 def near_duplicates(shots: Tensor, held_out: Tensor) -> list[tuple[int, int]]:
@@ -348,125 +423,3 @@ def _note_duplicates(shots: LabelledFeatures, held_out: LabelledFeatures) -> tup
         f"{'repeats' if count == 1 else 'repeat'} a training image or nearly so (cosine of their "
         f"features above {DUPLICATE}), which makes {'it' if count == 1 else 'them'} too easy.",
     )
-
-
-# -- how it is shown ----------------------------------------------------------------------------
-
-
-def comparison_table(comparison: BaselineComparison) -> Table:
-    """Returns a table of the accuracies, and how much better the prompt is than each baseline."""
-    columns = ("method", "accuracy", "95 % interval", "prompt minus it", "95 % interval ")
-    rows: list[list[str]] = []
-    for method in comparison.methods:
-        low, high = comparison.interval(method)
-        row = [
-            method.title,
-            percent(comparison.accuracy(method)),
-            f"{100 * low:.1f} to {100 * high:.1f}",
-        ]
-        if method is comparison.prompt:
-            rows.append([Styled(cell, "bold") for cell in (*row, "", "")])
-            continue
-        difference = comparison.difference(method)
-        low, high = difference.low, difference.high
-        points = f"{signed(100 * low, 1)} to {signed(100 * high, 1)}"
-        rows.append([*row, f"{signed(100 * difference.value, 1)} points", points])
-    caption = f"Accuracy on {several(comparison.total, 'held-out image')}"
-    return Table(columns, rows, caption=caption, numbers=columns[1:])
-
-
-def class_table(comparison: BaselineComparison) -> Table:
-    """Returns a table of what each class gained or lost against zero-shot, worst first."""
-    before, after = comparison.of(ZERO_SHOT), comparison.prompt
-    assert before is not None
-    collapsed, rows = set(comparison.collapsed()), []
-
-    def share(label: int) -> tuple[float, float]:
-        images = comparison.images[label]
-        return (after.correct[label] - before.correct[label]) / images, after.correct[
-            label
-        ] / images
-
-    with_images = [label for label, images in enumerate(comparison.images) if images]
-    for label in sorted(with_images, key=share):
-        change, accuracy = share(label)
-        rows.append(
-            [
-                comparison.classes[label],
-                str(comparison.images[label]),
-                str(before.correct[label]),
-                str(after.correct[label]),
-                percent(accuracy),
-                f"{signed(100 * change, 1)} points" if change else "0",
-                Styled("collapses", "bold red") if label in collapsed else "",
-            ]
-        )
-    numbers = ["images", "zero-shot", "this prompt", "accuracy", "change"]
-    table = Table(
-        ["class", *numbers, ""],
-        rows,
-        caption="Images of each class that zero-shot and this prompt get right, worst change first",
-        numbers=numbers,
-    )
-    if missing := [
-        n for n, images in zip(comparison.classes, comparison.images, strict=True) if not images
-    ]:
-        table.notes.append(f"No held-out image of {_first(missing)}.")
-    return table
-
-
-def confusion_sentence(confused: Sequence[Confused]) -> str:
-    """Returns the classes that are confused most often, as named pairs with their counts."""
-    pairs = [f"{c.true} taken for {c.predicted} ({c.count} of {c.of})" for c in confused]
-    return f"Most often confused: {'; '.join(pairs)}." if pairs else "No class is confused."
-
-
-def offer_to_compare(seconds: float, how: str = "--compare does it") -> str:
-    """Returns how to compare with the same prompt without words as well, and for how long."""
-    time = f"{max(1, round(seconds))} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-    return f"Whether the words matter was not tested: {how}, in about {time} more."
-
-
-def _sentence(name: str, difference: PairedDifference) -> str:
-    sentence = difference_sentence(NAMES[name][1], difference)
-    return f"{sentence[0].upper()}{sentence[1:]}"
-
-
-def difference_sentence(other: str, difference: PairedDifference) -> str:
-    """Returns who is better, and by how much; nobody unless the interval excludes 0.
-
-    `other` is what was subtracted. The sentence does not begin with a capital letter.
-    """
-    value, low, high = 100 * difference.value, 100 * difference.low, 100 * difference.high
-    # Whole points, unless that would hide on which side of 0 the interval ends.
-    digits = 0 if high - low >= 2 and min(abs(low), abs(high)) >= 0.5 else 1
-    if not difference.is_clear:
-        interval = f"{signed(low, digits)} to {signed(high, digits)}"
-        return f"not distinguishable from {other} ({_points(signed(value, digits))}, {interval})."
-    if value < 0:
-        value, low, high = -value, -high, -low
-    by = f"by {_points(f'{value:.{digits}f}')} ({low:.{digits}f} to {high:.{digits}f})."
-    if difference.value > 0:
-        return f"better than {other} {by}"
-    return f"{other} is better {by}"
-
-
-def _points(number: str) -> str:
-    return f"{number} point" if number in ("1", signed(1, 0), signed(-1, 0)) else f"{number} points"
-
-
-def _collapse_sentence(comparison: BaselineComparison, labels: Sequence[int]) -> str:
-    before = comparison.of(ZERO_SHOT)
-    assert before is not None
-    classes = [
-        f"{comparison.classes[label]} ({before.correct[label]} to "
-        f"{comparison.prompt.correct[label]} of {comparison.images[label]})"
-        for label in labels
-    ]
-    return f"Much worse than zero-shot for {_first(classes)}."
-
-
-def _first(names: Sequence[str]) -> str:
-    """Returns up to three names, and how many more there are."""
-    more = [f"{len(names) - 3} more"] if len(names) > 3 else []
-    return listed([*names[:3], *more])
