@@ -52,6 +52,11 @@ class Confused:
     count: int
     of: int  # images of the true class
 
+    @property
+    def text(self) -> str:
+        """Returns "cat taken for dog (2 of 3)"."""
+        return f"{self.true} taken for {self.predicted} ({self.count} of {self.of})"
+
 
 @dataclass(frozen=True)
 class ClassScore:

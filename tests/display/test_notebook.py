@@ -14,7 +14,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.display.page import notebook_html
 from ipl.display.table import Table
-from ipl.explain.comparison import compare_runs
+from ipl.explain.compared_runs import compare_runs
 from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
 
 EVIL = "<script>alert('x')</script>"

@@ -9,8 +9,12 @@ import typer
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.cli.report import FORMAT, IMAGES, choose_format, write_page
-from ipl.explain.compared_accuracies import accuracy_notes, accuracy_table, verdict
-from ipl.explain.comparison import compare_runs, comparison_document, comparison_values, read_runs
+from ipl.explain.compared_runs import (
+    compare_runs,
+    comparison_document,
+    comparison_values,
+    read_runs,
+)
 from ipl.saving.run_folder import find_run, read_config
 from ipl.support.progress import Reporter
 
@@ -45,17 +49,16 @@ def compare(
     if not as_json:  # then nothing is written
         check_output_file(target, overwrite)
     with on_interrupt(lambda: "nothing was written."):
-        comparison = compare_runs(runs, data, images, device, not no_cache, reporter)
-        for note in comparison.notes:
+        compared = compare_runs(runs, data, images, device, not no_cache, reporter)
+        for note in compared.notes:
             reporter.warn(note)
-        values = comparison_values(comparison)
+        values = comparison_values(compared)
         if not as_json:
-            write_page(target, kind, comparison_document(comparison), values)
+            write_page(target, kind, comparison_document(compared), values)
     if as_json:
         print_json(values)
         return
     terminal = console()
-    terminal.print(accuracy_table(comparison.runs).to_terminal())
-    sentences = (*verdict(comparison.runs), *accuracy_notes(comparison.runs))
-    terminal.print("\n".join(sentences), markup=False)
+    terminal.print(compared.accuracies().to_terminal())
+    terminal.print("\n".join((*compared.verdict, *compared.about_accuracies)), markup=False)
     terminal.print(f"\nWritten: {target}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Accuracy, confusion and calibration of the prompt, beside zero-shot and the baseline."""
+"""Accuracy, confusion and calibration of the prompt, beside zero-shot and the plain learner."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ipl.backbone.backbone import Backbone
 from ipl.backbone.labelled_features import LabelledFeatures, encode_items
 from ipl.backbone.zero_shot import zero_shot_log_probabilities
 from ipl.display.document import Block, Figure, Figures, Heading, Paragraph, Section
 from ipl.display.formatting import number, percent, several
-from ipl.display.plots import Bar, Series, bars, heat, lines
+from ipl.display.plots import Series, heat, lines
 from ipl.display.table import Table
 from ipl.explain.baseline import Baseline
 from ipl.explain.loaded_run import LoadedRun, RunImages
@@ -39,9 +38,7 @@ from ipl.training.comparison import (
 from ipl.training.fit import features_for
 
 MATRIX_LIMIT = 40  # classes; with more, the confusion is not kept whole
-BASELINE = PLAIN_LEARNER
-TITLES = {name: title for name, (title, _) in NAMES.items()}
-TONES = {ZERO_SHOT: 2, BASELINE: 3, PROMPT: 1}
+TONES = {ZERO_SHOT: 2, PLAIN_LEARNER: 3, PROMPT: 1}
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,11 @@ class MethodScores:
     confused: tuple[Confused, ...]  # most often first
     counts: tuple[tuple[int, ...], ...] | None  # (true, predicted); None with very many classes
     novel: Score | None
+
+    @property
+    def title(self) -> str:
+        """Returns its name in tables and plots."""
+        return NAMES[self.name][0]
 
     @property
     def hm(self) -> float | None:
@@ -81,14 +83,6 @@ class Outcomes:
         return next((method for method in self.methods if method.name == name), None)
 
 
-@dataclass(frozen=True)
-class NovelImages:
-    """Encoded images of classes that the run was not trained on."""
-
-    classes: tuple[str, ...]
-    images: LabelledFeatures
-
-
 def evaluate_outcomes(
     run: LoadedRun,
     run_images: RunImages,
@@ -98,84 +92,78 @@ def evaluate_outcomes(
     reporter: Reporter = SILENT,
 ) -> Outcomes:
     """Returns every method's scores; `log_probabilities` are the prompt's, on held-out images."""
-    backbone, test = run.learner.backbone, run_images.test
-    template = run.result.config.class_template
+    config, test = run.result.config, run_images.test
     novel, why_no_novel = _novel_images(run, run_images, strict, reporter)
-    methods = [
-        _method_outcome(
-            ZERO_SHOT,
-            f'CLIP as it comes, "{template}"',
-            zero_shot_log_probabilities(backbone, run.classes, test.features, template),
-            run_images,
-            run.classes,
-            None if novel is None else _zero_shot_on_novel(backbone, novel, template),
-        )
+    novel_classes = run_images.novel.class_names if run_images.novel and novel else ()
+
+    def predict(
+        learner: Learner | None, classes: tuple[str, ...], images: LabelledFeatures
+    ) -> Tensor:
+        if learner is None:
+            backbone, template = run.learner.backbone, config.class_template
+            return zero_shot_log_probabilities(backbone, classes, images.features, template)
+        if classes != run.classes:
+            learner = learner.rebuilt(class_names=classes)
+        return learner.log_probabilities(features_for(learner, images))
+
+    ways: list[tuple[str, str, Learner | None]] = [
+        (ZERO_SHOT, f'CLIP as it comes, "{config.class_template}"', None),
+        *([(PLAIN_LEARNER, baseline.how, baseline.learner)] if baseline else []),
+        (PROMPT, run.result.prompt, run.learner),
     ]
-    learners = [(PROMPT, run.result.prompt, run.learner, log_probabilities)]
-    others = []
-    if baseline is not None:
-        predictions = baseline.learner.log_probabilities(features_for(baseline.learner, test))
-        others.append((BASELINE, baseline.how, predictions))
-        learners.insert(0, (BASELINE, baseline.how, baseline.learner, predictions))
-    for name, how, learner, predictions in learners:
-        novel_score = None if novel is None else _score_on_novel(learner, novel)
+    methods, others = [], []
+    for name, how, learner in ways:
+        base = log_probabilities if name == PROMPT else predict(learner, run.classes, test)
+        if name == PLAIN_LEARNER:
+            others.append((name, how, base))
+        counts = confusion(base, test.labels)
         methods.append(
-            _method_outcome(name, how, predictions, run_images, run.classes, novel_score)
+            MethodScores(
+                name=name,
+                how=how,
+                test=score(base, test.labels),
+                calibration=calibration(base, test.labels),
+                confused=most_confused(counts, run.classes),
+                counts=tuple(map(tuple, counts.tolist()))
+                if len(run.classes) <= MATRIX_LIMIT
+                else None,
+                novel=score(predict(learner, novel_classes, novel), novel.labels)
+                if novel
+                else None,
+            )
         )
     comparison = compare_with_baselines(
-        run.learner, log_probabilities, run_images.shots, test, run.result.config, others
+        run.learner, log_probabilities, run_images.shots, test, config, others
     )
-    if run_images.shots is not None:
-        comparison = _with_saved(comparison, run.result.comparison)
+    if run_images.shots is not None and run.result.comparison is not None:
+        comparison = with_saved(comparison, run.result.comparison)
     return Outcomes(
         methods=tuple(methods),
         classes=run.classes,
         images=len(test.items),
-        novel_classes=novel.classes if novel else (),
-        novel_images=len(novel.images.items) if novel else 0,
+        novel_classes=novel_classes,
+        novel_images=len(novel.items) if novel else 0,
         why_no_novel=why_no_novel,
         comparison=comparison,
     )
 
 
-def _with_saved(comparison: Comparison, saved: Comparison | None) -> Comparison:
+def with_saved(comparison: Comparison, saved: Comparison) -> Comparison:
     """Returns the comparison with the prompt without words that the fit trained, if it did.
 
     Its counts are for these images only if the prompt's own counts are the same as at the fit.
     """
-    method = None if saved is None else saved.of(WITHOUT_WORDS)
-    if saved is None or method is None:
+    method = saved.of(WITHOUT_WORDS)
+    same_prompt = saved.prompt.correct == comparison.prompt.correct
+    if method is None or not same_prompt or saved.images != comparison.images:
         return comparison
-    now, then = (each.prompt.correct for each in (comparison, saved))
-    same = saved.images == comparison.images and now == then
-    return comparison.with_method(method) if same else comparison
-
-
-def _method_outcome(
-    name: str,
-    how: str,
-    log_probabilities: Tensor,
-    run_images: RunImages,
-    class_names: tuple[str, ...],
-    novel: Score | None,
-) -> MethodScores:
-    labels = run_images.test.labels
-    counts = confusion(log_probabilities, labels)
-    return MethodScores(
-        name=name,
-        how=how,
-        test=score(log_probabilities, labels),
-        calibration=calibration(log_probabilities, labels),
-        confused=most_confused(counts, class_names),
-        counts=tuple(map(tuple, counts.tolist())) if len(class_names) <= MATRIX_LIMIT else None,
-        novel=novel,
-    )
+    return comparison.with_method(method)
 
 
 def _novel_images(
     run: LoadedRun, run_images: RunImages, strict: bool, reporter: Reporter
-) -> tuple[NovelImages | None, str | None]:
-    """Returns the classes and images that the run was not trained on, or why there are none."""
+) -> tuple[LabelledFeatures | None, str | None]:
+    """Returns images of classes that the run was not trained on, or why there are none."""
     dataset = run_images.novel
     if dataset is None:
         others = [name for name in run_images.classes if name not in run.classes]
@@ -189,29 +177,17 @@ def _novel_images(
             "The run was trained on all classes of this data. Data with more classes than the run "
             "would show how the prompt does on them."
         )
-    items = dataset.test or dataset.train
-    images = encode_items(items, "novel", run.store, strict, reporter)
+    images = encode_items(dataset.test or dataset.train, "novel", run.store, strict, reporter)
     if not images.items:
         return None, "No image of the data's other classes could be read."
-    return NovelImages(dataset.class_names, images), None
-
-
-def _zero_shot_on_novel(backbone: Backbone, novel: NovelImages, template: str) -> Score:
-    features = novel.images.features
-    predictions = zero_shot_log_probabilities(backbone, novel.classes, features, template)
-    return score(predictions, novel.images.labels)
-
-
-def _score_on_novel(learner: Learner, novel: NovelImages) -> Score:
-    other = learner.rebuilt(class_names=novel.classes)
-    return score(other.log_probabilities(features_for(other, novel.images)), novel.images.labels)
+    return images, None
 
 
 # -- how it is shown ----------------------------------------------------------------------------
 
 
 def outcomes_section(outcomes: Outcomes) -> Section:
-    """Returns base and novel accuracy of every method, confusion and calibration."""
+    """Returns every class, base and novel accuracy of every method, confusion and calibration."""
     blocks: list[Block] = [
         outcomes.comparison.class_table(),
         *_accuracy_blocks(outcomes),
@@ -222,16 +198,14 @@ def outcomes_section(outcomes: Outcomes) -> Section:
     assert prompt is not None
     summary = "Every class, confusions and calibration"
     if prompt.confused:
-        worst = prompt.confused[0]
-        taken = f"{worst.true} taken for {worst.predicted} ({worst.count} of {worst.of})"
-        summary += f"; most often confused: {taken}"
+        summary += f"; most often confused: {prompt.confused[0].text}"
     return Section("outcomes", "Before and after", tuple(blocks), f"{summary}.")
 
 
 def novel_sentence(outcomes: Outcomes) -> str:
     """Returns how often it is right on classes that it was not trained on."""
-    methods = [outcomes.of(name) for name in (PROMPT, ZERO_SHOT, BASELINE)]
-    prompt, zero_shot, baseline = (
+    methods = [outcomes.of(name) for name in (PROMPT, ZERO_SHOT, PLAIN_LEARNER)]
+    prompt, zero_shot, plain = (
         method.novel.accuracy if method and method.novel else None for method in methods
     )
     assert prompt is not None
@@ -244,8 +218,8 @@ def novel_sentence(outcomes: Outcomes) -> str:
         f"right for {percent(prompt)}, {than if change else 'as'} the same CLIP without it "
         f"({percent(zero_shot)})"
     )
-    if baseline is not None:
-        sentence += f"; the learner without words for {percent(baseline)}"
+    if plain is not None:
+        sentence += f"; the learner without words for {percent(plain)}"
     return f"{sentence}."
 
 
@@ -260,25 +234,19 @@ def _accuracy_blocks(outcomes: Outcomes) -> list[Block]:
             f" it was trained on (base), and {several(outcomes.novel_images, 'image')} of "
             f"{several(len(outcomes.novel_classes), 'class', 'classes')} it never saw (novel)"
         )
-    rows, accuracy_bars, values = [], [], []
+    rows = []
     for method in outcomes.methods:
-        title, tone = TITLES[method.name], TONES[method.name]
-        row = [title, percent(method.test.accuracy), number(method.test.loss)]
-        if with_novel and method.novel is not None:
+        row = [method.title, percent(method.test.accuracy), number(method.test.loss)]
+        if method.novel is not None:
             row += [percent(method.novel.accuracy), percent(method.hm)]
         rows.append([*row, method.how])
-        base_label = f"{title}, base" if with_novel else title
-        for label, value in ((base_label, method.test), (f"{title}, novel", method.novel)):
-            if value is not None:
-                accuracy = percent(value.accuracy)
-                accuracy_bars.append(Bar(label, value.accuracy, accuracy, tone))
-                values.append(f"{label} {accuracy}")
     columns = ["method", "base" if with_novel else "accuracy", "loss"]
     columns += ["novel", "harmonic mean"] if with_novel else []
-    title = "Accuracy" + (" on base and novel classes" if with_novel else "")
-    table = Table([*columns, "how"], rows, caption=title)
-    svg = bars(accuracy_bars, f"{title}: {', '.join(values)}.")
-    blocks: list[Block] = [Paragraph(f"On {images}."), Figure(title, svg, table)]
+    caption = "Accuracy" + (" on base and novel classes" if with_novel else "")
+    blocks: list[Block] = [
+        Paragraph(f"On {images}."),
+        Table([*columns, "how"], rows, caption=caption),
+    ]
     if outcomes.why_no_novel is not None:
         blocks.append(Paragraph(outcomes.why_no_novel, "note"))
     return blocks
@@ -302,15 +270,15 @@ def _confusion_blocks(outcomes: Outcomes) -> list[Block]:
     for method in (before, after):
         rows = [[c.true, c.predicted, str(c.count), str(c.of)] for c in method.confused]
         columns = ("true class", "taken for", "images", "of")
-        title = f"Most often confused: {TITLES[method.name]}"
+        title = f"Most often confused: {method.title}"
         blocks.append(Table(columns, rows, caption=title) if rows else Paragraph(f"{title}: none."))
     return blocks
 
 
 def _matrix(outcomes: Outcomes, method: MethodScores) -> Figure:
     assert method.counts is not None
-    classes, title = outcomes.classes, f"Confusion: {TITLES[method.name]}"
-    worst = [f"{c.true} taken for {c.predicted} {c.count} of {c.of}" for c in method.confused[:3]]
+    classes, title = outcomes.classes, f"Confusion: {method.title}"
+    worst = [confused.text for confused in method.confused[:3]]
     svg = heat(method.counts, classes, f"{title}. Most often: {'; '.join(worst) or 'none'}.")
     rows = [
         [name, *(str(count) if count else "" for count in row)]
@@ -322,7 +290,7 @@ def _matrix(outcomes: Outcomes, method: MethodScores) -> Figure:
 def _calibration_blocks(outcomes: Outcomes) -> list[Block]:
     series, rows, errors = [], [], []
     for method in outcomes.methods:
-        title = TITLES[method.name]
+        title = method.title
         filled = [b for b in method.calibration.bins if b.count]
         line = tuple((b.confidence, b.accuracy) for b in filled)
         series.append(Series(title, line, TONES[method.name]))
@@ -351,7 +319,7 @@ def _calibration_blocks(outcomes: Outcomes) -> list[Block]:
         ),
         Table(
             ("method", "ECE"),
-            [[TITLES[m.name], percent(m.calibration.ece)] for m in outcomes.methods],
+            [[m.title, percent(m.calibration.ece)] for m in outcomes.methods],
             caption="Expected calibration error",
         ),
         Figure("Reliability", svg, Table(columns, rows, caption="Reliability")),

@@ -17,7 +17,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.display.formatting import several
 from ipl.display.table import Table
 from ipl.explain.baseline import read_baseline
-from ipl.explain.comparison import run_names
+from ipl.explain.compared_runs import run_names
 from ipl.explain.loaded_run import load_run
 from ipl.explain.vectors import nearest
 from ipl.learners.learner import Learner

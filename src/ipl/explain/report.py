@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
@@ -117,17 +116,17 @@ class Analysis:
 
     run: LoadedRun
     words: tuple[WordFacts, ...]
-    test: Score | None
-    effects: WordEffects | None
-    random_words: RandomComparison | None
-    stability: Stability | None
     vectors: Vectors
-    baseline_vectors: Vectors | None
-    baseline: Baseline | None
-    outcomes: Outcomes | None
-    doubtful_images: DoubtfulImages | None
     provenance: Provenance
     missing: tuple[MissingPart, ...]
+    baseline: Baseline | None = None
+    baseline_vectors: Vectors | None = None
+    test: Score | None = None
+    outcomes: Outcomes | None = None
+    doubtful_images: DoubtfulImages | None = None
+    effects: WordEffects | None = None
+    random_words: RandomComparison | None = None
+    stability: Stability | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -209,26 +208,24 @@ def analyse_run(
                     f"{data} does not have all of them: give --plain RUN."
                 )
             baseline = train_baseline(run, run_images.shots, reporter)
-    image_parts = _image_parts(run, settings, baseline, reporter)
-    baseline_vectors = (
-        None
-        if baseline is None
-        else describe_vectors(baseline.learner, baseline.config, run.candidates)
-    )
-    return Analysis(
+    analysis = Analysis(
         run=run,
         words=word_facts(run.selection) if run.selection else (),
         vectors=describe_vectors(run.learner, run.result.config, run.candidates),
-        baseline_vectors=baseline_vectors,
-        baseline=baseline,
         provenance=provenance_of(
             run,
             None if data is None else str(data),
             None if words_file is None else str(words_file),
         ),
         missing=_missing_parts(run, settings, baseline),
-        **image_parts,
+        baseline=baseline,
+        baseline_vectors=describe_vectors(baseline.learner, baseline.config, run.candidates)
+        if baseline
+        else None,
     )
+    if run.run_images is None:
+        return analysis
+    return _with_images(analysis, run.run_images, settings, reporter)
 
 
 def check_arguments(
@@ -250,46 +247,44 @@ def check_arguments(
         read_word_list(words_file)
 
 
-def _image_parts(
-    run: LoadedRun, settings: ReportSettings, baseline: Baseline | None, reporter: Reporter
-) -> dict[str, Any]:
-    """Returns the parts that need images; each is None without them."""
-    names = (
-        *("test", "effects", "random_words", "stability", "outcomes"),
-        "doubtful_images",
-    )
-    parts: dict[str, Any] = dict.fromkeys(names)
-    run_images, selection, pool = run.run_images, run.selection, run.pool
-    if run_images is None:
-        return parts
-    predictions = run.learner.log_probabilities(run_images.features)
-    parts["test"] = score(predictions, run_images.test.labels)
-    parts["outcomes"] = evaluate_outcomes(
-        run, run_images, predictions, baseline, settings.strict, reporter
-    )
+def _with_images(
+    analysis: Analysis, run_images: RunImages, settings: ReportSettings, reporter: Reporter
+) -> Analysis:
+    """Returns the analysis with the parts that need images."""
+    run, selection = analysis.run, analysis.run.selection
     shots = run_images.shots  # None in other data than that of the training
-    parts["doubtful_images"] = find_doubtful_images(run, run_images, predictions)
+    predictions = run.learner.log_probabilities(run_images.features)
+    test = score(predictions, run_images.test.labels)
+    analysis = replace(
+        analysis,
+        test=test,
+        outcomes=evaluate_outcomes(
+            run, run_images, predictions, analysis.baseline, settings.strict, reporter
+        ),
+        doubtful_images=find_doubtful_images(run, run_images, predictions),
+    )
     if not run.words:
-        return parts
+        return analysis
     random_draws = draw_random_words(run)
     effects = word_effects(run, run_images, predictions, random_draws, reporter)
-    parts["effects"] = effects
-    if selection is None or pool is None:
-        return parts
-    parts["random_words"] = compare_with_random_words(
+    analysis = replace(analysis, effects=effects)
+    if selection is None or run.pool is None:
+        return analysis
+    random_words = compare_with_random_words(
         run,
         run_images,
         selection,
         random_draws.frequency,
-        Replacement(run.words, parts["test"]),
+        Replacement(run.words, test),
         () if effects is None else effects.replacements,
         reporter,
     )
+    stability = None
     if shots is not None and settings.resamples:
-        parts["stability"] = resample_words(
+        stability = resample_words(
             run, run_images.dataset, shots, selection, settings.resamples, reporter
         )
-    return parts
+    return replace(analysis, random_words=random_words, stability=stability)
 
 
 def _missing_parts(

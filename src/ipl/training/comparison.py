@@ -217,8 +217,8 @@ class Comparison:
     @property
     def confusions(self) -> str:
         """Returns the classes that are confused most often, as named pairs with their counts."""
-        pairs = [f"{c.true} taken for {c.predicted} ({c.count} of {c.of})" for c in self.confused]
-        return f"Most often confused: {'; '.join(pairs)}." if pairs else "No class is confused."
+        pairs = "; ".join(confused.text for confused in self.confused)
+        return f"Most often confused: {pairs}." if pairs else "No class is confused."
 
     def table(self, caption: str = "") -> Table:
         """Returns a table of the accuracies, and how much better the prompt is than each."""

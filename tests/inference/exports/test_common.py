@@ -20,7 +20,6 @@ Fitted = Callable[..., PromptClassifier]
     [
         ("cocoop", "its prompts shift with every image"),
         ("maple", "its prompts also enter the image tower"),
-        ("promptsrc", "its prompts also enter the image tower"),
     ],
 )
 def test_what_is_no_matrix_is_refused_with_the_reason(

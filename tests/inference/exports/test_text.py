@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
 from ipl import PromptClassifier
 from ipl.inference.exports.text import export_text, plain_text
 from ipl.prompts.layout import PromptLayout
@@ -25,14 +23,10 @@ def test_plain_text_reads_back_as_the_prompt(fitted: Fitted) -> None:
         assert f"{step.gain:+.4f}" in next(
             line for line in text.splitlines() if line.startswith(f"{step.word} ")
         )
-    # The sentence it proposes is the one whose loss the search has computed.
+    # The sentence it proposes is that of the search, with the words.
     sentence = next(line for line in text.splitlines() if "{cls}, with" in line)
-    sentence = sentence.partition(": ")[2]
-    backbone = classifier.learner_.backbone
-    texts = backbone.encode_texts([sentence.replace("{cls}", name) for name in classifier.classes_])
-    assert torch.isfinite(texts).all()
     assert sentence.endswith(", ".join(classifier.words_))
-    assert "no words" in plain_text(fitted("kgcoop", 0))
+    assert "no words" in plain_text(fitted("maple", 0))
 
 
 def test_the_file_holds_the_text_that_is_returned(fitted: Fitted, tmp_path: Path) -> None:
