@@ -37,7 +37,9 @@ class ReplacedRows:
         # Split instead of indexed: the gradients are then joined in one pass instead of added up.
         sizes = [first, len(rows), length - first - len(rows)]
         before, _, after = hidden.split(sizes, dim=1)
-        return torch.cat([before, rows.expand(len(hidden), -1, -1), after], dim=1)
+        # len(hidden) would be a constant in a traced graph, as ONNX has it.
+        rows = rows.expand(hidden.shape[0], -1, -1)
+        return torch.cat([before, rows, after], dim=1)
 
 
 def run_layers(
