@@ -1,7 +1,4 @@
-"""Numbers of a classifier on labelled images: accuracy, loss, confusion, calibration, intervals.
-
-torch is imported where tensors are made: tables of finished runs need only means and intervals.
-"""
+"""Numbers of a classifier on labelled images: accuracy, loss, confusion, calibration, intervals."""
 
 from __future__ import annotations
 

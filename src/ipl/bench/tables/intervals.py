@@ -6,12 +6,12 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+from scipy.special import stdtrit
+
 from ipl.bench.protocols.protocol import Protocol, Values, recorded_count
 from ipl.bench.records import RunRecord
 from ipl.metrics import wilson_interval
 
-# The 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom.
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 # How far an accuracy may be too high and too low, in points, by measure; HM follows from them.
 Errors = dict[str, tuple[float, float]]
 
@@ -67,8 +67,7 @@ def seed_error(values: Sequence[float]) -> float:
     """Returns half of Student's 95 % interval of a mean over seeds; 0 for a single one."""
     if len(values) < 2:
         return 0.0
-    freedom = len(values) - 1
-    t = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.5 / freedom  # within 1 %
+    t = float(stdtrit(len(values) - 1, 0.975))
     return t * statistics.stdev(values) / math.sqrt(len(values))
 
 
