@@ -19,7 +19,7 @@ from datasets import Image as ImageColumn
 from PIL import Image
 
 import ipl.datasets.hugging_face as module
-from ipl import PromptClassifier, select_words
+from ipl import PromptClassifier
 from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.hugging_face import is_stream, read_stream
@@ -28,7 +28,6 @@ from ipl.datasets.readers import read_dataset
 from ipl.inference import predict_stream
 from ipl.inference.evaluation import evaluate
 from ipl.support.errors import DataError
-from ipl.words.pool import Pool
 
 COLUMNS = Features({"image": ImageColumn(), "label": ClassLabel(names=["cat", "big_dog"])})
 FAST: dict[str, Any] = {"words": 0, "views": 0, "epochs": 2, "lr": 0.02, "cache": False}
@@ -167,13 +166,6 @@ def test_a_fit_is_that_of_the_files(
     assert by_files.result_.history is not None
     losses = [epoch.loss for epoch in fitted.result_.history.epochs]
     assert losses == [epoch.loss for epoch in by_files.result_.history.epochs]
-
-
-def test_words_are_chosen_from_a_stream(
-    pocket: Backbone, parts: IterableDatasetDict, three: Dataset, pool: Pool
-) -> None:
-    options: dict[str, Any] = {"backbone": pocket, "words": 1, "shots": 2, "pool": pool}
-    assert select_words(parts, **options).words == select_words(three, **options).words
 
 
 def test_predictions_are_those_of_the_files(

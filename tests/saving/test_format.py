@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,19 +137,6 @@ def test_other_things_are_never_replaced(overwrite: bool, tmp_path: Path) -> Non
 def test_a_name_longer_than_the_system_allows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IplError, match="x{300}"):
         check_target(tmp_path / ("x" * 300))
-
-
-def test_a_users_file_in_a_run_survives_overwriting(run: Path) -> None:
-    (run / "notes.txt").write_text("mine")
-    with suppress(SavedRunError):  # keeping it and refusing are both fine
-        write_run(run, make_result(), overwrite=True)
-    assert (run / "notes.txt").read_text() == "mine"
-
-
-def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(TypeError):
-        write_run(tmp_path / "run", make_result(data=object()))
-    assert list(tmp_path.iterdir()) == []
 
 
 # -- what is wrong with a saved run ---------------------------------------------------------------

@@ -110,17 +110,6 @@ def test_what_is_kept_after_the_end_trains_no_epoch(
     assert Checkpoint(cache, KEY).read() is None
 
 
-def test_state_of_another_shape_is_not_used(
-    pocket: Backbone, few_images: Images, tmp_path: Path
-) -> None:
-    cache = Cache(tmp_path)
-    with pytest.raises(Stopped):
-        run(pocket, few_images, "cocoop", cache, 2)
-    ours, record = run(pocket, few_images, "coop", cache)
-    assert len(record.epochs) == 5
-    assert torch.equal(ours.soft, run(pocket, few_images)[0].soft)
-
-
 def test_epochs_are_written_now_and_then(
     pocket: Backbone, few_images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,13 +97,9 @@ class Checkpoint:
         entry = self.cache.get(KIND, self.key) if self.cache else None
         if entry is None:
             return None
-        try:
-            epochs = tuple(EpochRecord(**epoch) for epoch in entry.facts["epochs"])
-            seconds = float(entry.facts["seconds"])
-        except (KeyError, TypeError, ValueError):  # written by another version
-            return None
         tensors = {name: torch.from_numpy(array) for name, array in entry.arrays.items()}
-        return TrainingState(tensors, epochs, seconds)
+        epochs = tuple(EpochRecord(**epoch) for epoch in entry.facts["epochs"])
+        return TrainingState(tensors, epochs, entry.facts["seconds"])
 
     def update(self, state: TrainingState) -> None:
         """Takes the state after an epoch, and writes it if the last write was 20 seconds ago."""

@@ -76,7 +76,8 @@ def train(
     order = torch.Generator().manual_seed(seed)
     epochs: list[EpochRecord] = []
     spent = 0.0
-    if (state := checkpoint.read()) and restore_tensors(state.tensors, learner, optimiser, average):
+    if state := checkpoint.read():
+        restore_tensors(state.tensors, learner, optimiser, average)
         epochs, spent = list(state.epochs), state.seconds
         for epoch in range(len(epochs)):  # repeat their random draws and their words
             next(batches(count, hyperparameters.batch, order))
@@ -201,21 +202,14 @@ def training_tensors(
 @torch.no_grad()
 def restore_tensors(
     tensors: Mapping[str, Tensor], learner: Learner, optimiser: torch.optim.SGD, average: Average
-) -> bool:
-    """Restores the tensors of a checkpoint; returns whether all of them have the right shape."""
-    shapes = {name: value.shape for name, value in learner.named_parameters()}
-    for name, value in tensors.items():
-        if shapes.get(name.partition("/")[2]) != value.shape:
-            return False
-    if any(f"parameter/{name}" not in tensors for name in shapes):
-        return False
+) -> None:
+    """Restores the tensors of a checkpoint of the same training."""
     for name, value in learner.named_parameters():
         value.copy_(tensors[f"parameter/{name}"])
         if (momentum := tensors.get(f"momentum/{name}")) is not None:
             optimiser.state[value]["momentum_buffer"] = momentum.to(value.device, copy=True)
         if (mean := tensors.get(f"average/{name}")) is not None:
             average.sums[name] = mean.to(value.device, copy=True)
-    return True
 
 
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
