@@ -6,13 +6,18 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
+from io import BytesIO
+from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
+import httpx
 import pytest
+from PIL import Image
 
 from ipl import PromptClassifier
 from ipl.apps.hosts import address_of, listen
@@ -43,8 +48,23 @@ def read_response(connection: socket.socket) -> tuple[int, Any]:
 
 
 def health(address: str) -> Any:
-    with urlopen(f"{address}/healthz", timeout=SECONDS) as response:
-        return json.load(response)
+    return httpx.get(f"{address}/healthz", timeout=SECONDS).json()
+
+
+def test_the_command_answers_and_ends_cleanly(
+    classifier: PromptClassifier, beach: bytes, tmp_path: Path
+) -> None:
+    classifier.save_pretrained(tmp_path / "run")
+    command = [sys.executable, "-m", "ipl", "serve", str(tmp_path / "run"), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().partition(" answers at ")[2].split()[0]
+        answer = httpx.post(f"{address}/predict", json=as_json(beach, top=1), timeout=SECONDS)
+        best = classifier.predict([Image.open(BytesIO(beach))])[0]
+        assert answer.json()["classes"][0]["name"] == best
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read() == "Ended.\n"
+    assert process.returncode == 0
 
 
 def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> None:

@@ -62,6 +62,7 @@ def test_class_count_and_text_length(start: Start, beach: bytes) -> None:
         ({"image": "https://example.org/x.png"}, 400, "paths and URLs are not opened"),
         ({"image": "bm90IGEgcGljdHVyZQ=="}, 415, "not an image"),
         ({"image": ""}, 422, "image is empty"),
+        ({"image": {"path": "/etc/passwd"}}, 422, "image is missing"),
         ({}, 422, "image is missing"),
         ({"top": 10**6 + 1}, 422, "whole number from 1 to 1,000,000."),
         ({"top": True}, 422, "top is true; it must be"),
