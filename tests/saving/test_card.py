@@ -38,8 +38,6 @@ def test_it_says_what_the_run_is(card: Call) -> None:
     assert "75.0 % on the training images" in text
     assert "50.0 % on 8 held-out images" in text
     assert "20 training images of 2 classes" in text
-    assert "seed 1, 100 epochs" in text
-    assert "with 1 word, backbone" in text
     assert "beach, starry night" in text
     assert "ab" * 6 in text
     assert text.endswith("\n")
@@ -81,8 +79,6 @@ def test_without_words_and_without_held_out_images(card: Call) -> None:
         ("openai/clip-vit-base-patch16", True),
         ("pocket", False),
         ("/models/clip", False),
-        ("./models/clip", False),
-        ("a/b/c", False),
     ],
 )
 def test_the_base_model_is_named_if_it_is_on_the_hub(name: str, hub: bool, card: Call) -> None:

@@ -61,23 +61,8 @@ def test_folder_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert cache_folder() == tmp_path / "home" / "own"
     monkeypatch.setenv("IPL_CACHE", "")
     assert cache_folder() == tmp_path / "xdg" / "ipl"
-    monkeypatch.delenv("IPL_CACHE")
-    assert cache_folder() == tmp_path / "xdg" / "ipl"
-    for nothing in ("", "relative/folder"):
-        monkeypatch.setenv("XDG_CACHE_HOME", nothing)
-        assert cache_folder() == tmp_path / "home" / ".cache" / "ipl"
-    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/folder")
     assert cache_folder() == tmp_path / "home" / ".cache" / "ipl"
-
-
-def test_a_relative_folder_does_not_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path)
-    cache = Cache(Path("kept"))
-    cache.put("images", KEY, ARRAYS, {})
-    monkeypatch.chdir("elsewhere")
-    assert same(cache.get("images", KEY), ARRAYS, {})
-    assert not (tmp_path / "elsewhere" / "kept").exists()
 
 
 # -- keys -----------------------------------------------------------------------------------------
@@ -174,27 +159,18 @@ def test_a_file_in_the_way(cache: Cache, reporter: Reporter) -> None:
     assert cache.folder.read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("call", "number"),
-    [
-        ("os.replace", errno.EACCES),
-        ("pathlib.Path.mkdir", errno.EROFS),  # not os.mkdir, which Python 3.10 binds early
-    ],
-)
-def test_a_disk_that_is_full_or_read_only(
-    cache: Cache, reporter: Reporter, monkeypatch: pytest.MonkeyPatch, call: str, number: int
-) -> None:
+def test_a_full_disk(cache: Cache, reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.put("words", KEY, ARRAYS, {})
 
     def fail(*_: Any, **__: Any) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(call, fail)
+        patch.setattr("os.replace", fail)
         for n in range(5):
             cache.put("images", key_of(n=n), ARRAYS, {})
     (warning,) = reporter.warnings
-    assert os.strerror(number).lower() in warning
+    assert "no space left" in warning
     assert str(cache.folder) in warning
     cache.put("images", KEY, ARRAYS, {})  # it has given up; another Cache has not
     assert cache.get("images", KEY) is None

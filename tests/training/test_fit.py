@@ -17,9 +17,8 @@ from ipl.datasets.dataset import Item
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
-from ipl.training.fit import new_learner, start_layout, train_best, word_choice, word_counts
+from ipl.training.fit import new_learner, start_layout, train_best, word_counts
 from ipl.training.result import Trial
-from ipl.words.pool import Pool
 
 WORDS = ("one", "two", "three", "four")
 LABELS = (0, 1, 0, 1)
@@ -157,20 +156,6 @@ def test_no_room_for_one_word_or_for_the_number_asked_for() -> None:
         word_counts("auto", hyperparameters(100, 10), limited(0))
     with pytest.raises(DataError, match="4 are too many"):
         word_counts(4, hyperparameters(100, 10), limited(3))
-
-
-def test_room_in_the_pool_and_in_the_sentence(pocket: Backbone) -> None:
-    pool = Pool.from_words(("blue", "furry", "stone"), "test")
-    choice = word_choice(FitConfig(), pool)
-    choice.check(pocket, ["cat", "dog"], 3)
-    with pytest.raises(ConfigError, match="the pool has 3 words"):
-        choice.check(pocket, ["cat", "dog"], 4)
-    # SOS, 4 words before the name, 5 from the comma to the colon, k words, k - 1 commas, EOS
-    longest = ["cat", "very " * (77 - 2 - 4 - 5 - 3) + "old"]
-    with pytest.raises(ConfigError, match=r"2 words need 78 tokens .* 77 positions"):
-        choice.check(pocket, longest, 2)
-    choice.check(pocket, longest, 1)
-    choice.check(pocket, ["cat", "very " * 70], 0)  # no words, no sentence
 
 
 def test_how_the_vectors_start(pocket: Backbone) -> None:

@@ -82,7 +82,7 @@ def test_without_held_out_images_the_words_are_left() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "shots", "share"),
-    [((8, 8), 4, 0.5), ((4, 4), 4, 1.0), ((4, 2), 16, 1.0), ((100, 4), 4, (0.16 + 4) / 8)],
+    [((8, 8), 4, 0.5), ((100, 4), 4, (0.16 + 4) / 8)],
 )
 def test_shared_shots(counts: tuple[int, ...], shots: int, share: float) -> None:
     items = [
