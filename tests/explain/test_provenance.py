@@ -37,7 +37,6 @@ def test_defaults_are_left_out(result: FitResult) -> None:
     ("learner", "words", "shown"),
     [
         ("coop", 2, {"interval", "placeholder"}),
-        ("coop", 0, set()),
         ("promptsrc", 0, {"average_mean", "average_std"}),
     ],
 )

@@ -15,7 +15,6 @@ from ipl.explain.compared_runs import (
     comparison_values,
     read_runs,
 )
-from ipl.saving.run_folder import find_run, read_config
 from ipl.support.progress import Reporter
 
 
@@ -40,9 +39,6 @@ def compare(
     """Compare saved prompts on one page: words, accuracies, settings that differ."""
     kind = choose_format(kind, save_to)
     target = save_to or Path(f"ipl-comparison.{kind}")
-
-    for run in runs:
-        read_config(find_run(run))
 
     reporter = Reporter(quiet=quiet)
     read_runs(runs, data, images)

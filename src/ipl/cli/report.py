@@ -16,7 +16,6 @@ from ipl.display.page import as_html
 from ipl.explain.report import ReportSettings, analyse_run, check_arguments, report_document
 from ipl.explain.report_values import report_values
 from ipl.loggers import check_loggers, log_run
-from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError
 from ipl.support.files import write_json, write_text
 from ipl.support.hub import is_on_hub
@@ -67,8 +66,6 @@ def report(
     target = save_to or default_target(run, kind)
 
     check_loggers(log_to)
-    read_config(find_run(run))
-
     reporter = Reporter(quiet=quiet)
     settings = ReportSettings(resamples, images, plain, strict)
     check_arguments(run, data, settings, words_file)
