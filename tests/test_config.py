@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ipl.backbone.backbone import PRECISIONS
 from ipl.classifier import PromptClassifier
 from ipl.cli.config_options import config_options
-from ipl.config import FitConfig, field_name, names, settings
-from ipl.config_fields import DATA, takes_settings
-from ipl.learners.hyperparameters import PROTOCOLS
-from ipl.prompts.bound_prompts import PLACEHOLDERS
+from ipl.config import FitConfig, names
 from ipl.select import select_words
 from ipl.support.errors import ConfigError
-from ipl.words.objective import EMBEDDINGS, PRESETS
 
 
 @pytest.mark.parametrize(
@@ -30,74 +24,46 @@ from ipl.words.objective import EMBEDDINGS, PRESETS
             {"views": "frsh"},
             "views is 'frsh'; it must be a whole number from 0 to 10,000, or fresh.",
         ),
-        ({"views": -1}, "views is -1; it must be a whole number from 0 to 10,000, or fresh."),
-        (
-            {"words": "many"},
-            "words is 'many'; it must be a whole number from 0 to 1,000, or auto or paper.",
-        ),
-        (
-            {"words": 1.5},
-            "words is 1.5; it must be a whole number from 0 to 1,000, or auto or paper.",
-        ),
-        (
-            {"words": True},
-            "words is True; it must be a whole number from 0 to 1,000, or auto or paper.",
-        ),
+        ({"words": True}, "words is True"),
+        ({"words": 1.5}, "words is 1.5"),
         ({"shots": 0}, "shots is 0; it must be a whole number, 1 or more."),
         ({"lr": 0}, "lr is 0.0; it must be a number above 0."),
-        ({"lr": float("nan")}, "lr is nan; it must be a number above 0."),
-        ({"memory": -1.0}, "memory is -1.0; it must be a number above 0."),
-        ({"lambda_": -0.1}, "lambda is -0.1; it must be a number, 0 or more."),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"lambda_": -0.1}, "lambda is -0.1"),
         ({"preset": "mine"}, "preset is 'mine'; it must be one of paper, reference."),
-        (
-            {"search": "slow"},
-            "search is 'slow'; it must be one of exact, exhaustive.",
-        ),
         ({"cache": "yes"}, "cache is 'yes'; it must be true or false."),
         ({"backbone": None}, "backbone is None; it must be text."),
-        (
-            {"protocol": "mine"},
-            "protocol is 'mine'; it must be one of base-to-novel, cross-dataset.",
-        ),
-        (
-            {"seed": 2**32},
-            "seed is 4294967296; it must be a whole number from 0 to 4,294,967,295.",
-        ),
-        (
-            {"shots": "9" * 20},
-            f"shots is '{'9' * 20}'; it must be a whole number, 1 or more, of at most 18 digits.",
-        ),
-        (
-            {"class_template": "x"},
-            "class_template is 'x'; it must contain {} once, for",
-        ),
-        ({"template": "x"}, "template is 'x'; it must contain {cls} and {words} once each"),
+        ({"seed": 2**32}, "seed is 4294967296"),
+        ({"shots": "9" * 20}, f"shots is '{'9' * 20}'"),
+        ({"epochs": 10**400}, "epochs is 1000"),
+        ({"words": [["x"] * 10**5] * 10**5}, "words is [['x',"),
+        ({"class_template": "x"}, "class_template is 'x'"),
+        ({"template": "x"}, "template is 'x'"),
         ({"learner": "cop"}, "No learner is called 'cop'. Did you mean 'coop'"),
         ({"depth": 2}, "depth is 2; coop has vectors only in the first layer."),
-        (
-            {"words": 3, "epochs": 10, "interval": 10},
-            "words (k = 3) times interval (t = 10) is 30, more than",
-        ),
-        ({"words": 3, "epochs": 2}, "words (k = 3) times interval (t = 1) is 3, more than"),
-        (
-            {"words": "auto", "epochs": 5, "interval": 10},
-            "words (k = 1) times interval (t = 10) is 10, more than",
-        ),
+        ({"words": 3, "epochs": 10, "interval": 10}, "words (k = 3) times interval (t = 10) is 30"),
+        ({"words": "auto", "epochs": 5, "interval": 10}, "words (k = 1) times interval (t = 10)"),
+        ({"words_given": "sand", "words": 2}, "words is 2, but words_given has 1"),
+        ({"words_given": "sand,"}, "words_given is 'sand,'"),
+        ({"words_given": "red sand"}, "words_given is 'red sand'"),
+        ({"words_given": "{cls}"}, "words_given is '{cls}'"),
+        ({"empty_slots": True, "words": 0}, "words is 0; empty_slots needs"),
+        ({"random_words": 1, "words": "paper"}, "words is paper; random_words needs"),
+        ({"random_words": 1, "words_given": "a"}, "words_given and random_words contradict"),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         FitConfig(**values)
     assert str(error.value).startswith(message)
+    assert len(str(error.value)) < 200
 
 
 @pytest.mark.parametrize(
     ("values", "interval"),
     [
         ({"words": 3, "epochs": 10}, 3),
-        ({"words": 3, "epochs": 3}, 1),
         ({"words": 3, "epochs": 200}, 10),
-        ({"words": 3}, 10),
         ({"words": 0, "epochs": 5}, 10),
         ({"words": "auto", "epochs": 5}, 5),
         ({"words": 3, "epochs": 10, "interval": 2}, 2),
@@ -133,36 +99,6 @@ def test_arms_of_a_config() -> None:
         assert config.about_words not in (FitConfig().about_words, FitConfig(words=0).about_words)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"words_given": "sand", "words": 2}, "words is 2, but words_given has 1; give one"),
-        ({"words_given": "sand", "words": 0}, "words is 0, but words_given has 1; give one"),
-        ({"words_given": ""}, "words_given is ''; it must be single words with commas between"),
-        ({"words_given": "sand,"}, "words_given is 'sand,'; it must be single words"),
-        ({"words_given": "red sand"}, "words_given is 'red sand'; it must be single words"),
-        ({"words_given": "*sand*"}, "words_given is '*sand*'; it must be single words"),
-        ({"words_given": "{cls}"}, "words_given is '{cls}'; it must be single words"),
-        ({"empty_slots": True, "words": 0}, "words is 0; empty_slots needs a number of words"),
-        ({"random_words": 1, "words": "paper"}, "words is paper; random_words needs a number of"),
-        ({"random_words": 0}, "random_words is 0; it must be a whole number, 1 or more"),
-        ({"empty_slots": True, "random_words": 1}, "empty_slots and random_words contradict each"),
-        ({"empty_slots": True, "words_given": "a"}, "words_given and empty_slots contradict each"),
-        ({"random_words": 1, "words_given": "a"}, "words_given and random_words contradict each"),
-    ],
-)
-def test_slots_that_contradict_themselves(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        FitConfig(**values)
-    assert str(error.value).startswith(message)
-
-
-def test_a_long_value_is_not_repeated_whole() -> None:
-    with pytest.raises(ConfigError) as error:
-        FitConfig(preset="x" * 100_000)
-    assert len(str(error.value)) < 200
-
-
 def test_texts_that_are_numbers_become_numbers() -> None:
     config = FitConfig.from_dict({"words": "2", "views": "0", "lr": "1e-3", "lambda": "0.5"})
     assert (config.words, config.views, config.lr, config.lambda_) == (2, 0, 1e-3, 0.5)
@@ -173,11 +109,6 @@ def test_texts_that_are_numbers_become_numbers() -> None:
 def test_unknown_names() -> None:
     with pytest.raises(ConfigError, match="'epoch' is not a setting. Did you mean 'epochs'"):
         FitConfig.from_dict({"epoch": 3})
-
-
-def test_values_go_through_json_and_back() -> None:
-    config = FitConfig(learner="maple", words="auto", depth=3, lr=0.1, no_names=True)
-    assert FitConfig.from_dict(json.loads(json.dumps(config.as_dict()))) == config
 
 
 def test_the_recipe_has_the_published_numbers_unless_others_are_given() -> None:
@@ -196,23 +127,6 @@ def test_the_command_names_what_differs_from_the_defaults() -> None:
     )
 
 
-def test_choices_are_those_of_the_rooms() -> None:
-    choices = {setting.name: setting.option.choices for setting in settings()}
-    assert choices["preset"] == PRESETS
-    assert choices["word_embedding"] == EMBEDDINGS
-    assert choices["search"] == ("exact", "exhaustive")
-    assert choices["placeholder"] == PLACEHOLDERS
-    assert choices["precision"] == tuple(PRECISIONS)
-    assert choices["protocol"] == PROTOCOLS
-
-
-def test_every_field_has_help_and_a_flag_of_its_own() -> None:
-    flags = [setting.flag for setting in settings() if setting.flag]
-    assert len(set(flags)) == len(flags)
-    assert all(setting.option.help.endswith(".") for setting in settings())
-    assert field_name("lambda") == "lambda_"
-
-
 def test_classifier_and_select_words_take_every_field() -> None:
     parameters = inspect.signature(PromptClassifier).parameters
     assert set(names()) <= set(parameters)
@@ -224,25 +138,6 @@ def test_classifier_and_select_words_take_every_field() -> None:
     chosen = inspect.signature(select_words).parameters
     assert {"lambda_", "shots", "device"} <= set(chosen)
     assert not {"epochs", "views", "learner"} & set(chosen)
-
-
-def test_takes_settings_keeps_what_a_function_names_itself() -> None:
-    @takes_settings(settings(DATA))
-    def function(shots: int = 3, **settings: Any) -> dict[str, Any]:
-        """Does nothing.
-
-        Parameters
-        ----------
-        shots : int
-            Own.
-        **settings
-        """
-        return {"shots": shots, **settings}
-
-    assert inspect.signature(function).parameters["shots"].default == 3
-    documentation = str(inspect.getdoc(function))
-    assert "\nseed : int, default 1\n    Draws the shots" in documentation
-    assert "**settings" not in documentation
 
 
 @pytest.mark.parametrize("unset", [False, True])
@@ -262,30 +157,3 @@ def test_options_of_a_command(unset: bool) -> None:
     assert FitConfig.from_dict(default) == FitConfig()
     assert (default == {}) == unset
     assert (given["cache"], given["lambda_"], given["words"]) == (False, 0.3, "auto")
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"words": 999_999_999, "epochs": 999_999_999},
-        {"epochs": 999_999_999},
-        {"interval": 10**9},
-        {"views": 1_000_000_000},
-        {"m": 10**9},
-        {"epochs": 10**400},
-        {"lr": 10**400},
-        {"words": [["x"] * 10**5] * 10**5},
-        {"backbone": 10**5 * ("x",)},
-    ],
-)
-def test_numbers_that_could_only_be_a_slip_are_refused_in_a_short_sentence(
-    values: dict[str, Any],
-) -> None:
-    with pytest.raises(ConfigError, match="; it must be ") as caught:
-        FitConfig(**values)
-    assert len(str(caught.value)) < 200
-
-
-def test_the_largest_numbers_are_allowed() -> None:
-    config = FitConfig(words=1000, epochs=10**6, interval=1, views=10_000, m=1000)
-    assert config.hyperparameters.epochs == 10**6

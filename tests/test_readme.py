@@ -49,12 +49,6 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_that_are_named_exist(page: Path) -> None:
-    for name in re.findall(r"`((?:src|tests|benchmarks)/[\w./-]+\.\w+)`", page.read_text("utf-8")):
-        assert (ROOT / name).exists(), name
-
-
 def _imported_names(code: str) -> Iterator[tuple[str, str]]:
     """Yields the module and the name of every `from ipl... import name`."""
     for node in ast.walk(ast.parse(code)):

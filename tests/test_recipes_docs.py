@@ -79,9 +79,3 @@ def test_the_recipes(
     assert set(values["search"].best_estimator_.classes_) == {"castle", "lake"}
     assert len((place / "rows.jsonl").read_text().splitlines()) == 8
     assert classifier.prompt_ in capsys.readouterr().out
-
-
-def test_the_onnx_example_has_twenty_lines() -> None:
-    text = RECIPES.read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(import json\n\nimport numpy.*?)```", text, re.DOTALL)
-    assert len([line for line in block.splitlines() if line.strip()]) <= 20

@@ -12,7 +12,6 @@ from ipl.select import select_words
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.words.pool import Pool
-from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection
 
 POOL = Pool.from_words(Pool.bundled().words[::150], "test")
@@ -58,18 +57,6 @@ def test_the_words_are_those_of_a_fit(
     assert without_times(found) == without_times(fitted.selection_)
 
 
-def test_a_fit_finds_in_the_cache_what_was_selected(
-    drawn: Dataset, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = select_words(drawn, 2, backbone=pocket, pool=POOL)
-    assert Cache().usage()["selections"][0] == 1
-    monkeypatch.setattr(SentenceScorer, "score", None)
-    monkeypatch.setattr(SentenceScorer, "features", None)
-    fitted = PromptClassifier(pocket, words=2, epochs=2, interval=1, views=0, pool=POOL).fit(drawn)
-    assert fitted.selection_ == found
-    assert select_words(drawn, 1, backbone=pocket, pool=POOL) == found.first(1)
-
-
 def test_no_cache_means_none(drawn: Dataset, pocket: Backbone) -> None:
     select_words(drawn, 1, backbone=pocket, pool=FEW, cache=False)
     assert not Cache().folder.exists()
@@ -91,13 +78,6 @@ def test_settings_are_checked_before_anything_is_computed(
     ]:
         with pytest.raises(ConfigError, match=says):
             select_words(drawn, **{"backbone": pocket, "pool": FEW, **settings})  # type: ignore[arg-type]
-
-
-def test_words_of_several_tokens_are_left_out(drawn: Dataset, pocket: Backbone) -> None:
-    pool = Pool.from_words([*FEW.words, "zzzq", "floccinaucinihilipilification"], "test")
-    found = select_words(drawn, 1, backbone=pocket, pool=pool, cache=False)
-    assert found.pool_size == len(FEW)
-    assert found.pool_sha256 == FEW.sha256
 
 
 def test_select_words_on_siglip(drawn: Dataset, siglip: SiglipBackbone) -> None:

@@ -23,9 +23,7 @@ from tests.helpers.tutorial_notebook import (
 )
 from tests.helpers.tutorials import (
     TUTORIALS,
-    is_alike,
     load_backbones_once,
-    run_command,
     run_page,
 )
 
@@ -135,24 +133,3 @@ def test_serve(
     values = run_page(page, monkeypatch, lambda: capsys.readouterr().out, start)
     assert len(servers) == 1
     assert "error" in values["answer"].json()
-
-
-def test_every_tutorial_is_run() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
-    for page in TUTORIALS.glob("*.md"):
-        assert f'"{page.stem}' in text, page
-
-
-def test_outputs_are_compared() -> None:
-    assert is_alike("better by 25 points (16 to 37)\n", "better by 23 points (14 to 36)\n")
-    assert not is_alike("better by 25 points (16 to 37)\n", "better by 3 points (-1 to 7)\n")
-    assert is_alike("loss 1.234\n", "loss 1.201\n")
-    assert not is_alike("probability 0.999\n", "probability 0.737\n")
-    assert is_alike("['stone']\n...\nend\n", "['stone']\na\nb\nend\n")
-    assert not is_alike("['stone']\n", "['water']\n")
-    assert not is_alike("better\n", "")
-
-
-def test_a_command_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AssertionError, match="nowhere"):
-        run_command("ipl predict nowhere nothing.png", monkeypatch)

@@ -8,8 +8,7 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -25,21 +24,6 @@ BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
 NUMBER = re.compile(r"[-+\N{MINUS SIGN}]?\d+(?:[.,]\d+)*")
 CHECKER = doctest.OutputChecker()
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-@dataclass(frozen=True)
-class CodeBlock:
-    """A block of code, and the output that the page shows below it, if it shows one."""
-
-    kind: str
-    code: str
-    output: str | None
-
-
-def blocks(page: str) -> Iterator[CodeBlock]:
-    """Yields the blocks of Python and bash of a page."""
-    for kind, code, output in BLOCK.findall(page):
-        yield CodeBlock(kind, code, output or None)
 
 
 def is_alike(shown: str, printed: str) -> bool:
@@ -101,14 +85,14 @@ def run_page(
 ) -> dict[str, Any]:
     """Runs the blocks of a page in order, compares what they print, and returns their names."""
     values: dict[str, Any] = {"__name__": "tutorial"}
-    for block in blocks(page):
+    for kind, code, output in BLOCK.findall(page):
         read_output()
-        if block.kind == "python":
-            run_python(block.code, values)
+        if kind == "python":
+            run_python(code, values)
         else:
-            for line in block.code.replace("\\\n", " ").splitlines():
+            for line in code.replace("\\\n", " ").splitlines():
                 run_line(line, monkeypatch)
         printed = read_output()
-        if block.output is not None:
-            assert is_alike(block.output, printed), f"{block.code}\n{printed}"
+        if output:
+            assert is_alike(output, printed), f"{code}\n{printed}"
     return values
