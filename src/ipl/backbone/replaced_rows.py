@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -28,11 +29,15 @@ class ReplacedRows:
     start: int
     deep: Tensor
 
+    @cached_property
+    def _layers(self) -> tuple[Tensor, ...]:
+        return self.deep.unbind()
+
     def __call__(self, number: int, hidden: Tensor) -> Tensor:
         """Returns the input (batch, rows, width) of a layer with its new prompts."""
         if not 1 <= number <= len(self.deep):
             return hidden
-        rows, length = self.deep[number - 1].to(hidden.dtype), hidden.shape[1]
+        rows, length = self._layers[number - 1].to(hidden.dtype), hidden.shape[1]
         first = range(length)[self.start]
         # Split instead of indexed: the gradients are then joined in one pass instead of added up.
         sizes = [first, len(rows), length - first - len(rows)]
