@@ -54,7 +54,7 @@ def before(prompt: PromptClassifier, paths: list[Path]) -> None:
     """Classifies images as `predict_stream` did in version 0.1.0."""
     logits = prompt.learner_.head()
     for start in range(0, len(paths), BATCH):
-        logits(prompt.encode_images(paths[start : start + BATCH]).features).softmax(1)
+        logits(prompt.encode(paths[start : start + BATCH])).softmax(1)
 
 
 def decode(prompt: PromptClassifier, paths: list[Path]) -> None:

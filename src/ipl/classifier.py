@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import BATCH, ImageFeatures, Source
+from ipl.backbone.encode_images import BATCH
 from ipl.backbone.feature_store import FeatureStore
 from ipl.backbone.labelled_features import encode_items, note_unreadable
 from ipl.backbone.loading import load_backbone
@@ -290,16 +290,10 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def encode(self, images: Images) -> Tensor:
         """Returns image features (images, dim); raises DataError if an image cannot be read."""
-        encoded = self.encode_images(read_sources(images, "images"))
+        encoded = self.learner_.encode_images(read_sources(images, "images"))
         if encoded.unreadable:
             raise DataError(f"Unreadable image: {encoded.unreadable[0]}.")
         return encoded.features
-
-    def encode_images(
-        self, sources: Sequence[Source], advance: Callable[..., None] | None = None
-    ) -> ImageFeatures:
-        """Returns the features of the readable images, and the errors of the others."""
-        return self.learner_.encode_images(sources, advance)
 
     @torch.no_grad()
     def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
