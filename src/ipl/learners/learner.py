@@ -82,7 +82,7 @@ class Learner(nn.Module, ABC):
     uses_class_template : bool
         Whether the loss depends on `class_template`.
     recordable : bool
-        Whether a step can be recorded in a CUDA graph; False if the loss branches on values.
+        Whether every step runs the same operations; False if the loss branches on values.
     words : tuple of str
         The words in the first slots, in order.
     prompts : BoundPrompts
@@ -342,26 +342,6 @@ class Learner(nn.Module, ABC):
     def image_features(self, pixels: Tensor) -> Tensor:
         """Returns normalised features (images, dim) of normalised pixels."""
         return normalize(self.backbone.encode_image(pixels), dim=-1)
-
-    def both_features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the features of the classes and of images, which a GPU computes side by side.
-
-        Neither may depend on the other.
-        """
-        device = self.backbone.device
-        if device.type != "cuda":
-            images = self.image_features(pixels)
-            return self.text_features(), images
-        current = torch.cuda.current_stream(device)
-        # Of another pool than the stream on which a step is recorded.
-        other = torch.cuda.Stream(device, priority=-1)
-        other.wait_stream(current)
-        with torch.cuda.stream(other):
-            images = self.image_features(pixels)
-        texts = self.text_features()
-        current.wait_stream(other)
-        images.record_stream(current)
-        return texts, images
 
     def encode_images(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.side_by_side import side_by_side
 from ipl.learners.coop import START
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
@@ -83,5 +85,6 @@ class MaPLe(Learner):
     def loss(self, batch: Batch) -> Tensor:
         """Returns cross-entropy of the prompted towers."""
         assert batch.pixels is not None
-        texts, images = self.both_features(batch.pixels)
+        encode = partial(self.image_features, batch.pixels)
+        images, texts = side_by_side(encode, self.text_features, self.backbone.device)
         return cross_entropy(self.backbone.logits(images, texts), batch.labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
 from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.side_by_side import side_by_side
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import first_words_learnt
@@ -138,7 +139,8 @@ class PromptSRC(Learner):
         """Returns cross-entropy + 25 L1(text) + 10 L1(image) + KL(frozen || prompted) / entries."""
         assert batch.pixels is not None
         assert batch.features is not None
-        texts, images = self.both_features(batch.pixels)
+        encode = partial(self.image_features, batch.pixels)
+        images, texts = side_by_side(encode, self.text_features, self.backbone.device)
         logits = self.backbone.logits(images, texts)
         frozen = self.backbone.logits(batch.features, self.teacher)
         divergence = kl_div(
