@@ -1,12 +1,9 @@
-"""CoOp, plain and with words, what every learner shares, and the registry."""
+"""CoOp, plain and with words, and where the vectors of all learners start."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
@@ -14,13 +11,8 @@ from ipl.learners.coop import CoOp
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError
-from ipl.training.loop import train
-from ipl.training.views import View
 
 NAMES = ["cat", "starry night", "pirate ship"]
-WORDS = ["furry", "blue"]
-FIVE = ("cocoop", "coop", "kgcoop", "maple", "promptsrc")
-EVERY = pytest.mark.parametrize("name", FIVE)
 Images = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -38,18 +30,6 @@ def coop(backbone: Backbone, words: int, seed: int = 1, **options: str) -> Learn
 @pytest.fixture
 def few(few_images: Images) -> Batch:
     return Batch(few_images[1], few_images[0])
-
-
-@pytest.fixture
-def batch(pocket: Backbone) -> Batch:
-    """Returns three images with everything a learner may look at."""
-    pixels = torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        features = normalize(pocket.encode_image(pixels), dim=-1)
-    return Batch(torch.tensor([1, 2, 0]), features, pixels)
-
-
-# -- CoOp ----------------------------------------------------------------------------------------
 
 
 def test_layouts() -> None:
@@ -103,10 +83,7 @@ def test_a_word_of_two_tokens_is_refused(pocket: Backbone) -> None:
         coop(pocket, 1).place_word("pirate ship")
 
 
-# -- what every learner shares -------------------------------------------------------------------
-
-
-@EVERY
+@pytest.mark.parametrize("name", ["cocoop", "coop", "kgcoop", "maple", "promptsrc"])
 def test_where_the_soft_vectors_start(pocket: Backbone, name: str) -> None:
     """Plain: words of a sentence. With words: N(0, .01) before each, N(0, .02) before the class."""
     plain = make(pocket, name, 0)
@@ -121,110 +98,3 @@ def test_where_the_soft_vectors_start(pocket: Backbone, name: str) -> None:
         assert group.std().item() == pytest.approx(std, rel=0.15)
         assert group.mean().item() == pytest.approx(0, abs=0.2 * std)
     assert len(learner.soft.unique(dim=0)) == 4 * m
-
-
-@EVERY
-def test_the_seed_decides_the_start(pocket: Backbone, name: str) -> None:
-    first, again, other = (make(pocket, name, 1, seed=seed).state_dict() for seed in (3, 3, 4))
-    for key, value in first.items():
-        assert torch.equal(value, again[key])
-        assert not torch.equal(value, other[key])
-
-
-@EVERY
-def test_a_global_seed_has_no_say(pocket: Backbone, name: str) -> None:
-    torch.manual_seed(0)
-    first = make(pocket, name, 1).state_dict()
-    torch.manual_seed(1)
-    again = make(pocket, name, 1).state_dict()
-    assert all(torch.equal(first[key], again[key]) for key in first)
-
-
-class Still(View):
-    """The same images in every epoch."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.seen = batch
-
-    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
-        picked = (self.seen.labels, self.seen.features, self.seen.pixels)
-        for _, indices in order:
-            yield Batch(*(None if part is None else part[indices] for part in picked))
-
-
-@EVERY
-@pytest.mark.parametrize("words", [0, 2])
-def test_training_moves_every_prompt_tensor_and_no_other(
-    pocket: Backbone, batch: Batch, name: str, words: int
-) -> None:
-    learner = make(pocket, name, words)
-    for word in WORDS[:words]:
-        learner.place_word(word)
-    before = {key: value.clone() for key, value in learner.state_dict().items()}
-    frozen = {key: value.clone() for key, value in pocket.model.state_dict().items()}
-    tokens, rows = pocket._token_embeddings.clone(), learner.prompts.embeddings.clone()
-    hyperparameters = learner.hyperparameters(words).override(epochs=2, interval=1, batch=3, lr=0.1)
-    train(learner, Still(batch), 3, [], hyperparameters)
-    assert set(before) == {key for key, _ in learner.named_parameters()}  # no buffers
-    for key, value in learner.state_dict().items():
-        assert value.isfinite().all()
-        assert not torch.equal(value, before[key]), key
-    for key, value in pocket.model.state_dict().items():
-        assert torch.equal(value, frozen[key]), key
-    assert all(p.grad is None and not p.requires_grad for p in pocket.model.parameters())
-    assert torch.equal(pocket._token_embeddings, tokens)
-    assert torch.equal(learner.prompts.embeddings, rows)
-
-
-@EVERY
-@pytest.mark.parametrize("words", [0, 2])
-def test_other_classes_keep_words_and_vectors(
-    pocket: Backbone, batch: Batch, name: str, words: int
-) -> None:
-    options = {"placeholder": "zero", "class_template": "{} texture."}
-    learner = make(pocket, name, words, seed=7, **options)
-    for word in WORDS[: words // 2]:  # a slot stays empty
-        learner.place_word(word)
-    other = learner.rebuilt(class_names=["dog", "cat"])
-    assert type(other) is type(learner)
-    assert other.words == learner.words
-    assert other.prompts.class_names == ("dog", "cat")
-    assert (other.placeholder, other.class_template) == ("zero", "{} texture.")
-    for key, value in learner.state_dict().items():
-        assert torch.equal(other.state_dict()[key], value)
-        assert other.state_dict()[key].data_ptr() != value.data_ptr()  # a copy
-    with torch.no_grad():
-        images = [one.image_features(batch.pixels) for one in (other, learner)]
-        assert torch.equal(*images)
-        logits = [one.logits(images[0]) for one in (other, learner)]
-    torch.testing.assert_close(logits[0][:, 1], logits[1][:, 0], atol=2e-3, rtol=0)
-
-
-@EVERY
-@pytest.mark.parametrize("words", [0, 2])
-def test_a_state_makes_another_learner_the_same(
-    pocket: Backbone, batch: Batch, name: str, words: int
-) -> None:
-    learner, other = (make(pocket, name, words, seed=seed) for seed in (1, 2))
-    other.load_state_dict({key: value.clone() for key, value in learner.state_dict().items()})
-    with torch.no_grad():
-        assert torch.equal(other.loss(batch), learner.loss(batch))
-
-
-@EVERY
-def test_a_learner_looks_only_at_what_it_says(pocket: Backbone, batch: Batch, name: str) -> None:
-    learner = make(pocket, name, 1)
-    narrow = Batch(
-        batch.labels,
-        batch.features if learner.wants_features else None,
-        batch.pixels if learner.prompts_images else None,
-    )
-    with torch.no_grad():
-        assert torch.equal(learner.loss(narrow), learner.loss(batch))
-        images = learner.image_features(batch.pixels)
-    assert torch.equal(images, batch.features) != learner.prompts_images
-
-
-@EVERY
-def test_no_images_have_no_logits(pocket: Backbone, name: str) -> None:
-    assert make(pocket, name, 1).logits(pocket.no_features()).shape == (0, 3)

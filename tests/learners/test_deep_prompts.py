@@ -236,86 +236,6 @@ def check_rows(into: list[Tensor], out: list[Tensor], rows: Sequence[int], new: 
         assert torch.equal(into[number], expected), number
 
 
-@BOTH
-@pytest.mark.parametrize("words", [0, 2])
-def test_image_rows_between_layers(pocket: Backbone, kind: type[Learner], words: int) -> None:
-    learner = make(kind, pocket, words, depth=4)
-    m, vision = learner.group_size, pocket.model.vision_model
-    pixels = random_rows(2, 3, 64, 64)
-    before: list[Tensor] = []
-    handle = vision.pre_layrnorm.register_forward_pre_hook(lambda _, args: before.append(args[0]))
-    with torch.no_grad(), watched(pocket.image_layers) as (into, out):
-        learner.image_features(pixels)
-        prompts = image_prompts(learner)
-        patches = vision.embeddings(pixels)
-    handle.remove()
-    assert len(prompts) == 4
-    # after the patches, behind the position embedding (none of their own), before the pre-norm
-    assert torch.equal(before[0][:, :65], patches)
-    torch.testing.assert_close(before[0][:, 65:], prompts[0].expand(2, -1, -1))
-    assert [rows.shape for rows in into] == [(2, 65 + m, 256)] * 8
-    exact = [into[number][0, 65:] for number in range(4)]
-    for ours, by_hand in zip(exact[1:], prompts[1:], strict=True):
-        torch.testing.assert_close(ours, by_hand)
-    check_rows(into, out, range(65, 65 + m), exact)
-    # the feature is the CLS row's: what the last layer made of the others does not matter
-    cls = pocket.model.visual_projection(vision.post_layernorm(out[-1][:, 0]))
-    torch.testing.assert_close(learner.image_features(pixels), normalize(cls, dim=-1))
-
-
-@BOTH
-@pytest.mark.parametrize("words", [0, 2])
-def test_text_rows_between_layers(
-    pocket: Backbone, kind: type[Learner], words: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The class-side group alone is replaced; words and the groups between them flow through."""
-    monkeypatch.setattr(pocket, "causal", False)  # so that whole prompts go through the layers
-    learner = make(kind, pocket, words, depth=4)
-    m = learner.group_size
-    first = 1 + words * (m + 1)
-    assert learner.group_row == first
-    with torch.no_grad(), watched(pocket.text_layers) as (into, out):
-        learner.text_features()
-    assert torch.equal(
-        into[0][:, first : first + m],
-        (
-            learner.soft[-m:]
-            + pocket.model.text_model.embeddings.position_embedding.weight[first : first + m]
-        ).expand(3, -1, -1),
-    )
-    check_rows(into, out, range(first, first + m), [None, *learner.deep])
-
-
-@BOTH
-@pytest.mark.parametrize("words", [0, 2])
-def test_a_shared_beginning_enters_the_same_rows(
-    pocket: Backbone, kind: type[Learner], words: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[tuple[int, Tensor, Tensor]] = []
-    encode = Backbone.encode_shared
-
-    def spy(self: Backbone, prompts: SharedPrompts, enter: Any) -> Tensor:
-        def watch(layer: int, hidden: Tensor) -> Tensor:
-            before, after = hidden.clone(), enter(layer, hidden)
-            seen.append((layer, before, after))
-            return after
-
-        return encode(self, prompts, watch)
-
-    monkeypatch.setattr(Backbone, "encode_shared", spy)
-    learner = make(kind, pocket, words, depth=4)
-    with torch.no_grad():
-        learner.text_features()
-    m, first = learner.group_size, 1 + words * (learner.group_size + 1)
-    assert [layer for layer, _, _ in seen] == list(range(6))
-    for layer, before, after in seen:
-        assert before.shape == (1, learner.prompts.shared, 192)  # the beginning, once
-        expected = before.clone()
-        if layer in (1, 2, 3):
-            expected[:, first : first + m] = learner.deep[layer - 1]
-        assert torch.equal(after, expected)
-
-
 # -- depth is capped by each tower ---------------------------------------------------------------
 
 
@@ -356,13 +276,6 @@ def test_depth_is_capped_by_each_tower(pocket: Backbone, text: int, image: int) 
         torch.testing.assert_close(
             learner.image_features(pixels), image_by_hand(learner, pixels), atol=1e-5, rtol=0
         )
-
-
-@BOTH
-def test_a_depth_below_both_towers_is_kept(pocket: Backbone, kind: type[Learner]) -> None:
-    learner = make(kind, pocket, depth=3)
-    assert len(learner.deep) == 2
-    assert len(image_prompts(learner)) == 3
 
 
 @BOTH

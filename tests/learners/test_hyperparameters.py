@@ -71,16 +71,6 @@ def test_the_number_of_words_does_not_matter(name: str) -> None:
     assert len({kind.hyperparameters(words) for words in range(1, 7)}) == 1
 
 
-@pytest.mark.parametrize("name", FIVE)
-@pytest.mark.parametrize("words", [0, 1, 3])
-def test_the_layout_has_the_recipes_groups(name: str, words: int) -> None:
-    kind = learner_class(name)
-    m = kind.hyperparameters(words).m
-    layout = kind.layout_for(words, m)
-    assert [group.size for group in layout.groups] == [m] * (words + 1)
-    assert layout.slots == words
-
-
 @pytest.mark.parametrize("field", ["epochs", "interval", "batch", "m", "depth"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_counts_are_at_least_one(field: str, value: int) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.clip import ClipBackbone
 from ipl.learners.learner import Batch
 from ipl.learners.maple import MaPLe
 from ipl.learners.registry import learner_class
@@ -74,49 +71,6 @@ def test_deep_vectors_start_small_and_different(pocket: Backbone) -> None:
     assert not torch.equal(make(pocket, seed=2).deep, deep)
 
 
-@pytest.fixture
-def image_side(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Tensor]]:
-    """Returns what stands after the patches: the first prompts (layer 0), then each deeper ones."""
-    seen: list[tuple[int, Tensor]] = []
-    encode = ClipBackbone.encode_image
-
-    def spy(self: Backbone, pixels: Tensor, prompts: Tensor, enter: Any) -> Tensor:
-        seen.append((0, prompts))
-
-        def watch(layer: int, hidden: Tensor) -> Tensor:
-            after = enter(layer, hidden)
-            if after is not hidden:
-                assert torch.equal(after[:, :65], hidden[:, :65])
-                seen.append((layer, after[0, 65:]))
-            return after
-
-        return encode(self, pixels, prompts, watch)
-
-    monkeypatch.setattr(ClipBackbone, "encode_image", spy)
-    return seen
-
-
-@pytest.mark.parametrize("words", [0, 2])
-@pytest.mark.parametrize("depth", [1, 3, 9])
-def test_each_layers_image_prompts_are_its_text_vectors_mapped(
-    pocket: Backbone,
-    pixels: Tensor,
-    words: int,
-    depth: int,
-    image_side: list[tuple[int, Tensor]],
-) -> None:
-    learner = make(pocket, words, depth)
-    learner.image_features(pixels)
-    layers = min(depth, 6)  # the text tower has six, the image tower eight
-    assert [layer for layer, _ in image_side] == list(range(layers))
-    sources = [learner.soft[-2:], *learner.deep]  # the class-side group alone
-    for (layer, prompts), source in zip(image_side, sources, strict=True):
-        matrix = learner.couple[layer]
-        torch.testing.assert_close(
-            prompts, source @ matrix.weight.T + matrix.bias, atol=1e-5, rtol=1e-4
-        )
-
-
 def test_the_image_side_reaches_the_text_vectors(pocket: Backbone, pixels: Tensor) -> None:
     """The class-side group and every deep set learn from images; words' groups do not."""
     learner = make(pocket, 2)
@@ -163,15 +117,6 @@ def test_the_gradient_is_the_sum_of_both_ways(pocket: Backbone, pixels: Tensor) 
         ways.append(torch.autograd.grad(loss, vectors))
     for ours, *parts in zip(both, *ways, strict=True):
         torch.testing.assert_close(ours, sum(parts), atol=1e-3, rtol=1e-3)
-
-
-def test_other_classes_keep_the_whole_prompt(pocket: Backbone, pixels: Tensor) -> None:
-    learner = make(pocket, 2, depth=4, seed=9)
-    other = learner.rebuilt(class_names=["dog", "cat"])
-    assert (other.words, other.depth) == (learner.words, 4)
-    with torch.no_grad():
-        torch.testing.assert_close(other.text_features()[1], learner.text_features()[0])
-        assert torch.equal(other.image_features(pixels), learner.image_features(pixels))
 
 
 @pytest.mark.parametrize("name", ["maple", "promptsrc"])

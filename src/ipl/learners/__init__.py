@@ -1,8 +1,10 @@
 """Prompt learners: one file each, registered by name.
 
-A learner of your own derives from `Learner` and is made known with `register`.
+A learner of your own derives from `Learner`, passes `check_learner` and is made known with
+`register`.
 """
 
+from ipl.learners.check import check_learner
 from ipl.learners.cocoop import CoCoOp
 from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import PROTOCOLS, Hyperparameters
@@ -23,6 +25,7 @@ __all__ = [
     "Learner",
     "MaPLe",
     "PromptSRC",
+    "check_learner",
     "known_learners",
     "learner_class",
     "register",
