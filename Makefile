@@ -1,4 +1,5 @@
 # Two commands: `make demo` and `make test`. The first of them installs everything into .venv.
+# `make faults` attacks the package for half an hour (docs/reliability.md).
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
@@ -7,7 +8,7 @@ TORCH := torch==2.13.0  # without a hash: its build depends on the machine's pro
 # A file's tests stay on one worker, which makes their fixtures once; slow files go first.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test docs notebook lint lock wheel lowest setup clean
+.PHONY: demo test docs notebook faults lint lock wheel lowest setup clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp
@@ -23,6 +24,9 @@ docs: .venv/stamp
 # The first tutorial as an executed notebook; a test says when it has to be made again.
 notebook: .venv/stamp
 	$(BIN)/python -m tests.helpers.tutorial_notebook
+
+faults: .venv/stamp
+	$(BIN)/pytest tests/faults --faults long -o faulthandler_timeout=0 -n auto --maxschedchunk 1
 
 lint: .venv/stamp
 	$(BIN)/ruff check src tests conftest.py benchmarks docs/hooks.py

@@ -1,8 +1,9 @@
-"""What is attacked: a fit that takes a moment, and the run that it saves."""
+"""What is attacked: a fit that takes a moment, and the run that it saves; and how often."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,11 @@ QUICK = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --faults."""
+    parser.addoption("--faults", choices=("short", "long"), default="short", help="how often")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks all that is in this folder, and skips it where there is no fork."""
     for item in items:
@@ -24,6 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("faults")
             if not hasattr(os, "fork"):
                 item.add_marker(pytest.mark.skip(reason="makes processes by forking"))
+
+
+@pytest.fixture(scope="session")
+def times(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """Returns times(short, long): how often something is done."""
+    is_long = request.config.getoption("faults", "short") == "long"
+    return lambda short, long: long if is_long else short
 
 
 @pytest.fixture(scope="session")

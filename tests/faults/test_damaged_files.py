@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import yaml
 
 from ipl.cli.main import main
 from ipl.explain.ratings import METHODS, WordSet, write_sheet
+from tests.helpers.damage import damage_bytes
 from tests.helpers.records import record, search, write_records
 from tests.helpers.tutorials import load_backbones_once
 
@@ -27,24 +28,6 @@ VALUES: tuple[Any, ...] = (
     *(float("nan"), float("inf"), "", " ", "\0", "\ud800", "a" * 100_000, "../../etc/passwd"),
     *("/dev/zero", "\u00e9\u202e", "{}", "%s%n", "<script>", "=1+1", "1e999", "NaN", "-1", "null"),
     *([], {}, [[]], [None], [1, 2, 3], {"": ""}, {"a": {"b": []}}, [[[[[[]]]]]], ["x"] * 5000),
-)
-BYTES = (
-    *(
-        b"",
-        b"\0",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"\x80",
-        b"\r",
-        b"\n",
-        b'"',
-        b"{",
-        b"[",
-        b",",
-        b":",
-    ),
-    *(b":", b"*a", b"&a", b"!!python/object/apply:os.system [id]", b"<<", b"\t", b"9" * 5000),
-    *(b"[" * 20_000, b"a" * 100_000, b"NaN", b"1e999", b"\xf0\x9f\x98\x80"),
 )
 RECIPE = """
 protocol: base-to-novel
@@ -58,7 +41,7 @@ lambda: 0.3
 views: 0
 """
 PREDICT = ("predict", "run", "image.png", "--device", "cpu")
-# file to damage, command that reads it, how often
+# file to damage, command that reads it, how often in the short form
 TARGETS: list[tuple[str, tuple[str, ...], int]] = [
     ("run/config.json", PREDICT, 10),
     ("run/prompt.safetensors", PREDICT, 5),
@@ -72,18 +55,6 @@ TARGETS: list[tuple[str, tuple[str, ...], int]] = [
     ("sheet.csv", ("rate", "--read", "sheet.csv"), 4),
     ("sheet.key.json", ("rate", "--read", "sheet.csv"), 4),
 ]
-
-
-def damage_bytes(data: bytes, chance: random.Random) -> bytes:
-    """Returns bytes with one to four damages: other bytes, more, fewer, or in another order."""
-    for _ in range(chance.choice((1, 1, 2, 4))):
-        start = chance.randrange(len(data) + 1)
-        end = min(len(data), start + chance.choice((1, 2, 4, 16, 256, len(data))))
-        piece = data[start:end]
-        pieces = (b"", piece * 3, bytes(len(piece)), piece[::-1], chance.randbytes(len(piece)))
-        piece = chance.choice((*pieces, chance.choice(BYTES), chance.choice(BYTES) + piece))
-        data = data[:start] + piece + data[end:]
-    return data[:2_000_000]
 
 
 def damage_values(value: Any, chance: random.Random) -> Any:
@@ -163,11 +134,12 @@ def _run(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> object:
     return 0
 
 
-@pytest.mark.parametrize(("file", "command", "times"), TARGETS, ids=[each[0] for each in TARGETS])
+@pytest.mark.parametrize(("file", "command", "few"), TARGETS, ids=[each[0] for each in TARGETS])
 def test_damaged_files(
     file: str,
     command: tuple[str, ...],
-    times: int,
+    few: int,
+    times: Callable[[int, int], int],
     originals: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -179,7 +151,7 @@ def test_damaged_files(
     load_backbones_once(monkeypatch)
     assert _run(command, monkeypatch) == 0, capsys.readouterr().err
     data = (home / file).read_bytes()
-    for number in range(times):
+    for number in range(times(few, 100 * few)):
         (home / file).write_bytes(damage(data, Path(file).suffix, number))
         code, err = _run(command, monkeypatch), capsys.readouterr().err
         assert code in (0, 1, 2), number

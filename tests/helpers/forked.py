@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -108,6 +109,8 @@ class Command:
     ) -> None:
         self.output = folder.parent / f"output {next(NUMBERS)}"
         self.output.mkdir()
+        for name in ("out", "err"):
+            (self.output / name).touch()
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tests.helpers.forked_imports"])
         paths = [str(ROOT), *sys.path]  # for the process that is forked
@@ -117,6 +120,23 @@ class Command:
             arguments = ([*map(str, command)], folder, self.output, fault)
             self.process = context.Process(target=_run, args=arguments, daemon=True)
             self.process.start()
+
+    def line(self, text: str) -> str:
+        """Returns the line of its error output that has a text, once there is one."""
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until and self.process.is_alive():
+            lines = (self.output / "err").read_text(errors="replace").splitlines(keepends=True)
+            for line in lines:
+                if text in line and line.endswith("\n"):
+                    return line
+            time.sleep(0.01)
+        raise AssertionError((self.output / "err").read_text(errors="replace"))
+
+    def end(self, number: signal.Signals) -> Ended:
+        """Sends a signal, and returns how it ended."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+        return self.wait()
 
     def wait(self) -> Ended:
         """Returns how it ended."""
@@ -139,7 +159,7 @@ def _run(command: list[str], folder: Path, output: Path, fault: Callable[[], Non
     from ipl.cli.main import main
 
     for number, file in ((1, output / "out"), (2, output / "err")):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
     os.chdir(folder)
     os.environ["IPL_CACHE"] = str(folder / "cache")
     # After a fork torch makes its pool of threads anew, at the first use of any thread: two threads
