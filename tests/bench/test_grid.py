@@ -66,7 +66,7 @@ def test_what_has_a_record_is_not_done_again(grid: tuple[Run, ...], tmp_path: Pa
     second = run_grid(grid, tmp_path, engine)
     assert engine.asked == [run.id for run in grid[2:]]
     assert second.before == first.done
-    assert second.summary == "6 of 6 runs are done, 2 of them by other commands."
+    assert second.summary == "6 of 6 runs are done, 2 of them earlier."
     assert [record.done for record in read_records([tmp_path])[0]] == [True] * 6
     third = StandIn()
     assert run_grid(grid, tmp_path, third).done == third.asked == []

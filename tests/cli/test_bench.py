@@ -80,7 +80,7 @@ def test_runs_are_done_once_and_told(bench: Bench, home: Path) -> None:
     assert first["new"] == first["done"]
     second = bench(*TWO)
     assert second.code == 0
-    assert "2 of 2 runs are done, 2 of them by other commands." in second.out
+    assert "2 of 2 runs are done, 2 of them earlier." in second.out
     assert "table" in second.out
     assert "done    eurosat, coop, 1 word, seed 1" in bench(*TWO, "--dry-run").out
     assert len(list((home / "out/records").iterdir())) == 2

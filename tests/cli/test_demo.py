@@ -122,12 +122,15 @@ def test_text_shows_table_words_prompt_and_next_steps_that_work(
     assert {c["name"] for c in prediction["classes"]} == {"castle", "bridge", "windmill"}
 
 
-def test_a_folder_it_must_not_replace_is_refused_at_once(ipl: Call, home: Path) -> None:
-    (home / "ipl-demo" / "run").mkdir(parents=True)
-    (home / "ipl-demo" / "run" / "thesis.txt").write_text("mine")
+@pytest.mark.parametrize("name", ["run/thesis.txt", "cat/1.jpg"])
+def test_a_folder_of_somebody_is_refused_at_once(name: str, ipl: Call, home: Path) -> None:
+    path = home / "ipl-demo" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
     message = ipl("demo", "--quiet", "--device", "cpu").error
-    assert "ipl-demo/run" in message
-    assert (home / "ipl-demo" / "run" / "thesis.txt").read_text() == "mine"
+    assert "ipl-demo" in message
+    assert path.parent.name in message
+    assert path.read_text() == "mine"
     assert not (home / "ipl-demo" / "scenes").exists()  # nothing was unpacked for nothing
 
 

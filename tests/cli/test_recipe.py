@@ -98,7 +98,7 @@ def test_ablate_shares_runs_and_can_go_without_a_plot(ablate: Call, home: Path) 
     one = ("--words", 1, "--interval", 1, "--no-plot", "--quiet")
     assert ablate("penalty", *one, "--value", "0,0.1").code == 0
     done = ablate("template", *one, "--value", "a photo of a {cls}, with emphasis on: {words}")
-    assert "2 of 2 runs are done, 2 of them by other commands." in done.out
+    assert "2 of 2 runs are done, 2 of them earlier." in done.out
     assert not (home / "out" / "ablations" / "template.png").exists()
 
 

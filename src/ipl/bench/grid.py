@@ -61,7 +61,7 @@ class GridResult:
         runs = several(len(self.runs), "run is", "runs are")
         parts = [f"{len(self.all_done)} of {runs} done"]
         if self.before:
-            parts.append(f"{len(self.before)} of them by other commands")
+            parts.append(f"{len(self.before)} of them earlier")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         if self.elsewhere:

@@ -27,10 +27,11 @@ from ipl.cli.shared_options import DEVICE, JSON, QUIET
 from ipl.config import CHOSEN, EMPTY, FitConfig
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.scenes import scenes_dataset
+from ipl.display.formatting import first_few
 from ipl.display.table import Table
 from ipl.saving.run_folder import check_target
 from ipl.support.cache import Cache
-from ipl.support.errors import IplError
+from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import write_json
 from ipl.support.progress import Reporter
 from ipl.training.comparison import WITHOUT_WORDS, compare_with_baselines
@@ -57,6 +58,9 @@ FULL = DemoSize(24, 16, 3, (1, 2, 3), {"epochs": 100, "views": 0})
 QUICK = DemoSize(4, 4, 2, (1,), {"epochs": 20, "views": 0})
 
 
+WRITTEN = ("scenes", "bench", "run", "results.json")  # below the folder of a demo
+
+
 def demo(
     folder: Path = typer.Option(
         Path("ipl-demo"), "--out", help="The folder to write everything to."
@@ -74,6 +78,7 @@ def demo(
     reporter = Reporter(quiet=quiet)
     kept = {"what": f"nothing; {folder} may contain some of the images."}
     with on_interrupt(lambda: f"kept: {kept['what']}"):
+        _check_folder(folder)
         check_target(folder / "run", overwrite=True)
         dataset = scenes_dataset(folder / "scenes", size.per_class, size.per_class)
         kept["what"] = f"the images in {folder / 'scenes'}."
@@ -93,9 +98,7 @@ def demo(
             "words": classifier.words_,
             "prompt": classifier.prompt_,
             "selection": selection.as_dict(),
-            "saved": {
-                name: str(folder / name) for name in ("scenes", "bench", "run", "results.json")
-            },
+            "saved": {name: str(folder / name) for name in WRITTEN},
             "seconds": time.perf_counter() - started,
         }
         write_json(folder / "results.json", report)
@@ -196,6 +199,16 @@ def _with_comparison(
     )
     classifier.result_ = replace(classifier.result_, comparison=comparison)
     return classifier
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises ConfigError if a folder has anything but what an earlier demo wrote."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if strange := sorted(name for name in names - {*WRITTEN} if not name.startswith(".")):
+        raise ConfigError(
+            f"{folder} contains {first_few(strange)}, which no demo wrote; give an empty folder or "
+            "a new one with --out."
+        )
 
 
 def _outcome(record: RunRecord) -> dict[str, Any]:

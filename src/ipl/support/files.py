@@ -34,6 +34,8 @@ def read_text(path: Path, hint: str = "") -> str:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"No such file: {path}{'; ' if hint else ''}{hint}.") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder, not a file.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as UTF-8 text: {error}.") from None
 
