@@ -97,7 +97,7 @@ def seconds_of_step(views: FreshViews, name: str, size: int, epochs: int) -> flo
     backbone, kind = views.backbone, learner_class(name)
     names = class_names(Pool.bundled().words, CLASSES)
     learner = kind.from_hyperparameters(backbone, names, 0, kind.hyperparameters(0))
-    first = views.batch(0, torch.arange(size))
+    first = next(views.batches([(0, torch.arange(size))]))
     step = make_step(learner, new_optimiser(learner, 1e-5), first, Reporter())
     upcoming = views.batches(batches(size, WARM + epochs))
     for batch in islice(upcoming, WARM * IMAGES // size):

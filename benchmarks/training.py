@@ -147,7 +147,7 @@ class Bench:
         kind, size = type(learner), learner.hyperparameters(words).batch
         optimiser = new_optimiser(learner, 1e-5)
         views = self.views(kind)
-        see: Callable[[Tensor], Batch] = lambda indices: views.batch(0, indices)  # noqa: E731
+        see: Callable[[Tensor], Batch] = lambda indices: next(views.batches([(0, indices)]))  # noqa: E731
         if straightforward:
             see = lambda indices: self.plain_batch(kind, indices)  # noqa: E731
         order = [torch.arange(start, start + size) % IMAGES for start in range(0, 64 * size, size)]
