@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-import ipl.backbone
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
 
 VIT_B16 = 224  # pixels along an edge
-POCKET = Path(ipl.backbone.__file__).parent / "pocket"
 
 
 def build(model: str, device: str, precision: str = "fp32") -> Backbone:
@@ -36,18 +32,6 @@ def build(model: str, device: str, precision: str = "fp32") -> Backbone:
     clip.logit_scale.data.fill_(np.log(100.0))
     preprocessing = replace(pocket.preprocessing, resize=VIT_B16, crop=VIT_B16)
     return ClipBackbone(model, clip, pocket.tokenizer, preprocessing, device, precision)
-
-
-def save_vit_b16(folder: Path) -> None:
-    """Writes ViT-B/16 with random weights as the folder of a Hugging Face model."""
-    build("vit-b16", "cpu").model.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
-        (folder / name).write_bytes((POCKET / name).read_bytes())
-    path = folder / "preprocessor_config.json"
-    values = json.loads(path.read_text())
-    values["size"] = {"shortest_edge": VIT_B16}
-    values["crop_size"] = {"height": VIT_B16, "width": VIT_B16}
-    path.write_text(json.dumps(values))
 
 
 def class_names(words: Sequence[str], classes: int) -> list[str]:

@@ -1,10 +1,4 @@
-"""Draws the figures of docs/method.md.
-
-    python benchmarks/method_figures.py docs [--words 6]
-
-One shows a search on the drawn scenes with the whole pool, which takes minutes on a CPU; the others
-only explain.
-"""
+"""Draws the figures of docs/method.md: python benchmarks/method_figures.py docs."""
 
 from __future__ import annotations
 
@@ -16,10 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from ipl import select_words
-from ipl.datasets.scenes import cached_scenes
 from ipl.training.schedule import learning_rate
-from ipl.words.selection import Selection
 
 INK, GREY, BLUE, ORANGE, GREEN = "#1c2126", "#8b949e", "#0065a3", "#b84a00", "#00734f"
 PALE = {GREY: "#e6e9ed", BLUE: "#d6e8f5", ORANGE: "#fbe3d2", GREEN: "#d3eee4"}
@@ -97,38 +88,13 @@ def draw_schedule(epochs: int = 100, interval: int = 10, words: int = 3) -> Figu
     return figure
 
 
-def draw_search(selection: Selection) -> Figure:
-    """Draws the gain of each word with its interval, and those of the next best words."""
-    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
-    axes = figure.subplots()
-    for index, step in enumerate(selection.steps):
-        others = [ranked.gain for ranked in step.runners_up]
-        axes.plot([index + 0.18] * len(others), others, "_", color=GREY, markersize=9)
-        assert step.certainty is not None
-        low, high = step.certainty.low, step.certainty.high
-        axes.plot([index, index], [low, high], color=ORANGE, linewidth=2)
-        axes.plot([index], [step.gain], "o", color=ORANGE)
-    axes.axhline(0, color=INK, linewidth=0.8)
-    axes.set_xticks(range(len(selection.steps)), selection.words)
-    axes.set(xlabel="words in the order of their choice", ylabel="gain")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
 def main() -> None:
     """Writes the figures into a folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--words", type=int, default=6)
     options = parser.parse_args()
     matplotlib.rcParams["svg.hashsalt"] = "ipl"  # the same bytes every time
-    scenes = cached_scenes()
-    selection = select_words(scenes.only(range(10), "scenes"), words=options.words)
-    figures = {
-        "method-prompt": draw_prompt(),
-        "method-schedule": draw_schedule(),
-        "method-search": draw_search(selection),
-    }
+    figures = {"method-prompt": draw_prompt(), "method-schedule": draw_schedule()}
     for name, figure in figures.items():
         figure.savefig(options.folder / f"{name}.svg", metadata={"Date": None}, facecolor="white")
 

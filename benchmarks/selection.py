@@ -31,12 +31,13 @@ from common import build, class_names, process_peak, synchronise, timed
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone import candidate_pass
+from ipl.backbone import ops
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.words.greedy import score_words
+from ipl.words.objective import UTILITIES, Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
+from ipl.words.search import score_words
 
 SHOTS = 16
 GPU_SECONDS = 2.0  # that a traversal is repeated for on a GPU
@@ -93,7 +94,9 @@ def plain_loop(
         )
         ids = tokens["input_ids"].to(device)
         eos = (ids == backbone.eos).int().argmax(1)
-        features = normalize(backbone.encode_text(backbone.embed(ids), eos), dim=-1)
+        rows = backbone.model.text_model(input_ids=ids).last_hidden_state
+        rows = rows[torch.arange(len(rows), device=device), eos]
+        features = normalize(backbone.model.text_projection(rows).float(), dim=-1)
         logits = backbone.logit_scale * images @ features.to(images.dtype).T
         return cross_entropy(logits.float(), scorer.cross_entropy.labels)
 
@@ -114,7 +117,7 @@ def plain_loop(
 
 def floor(backbone: Backbone, prefix: int, classes: int, words: int, half: bool) -> float:
     """Returns the seconds for the products that the candidate and EOS rows need in any case."""
-    width, layers = backbone.text_width, len(backbone.text_layers)
+    width, layers = backbone.text_width, backbone.text_layers
     wide = int(backbone.model.config.text_config.intermediate_size)
     mixing = 2 * 2 * width * (prefix + 2)  # attention of one row: scores and mixture
     row = 2 * (4 * width * width + 2 * width * wide) + mixing
@@ -134,10 +137,12 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     device = backbone.device
     half = device.type == "cuda"
     names, images, labels = task(backbone, words, classes)
-    scorer = SentenceScorer(backbone, names, images, labels)
+    objective = Objective(utility=options.utility)
+    scorer = SentenceScorer(backbone, names, images, labels, objective=objective)
 
     def search(mode: str) -> np.ndarray[Any, Any]:
-        return score_words(mode, scorer, words, (), np.zeros(len(words)), lambda _: None).losses
+        losses, _ = score_words(mode, scorer, words, (), np.zeros(len(words)), lambda _: None)
+        return losses.sum(1)
 
     times = 1
     if half:
@@ -159,7 +164,7 @@ def measure(backbone: Backbone, words: tuple[str, ...], classes: int, options: A
     finalists = sorted({*top.tolist(), *plain.argsort()[:20].tolist()})
     again, _ = plain_loop(backbone, scorer, [words[i] for i in finalists], False, 1e9)
     exact = dict(zip(finalists, again.tolist(), strict=True))
-    prefix = max(len(backbone.tokenize(scorer.template.before(name, []))) for name in names) + 1
+    prefix = max(len(backbone.tokenize(scorer.template.before(name))) for name in names) + 1
     return Measurement(
         classes=classes,
         words=len(words),
@@ -205,10 +210,11 @@ def main() -> None:
     parser.add_argument("--plain-seconds", type=float, default=60.0)
     parser.add_argument("--no-exhaustive", action="store_true")
     parser.add_argument("--plain-torch", action="store_true", help="leave the kernels out")
+    parser.add_argument("--utility", choices=UTILITIES, default="paper")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.plain_torch:
-        candidate_pass.find_kernels = lambda *_: None
+        ops.find_kernels = lambda *_: None
     backbone = build(options.model, options.device)
     words = Pool.bundled().words[: options.words]
     measurements = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
@@ -31,6 +32,10 @@ RECIPE = {"epochs": 2, "interval": 1, "views": 0, "cache": False}
 if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: a thread for each
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
     torch.set_num_threads(1)
+
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background of a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -115,7 +120,7 @@ def pool() -> Pool:
 def pool_file(tmp_path_factory: pytest.TempPathFactory, pool: Pool) -> Path:
     """Returns a file with the words of the pool."""
     path = tmp_path_factory.mktemp("pool") / "words.txt"
-    pool.save(path)
+    path.write_text("\n".join(pool.words) + "\n")
     return path
 
 

@@ -8,25 +8,11 @@ from math import comb
 import pytest
 import torch
 
-from ipl.metrics import (
-    ThresholdCurve,
-    calibration,
-    confusion,
-    most_confused,
-    paired_difference,
-    score,
-    wilson_interval,
-)
+from ipl.metrics import ThresholdCurve, calibration, paired_difference
 
 # Four images of two classes: sure and right, sure and wrong, unsure and right, half sure.
 P = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]], dtype=torch.float64)
 LABELS = torch.tensor([0, 1, 1, 1])
-
-
-def test_score_is_the_share_right_and_the_mean_surprise() -> None:
-    found = score(P.log(), LABELS)
-    assert found.accuracy == 0.75
-    assert found.loss == pytest.approx(-sum(map(math.log, (0.9, 0.2, 0.6, 0.7))) / 4)
 
 
 def test_ece_by_hand() -> None:
@@ -40,23 +26,6 @@ def test_ece_by_hand() -> None:
     assert [b.count for b in found.bins] == [0, 0, 1, 2, 1]
     assert [b.accuracy for b in found.bins] == [None, None, 1.0, 0.5, 1.0]
     assert found.bins[3].confidence == pytest.approx(0.75)
-
-
-def test_confusion_counts_true_by_predicted() -> None:
-    counts = confusion(P.log(), LABELS)
-    assert counts.tolist() == [[1, 0], [1, 2]]
-    (only,) = most_confused(counts, ("cat", "dog"))
-    assert (only.true, only.predicted, only.count, only.of) == ("dog", "cat", 1, 3)
-
-
-@pytest.mark.parametrize(("correct", "images"), [(0, 7), (7, 7), (1, 3), (36, 44), (990, 1000)])
-def test_wilson_interval_is_where_the_score_test_ends(correct: int, images: int) -> None:
-    low, high = wilson_interval(correct, images)
-    assert 0 <= low <= correct / images <= high <= 1
-    for end in (low, high):
-        if 0 < end < 1:
-            deviation = (end * (1 - end) / images) ** 0.5
-            assert abs(correct / images - end) / deviation == pytest.approx(1.96, abs=1e-3)
 
 
 def test_a_clear_difference_is_one_that_an_exact_test_finds() -> None:
@@ -85,11 +54,6 @@ def test_the_interval_of_a_difference_covers_it_19_times_in_20(better: float, wo
             if difference.low - 1e-9 <= better - worse <= difference.high + 1e-9:
                 covered += probability
     assert covered >= 0.95
-
-
-def test_a_difference_is_turned_round_with_the_two() -> None:
-    one, other = paired_difference(9, 2, 40), paired_difference(2, 9, 40)
-    assert (one.low, one.high) == (-other.high, -other.low)
 
 
 @pytest.mark.parametrize("seed", range(4))

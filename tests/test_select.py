@@ -9,7 +9,6 @@ from ipl.backbone.siglip import SiglipBackbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.select import select_words
-from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
@@ -57,11 +56,6 @@ def test_the_words_are_those_of_a_fit(
     assert without_times(found) == without_times(fitted.selection_)
 
 
-def test_no_cache_means_none(drawn: Dataset, pocket: Backbone) -> None:
-    select_words(drawn, 1, backbone=pocket, pool=FEW, cache=False)
-    assert not Cache().folder.exists()
-
-
 def test_settings_are_checked_before_anything_is_computed(
     drawn: Dataset, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,12 +63,7 @@ def test_settings_are_checked_before_anything_is_computed(
     for settings, says in [
         ({"words": len(FEW) + 1}, f"words is {len(FEW) + 1}; the pool has {len(FEW)}"),
         ({"words": -1}, "words is -1"),
-        ({"lambda_": -1.0}, "lambda is -1"),
-        ({"search": "quick"}, "search is 'quick'"),
-        ({"template": "a {cls}"}, "template is"),
-        ({"memory": 0.0}, "memory is 0"),
-        ({"memory": float("nan")}, "memory is nan"),
-        ({"precision": "fp8", "backbone": "pocket"}, "precision is 'fp8'"),
+        ({"words": "auto"}, "words is 'auto'"),
     ]:
         with pytest.raises(ConfigError, match=says):
             select_words(drawn, **{"backbone": pocket, "pool": FEW, **settings})  # type: ignore[arg-type]

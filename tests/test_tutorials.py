@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,8 @@ import nbformat
 import pytest
 
 from ipl.learners import registry
-from tests.helpers.tutorial_notebook import (
-    NOTEBOOK,
-    PAGE,
-    make_notebook,
-)
-from tests.helpers.tutorials import (
-    TUTORIALS,
-    load_backbones_once,
-    run_page,
-)
+from tests.helpers.tutorial_notebook import NOTEBOOK, PAGE, make_notebook
+from tests.helpers.tutorials import TUTORIALS, load_backbones_once, run_page
 
 pytestmark = pytest.mark.slow
 FIRST = "your-images"
@@ -37,99 +28,62 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tutorials")
 
 
-@pytest.fixture(autouse=True)
-def _in_the_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Returns a runner of pages, which begins with the first one if that was not run yet."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("IPL_CACHE", str(place / "cache"))
     load_backbones_once(monkeypatch)
 
+    def run(name: str, change: tuple[str, str] = ("", ""), **more: Any) -> dict[str, Any]:
+        if name != FIRST and not (place / "my-prompt").is_dir():
+            run(FIRST)
+        page = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8").replace(*change)
+        return run_page(page, monkeypatch, lambda: capsys.readouterr().out, **more)
 
-def _run(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **more: Any
-) -> dict[str, Any]:
-    page = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
-    return run_page(page, monkeypatch, lambda: capsys.readouterr().out, **more)
-
-
-@pytest.fixture
-def first(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Works through the first tutorial, if that is not done yet."""
-    if not (place / "my-prompt").is_dir():
-        _run(FIRST, monkeypatch, capsys)
+    return run
 
 
-def test_your_images(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    values = _run(FIRST, monkeypatch, capsys)
-    assert (place / "my-prompt" / "config.json").is_file()
-    assert values["classifier"].result_.comparison.of("without-words") is not None
+@pytest.mark.parametrize("name", [FIRST, "paper-row", "words-matter"])
+def test_a_tutorial(name: str, run: Any) -> None:
+    run(name)
 
 
-def test_the_notebook_is_fresh() -> None:
-    """It has the cells of the page, which runs as a test of its own; if not, `make notebook`."""
-    committed = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(committed)
-    fresh = make_notebook(PAGE.read_text(encoding="utf-8"))
-    assert [cell.source for cell in committed.cells] == [cell.source for cell in fresh.cells]
-    assert any("text/html" in str(cell.get("outputs")) for cell in committed.cells)
-
-
-@pytest.mark.usefixtures("first")
-@pytest.mark.parametrize("name", ["paper-row", "words-matter"])
-def test_a_tutorial(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "__name__" in _run(name, monkeypatch, capsys)
-
-
-@pytest.mark.usefixtures("first")
-def test_own_learner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_learner(run: Any) -> None:
     try:
-        values = _run("own-learner", monkeypatch, capsys)
-        assert registry.learner_class("focal") is values["Focal"]
+        focal = run("own-learner")["Focal"]
+        assert registry.learner_class("focal") is focal
     finally:
         registry._LEARNERS.pop("focal", None)
 
 
-@pytest.fixture
-def port() -> int:
+def test_serve(run: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+        port = str(free.getsockname()[1])
+    servers: list[subprocess.Popen[bytes]] = []
 
-
-@pytest.fixture
-def servers() -> Iterator[list[subprocess.Popen[str]]]:
-    """Yields a list for the processes that a test starts, and ends them."""
-    started: list[subprocess.Popen[str]] = []
-    yield started
-    for process in started:
-        process.terminate()
-        process.wait(60)
-
-
-@pytest.mark.usefixtures("first")
-def test_serve(
-    port: int,
-    servers: list[subprocess.Popen[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
     def start(line: str, _: pytest.MonkeyPatch) -> None:
         """Runs `ipl serve` in a process of its own, and waits until it answers."""
-        command = [sys.executable, "-m", *line.split()]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
-        servers.append(process)
-        while process.poll() is None:
+        servers.append(subprocess.Popen([sys.executable, "-m", *line.split()], env=os.environ))
+        while servers[0].poll() is None:
             try:
                 httpx.get(f"http://127.0.0.1:{port}/healthz")
                 return
             except httpx.ConnectError:
                 time.sleep(0.1)
-        raise AssertionError(process.stderr and process.stderr.read())
+        raise AssertionError("ipl serve has ended")
 
-    page = (TUTORIALS / "serve.md").read_text(encoding="utf-8").replace("8000", str(port))
-    values = run_page(page, monkeypatch, lambda: capsys.readouterr().out, start)
-    assert len(servers) == 1
-    assert "error" in values["answer"].json()
+    try:
+        run("serve", change=("8000", port), run_line=start)
+    finally:
+        for server in servers:
+            server.terminate()
+            server.wait(60)
+
+
+def test_the_notebook_is_fresh() -> None:
+    """It has the cells of the page; if not, `make notebook`."""
+    committed = nbformat.read(NOTEBOOK, as_version=4)
+    fresh = make_notebook(PAGE.read_text(encoding="utf-8"))
+    assert [cell.source for cell in committed.cells] == [cell.source for cell in fresh.cells]

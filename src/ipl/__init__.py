@@ -5,19 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ipl._version import __version__
+from ipl._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ipl.backbone.backbone import Backbone
-    from ipl.backbone.loading import load_backbone
-    from ipl.classifier import PromptClassifier
-    from ipl.config import FitConfig
-    from ipl.datasets.benchmark_readers import read_benchmark
-    from ipl.datasets.dataset import Dataset
-    from ipl.datasets.readers import read_dataset
-    from ipl.select import select_words
-    from ipl.support.errors import IplError
-    from ipl.words.pool import Pool
+    from ipl.backbone.backbone import Backbone as Backbone
+    from ipl.backbone.loading import load_backbone as load_backbone
+    from ipl.classifier import PromptClassifier as PromptClassifier
+    from ipl.config import FitConfig as FitConfig
+    from ipl.datasets.dataset import Dataset as Dataset
+    from ipl.datasets.published import read_benchmark as read_benchmark
+    from ipl.datasets.readers import read_dataset as read_dataset
+    from ipl.select import select_words as select_words
+    from ipl.support.errors import IplError as IplError
+    from ipl.words.pool import Pool as Pool
 
 # Imported on first use: `ipl --help` should not wait for torch.
 _MODULES = {
@@ -28,24 +28,10 @@ _MODULES = {
     "Pool": "ipl.words.pool",
     "PromptClassifier": "ipl.classifier",
     "load_backbone": "ipl.backbone.loading",
-    "read_benchmark": "ipl.datasets.benchmark_readers",
+    "read_benchmark": "ipl.datasets.published",
     "read_dataset": "ipl.datasets.readers",
     "select_words": "ipl.select",
 }
-
-__all__ = [
-    "Backbone",
-    "Dataset",
-    "FitConfig",
-    "IplError",
-    "Pool",
-    "PromptClassifier",
-    "__version__",
-    "load_backbone",
-    "read_benchmark",
-    "read_dataset",
-    "select_words",
-]
 
 
 def __getattr__(name: str) -> Any:
@@ -55,4 +41,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_MODULES, "__version__"])

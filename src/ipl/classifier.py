@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import BATCH
-from ipl.backbone.feature_store import FeatureStore
-from ipl.backbone.labelled_features import encode_items, note_unreadable
+from ipl.backbone.features import FeatureStore
+from ipl.backbone.labelled_features import encode_items
+from ipl.backbone.linear_probe import LinearProbe
 from ipl.backbone.loading import load_backbone
-from ipl.config import FitConfig, names, settings
-from ipl.config_fields import takes_settings
+from ipl.config import FitConfig, names, settings, takes_settings
 from ipl.datasets.dataset import (
     Dataset,
     check_class_names,
@@ -30,7 +28,7 @@ from ipl.datasets.dataset import (
     quote_classes,
     read_alike,
 )
-from ipl.datasets.hugging_face import LabelledStream, read_stream
+from ipl.datasets.fewshot import HELD_OUT, hold_out
 from ipl.datasets.in_memory import (
     check_pairs,
     read_data,
@@ -40,7 +38,7 @@ from ipl.datasets.in_memory import (
     sorted_labels,
 )
 from ipl.datasets.inspection import inspect_dataset
-from ipl.display.formatting import several
+from ipl.display.formatting import first_few, several
 from ipl.display.page import notebook_html
 from ipl.display.table import Table
 from ipl.learners.learner import Learner
@@ -49,25 +47,16 @@ from ipl.saving.format import config_of, read_run, write_run
 from ipl.saving.restore import find_backbone, restore
 from ipl.saving.run_folder import find_run
 from ipl.saving.sharing import push_run
-from ipl.support.errors import (
-    DataError,
-    IplError,
-    SavedRunError,
-    did_you_mean,
-)
-from ipl.support.extras import make_frame
+from ipl.support.errors import DataError, IplError, SavedRunError, did_you_mean
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import remove_checkpoints
-from ipl.training.fit import accuracy, fit
+from ipl.training.fit import features_for, fit
 from ipl.training.result import FitResult, identity_of
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 
-if TYPE_CHECKING:
-    import pandas
-
 Images = Sequence[str | Path | Image.Image]
-SHOWN_CLASSES = 20  # in a notebook
+Array = np.ndarray[Any, Any]
 
 
 @takes_settings(settings())
@@ -81,13 +70,14 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     backbone : str or Backbone, default "pocket"
         pocket (bundled), a Hugging Face name, a model folder, or a loaded backbone.
-    learner : str, default "coop"
+    learner : str, default "kgcoop"
         The prompt learner: coop, cocoop, kgcoop, maple, promptsrc, or one of your own.
-    words : int or str, default 3
+    words : int or str, default "auto"
         How many real words the prompt gets: 0 is the plain learner; "auto" stops before the first
-        word whose gain may be chance; "paper" is the number from 1 to 6 that trains best.
+        word that gains nothing on held-out images; "paper" is the number from 1 to 6 that trains
+        best.
     pool : Pool or None, default None
-        The words to choose from. Default: those that `words_file` and `no_names` give.
+        The words to choose from. Default: those that `words_file` and `pool_part` give.
     reporter : Reporter
         Gets the progress and the warnings of a fit. Default: only warnings are displayed.
     **settings
@@ -106,8 +96,10 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How the words were chosen; None if no search chose them.
     learner_ : Learner
         The trained learner on its backbone.
+    head_ : LinearProbe or None
+        The linear head that its predictions come from; None for classes that were not trained.
     notes_ : list of str
-        Warnings, such as images that were skipped.
+        Warnings of the fit, such as images that were skipped.
 
     Examples
     --------
@@ -116,15 +108,15 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     '[V V] *furry* [V V] *adopt* [V V] {cls}.'
     """
 
-    classes_: list[str] | np.ndarray[Any, Any]
+    classes_: list[str] | Array
     result_: FitResult
     notes_: list[str]
 
     def __init__(
         self,
         backbone: str | Backbone = "pocket",
-        learner: str = "coop",
-        words: int | str = 3,
+        learner: str = FitConfig.learner,
+        words: int | str = FitConfig.words,
         *,
         pool: Pool | None = None,
         reporter: Reporter = SILENT,
@@ -142,7 +134,7 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def config(self) -> FitConfig:
-        """Returns the parameters as a FitConfig, checked."""
+        """The parameters as a FitConfig, checked."""
         values = {name: getattr(self, name) for name in names()}
         if isinstance(self.backbone, Backbone):
             values |= {"backbone": self.backbone.name, "precision": self.backbone.precision}
@@ -154,25 +146,27 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         data: Any,
         y: Any = None,
-        features: FeatureStore | None = None,
+        store: FeatureStore | None = None,
         compare: bool = False,
         log_to: LogTo = (),
+        validation_fraction: float | None = None,
     ) -> PromptClassifier:
-        """Learns a prompt from up to `shots` images of each class.
+        """Learn a prompt from all training images, or `shots` of each class.
 
         The test images of the data are held out and scored (with `held_out="val"`, its validation
-        images) or, if it has none, the training images that were not drawn. With `cache`, the
-        training stays in the cache until it is saved, for 30 days at most; the same fit again takes
-        it from there.
+        images) or, if it has none, a fifth of each class, always the same; copies of an image stay
+        together. Of `fit(X, y)` nothing is held out unless `validation_fraction` says so. With
+        `cache`, the training stays in the cache until it is saved, for 30 days at most; the same
+        fit again takes it from there.
 
         Parameters
         ----------
-        data : str, Path, Dataset, list or object
-            A folder, a CSV or JSONL file, a Dataset, a dataset of Hugging Face or torchvision; or a
-            list of paths or images, with their class names as `y`.
+        data : str, Path, Dataset or list
+            A folder, a CSV or JSONL file, a Dataset; or a list of paths, images or arrays of
+            pixels, with their class names as `y`.
         y : list of str or int, optional
             The class name of each image, if `data` is a list; numbers are names, too.
-        features : FeatureStore, optional
+        store : FeatureStore, optional
             Keeps the features of images and texts, so that several fits can share them.
         compare : bool
             Whether the same prompt is trained without words as well, for `result_.comparison`;
@@ -180,6 +174,8 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         log_to : str, RunLogger or list of these
             Where words, losses and accuracies are logged as they come: `tensorboard:DIR`,
             `wandb:PROJECT`, or a logger of your own.
+        validation_fraction : float, optional
+            The share of each class that is held out of data without test images.
 
         Returns
         -------
@@ -195,127 +191,111 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         config, backbone = self.config, self.backbone
         labels = None if y is None else read_labels(y)
-        dataset = read_data(data, labels, config.strict, config.held_out, config.shots)
+        dataset = read_data(data, labels, config.held_out)
+        if validation_fraction is None:
+            validation_fraction = HELD_OUT if labels is None else 0.0
+        if validation_fraction and not dataset.test:
+            dataset = hold_out(dataset, validation_fraction, reporter=self.reporter)
         if not isinstance(data, Dataset):
-            dataset = inspect_dataset(dataset, config.shots)
+            dataset = inspect_dataset(dataset)
         if not isinstance(backbone, Backbone):
             backbone = load_backbone(config.backbone, config.device, config.precision)
         name = f"{dataset.name}-{config.learner}-seed{config.seed}"
         with log_run(log_to, name, config.as_dict(), self.reporter) as log:
-            result = fit(
+            self.result_ = fit(
                 config,
                 dataset,
                 backbone,
                 pool=self.pool,
-                features=features,
+                store=store,
                 compare=compare,
                 reporter=log,
             )
-        self.result_ = result
-        self.notes_ = [*result.notes, *_note_chance(result)]
-        self.classes_ = list(result.classes)
-        if labels is not None:  # an array of the labels as given, as scikit-learn expects
-            self.classes_ = np.array(sorted_labels(labels))
+        self.notes_ = [*self.result_.notes, *_note_chance(self.result_)]
         for note in self.notes_:
             self.reporter.warn(note)
+        self.classes_ = list(self.result_.classes)
+        if labels is not None:  # an array of the labels as given, as scikit-learn expects
+            self.classes_ = np.array(sorted_labels(labels))
         return self
 
     # -- using ----------------------------------------------------------------------------------
 
-    def predict_proba(self, images: Images) -> np.ndarray[Any, Any]:
-        """Returns the probability of each class for each image.
+    def predict(self, images: Images) -> Array:
+        """The most probable class of each image, as an array of `classes_`.
 
         Parameters
         ----------
         images : list of str, Path or PIL.Image.Image
-            The images; or a dataset of Hugging Face, which needs no labels.
-
-        Returns
-        -------
-        ndarray of shape (images, classes)
-            The probabilities.
+            The images; arrays of pixels are images, too.
 
         Raises
         ------
         DataError
             If an image cannot be read.
         """
-        return self.probabilities(self.encode(images))
+        best = self.log_probabilities(self.encode(images)).argmax(1)
+        classes: Array = np.asarray(self.classes_)[best.numpy()]
+        return classes
 
-    def predict(self, images: Images) -> list[Any]:
-        """Returns the most probable class of each image.
+    def predict_proba(self, images: Images) -> Array:
+        """The probability of each class (images, classes); see `predict`."""
+        values: Array = np.exp(self.predict_log_proba(images))
+        return values
 
-        Parameters
-        ----------
-        images : list of str, Path or PIL.Image.Image
-            The images; or a dataset of Hugging Face, which needs no labels.
-
-        Returns
-        -------
-        list of str
-            A class name for each image; a number, if `fit` was given numbers.
-
-        Raises
-        ------
-        DataError
-            If an image cannot be read.
-        """
-        best = self.predict_proba(images).argmax(1)
-        return list(np.asarray(self.classes_)[best].tolist())
-
-    def predict_frame(self, images: Images) -> pandas.DataFrame:
-        """Returns the probabilities as a frame of pandas.
-
-        Parameters
-        ----------
-        images : list of str, Path or PIL.Image.Image
-            The images; or a dataset of Hugging Face, which needs no labels.
-
-        Returns
-        -------
-        pandas.DataFrame
-            A row for each image, named by its path, and a column for each class;
-            `frame.idxmax(axis=1)` are the predicted classes.
-
-        Raises
-        ------
-        ConfigError
-            If pandas is not installed.
-        DataError
-            If an image cannot be read.
-        """
-        names = [str(source) for source in read_sources(images, "images")]
-        frame = make_frame(self.predict_proba(images), list(self.classes_), names)
-        return frame.rename_axis(index="image", columns="class")
+    def predict_log_proba(self, images: Images) -> Array:
+        """The logarithms of these probabilities."""
+        values: Array = self.log_probabilities(self.encode(images)).float().numpy()
+        return values
 
     def encode(self, images: Images) -> Tensor:
-        """Returns image features (images, dim); raises DataError if an image cannot be read."""
+        """Image features (images, dim); raises DataError if an image cannot be read."""
         encoded = self.learner_.encode_images(read_sources(images, "images"))
         if encoded.unreadable:
             raise DataError(f"Unreadable image: {encoded.unreadable[0]}.")
         return encoded.features
 
-    @torch.no_grad()
-    def probabilities(self, features: Tensor) -> np.ndarray[Any, Any]:
-        """Returns probabilities (images, classes) of image features (images, dim)."""
-        logits = self.learner_.logits(features.to(self.learner_.backbone.device))
-        values: np.ndarray[Any, Any] = logits.softmax(1).cpu().numpy()
-        return values
+    def log_probabilities(self, features: Tensor) -> Tensor:
+        """Log-probabilities (images, classes) of features (images, dim), in fp64 on the CPU."""
+        with torch.no_grad():
+            logits = self.logits_function()(features.to(self.learner_.backbone.device))
+        return logits.cpu().double().log_softmax(1)
 
-    def score(self, data: Any, y: Any = None, features: FeatureStore | None = None) -> float:
-        """Returns the accuracy on the test images of a dataset, or on all images if it has none.
+    def logits_function(self) -> Callable[[Tensor], Tensor]:
+        """A function from features (images, dim) to logits; fixed texts are computed only once.
+
+        With a head, its logits are alpha times those of the prompt, plus linear ones.
+        """
+        prompt, head = self.learner_.logits_function(), self.head_
+        if head is None:
+            return prompt
+        return lambda features: head.logits(features, prompt(features))
+
+    @property
+    def untrained_classes(self) -> list[str]:
+        """The classes that it was not trained on."""
+        trained = set(self.result_.trained_classes)
+        return [name for name in self.learner_.prompts.class_names if name not in trained]
+
+    @property
+    def head_(self) -> LinearProbe | None:
+        """The linear head for these classes; None if one of them was not trained."""
+        return self.result_.head_for(self.learner_.prompts.class_names)
+
+    def score(self, data: Any, y: Any = None, store: FeatureStore | None = None) -> float:
+        """The accuracy on the test images of a dataset, or on all images if it has none.
 
         Images that it was trained on count like the others, and make it look better than it is;
         `ipl.inference.evaluation.evaluate` leaves them out.
 
         Parameters
         ----------
-        data : str, Path, Dataset, list or object
+        data : str, Path, Dataset or list
             What `fit` takes, also with a single class or without training images; or a list of
             paths or images, with their class names as `y`.
         y : list of str or int, optional
             The class name of each image, if `data` is a list.
-        features : FeatureStore, optional
+        store : FeatureStore, optional
             Keeps the features of images, so that several calls can share them.
 
         Returns
@@ -329,90 +309,55 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the data has unknown classes, or no readable image.
         """
         if y is not None:
-            return self._score_pairs(data, read_labels(y))
-        strict = self.strict
-        if (stream := read_stream(data, self.held_out)) is not None:
-            return self._score_stream(stream, strict)
-        dataset = read_data(data, strict=strict, held_out=self.held_out, to_test=True)
-        learner, classes = self.learner_, list(self.learner_.prompts.class_names)
-        self._check_known(dataset.class_names, dataset.display_name)
-        store = features or FeatureStore(learner.backbone)
+            labels = read_labels(y)
+            check_pairs(len(data), labels)
+            names = [clean_class_name(str(label)) for label in labels]
+            columns, features = self._columns(names, "y"), self.encode(data)
+            return float((self.log_probabilities(features).argmax(1) == columns).double().mean())
+        dataset = read_data(data, held_out=self.held_out, to_test=True)
+        columns = self._columns(dataset.class_names, dataset.display_name)
+        store = store or FeatureStore(self.learner_.backbone)
         items = dataset.test or dataset.train
-        images = encode_items(items, "test", store, strict, self.reporter)
-        self.notes_ = [*dataset.test_notes, *images.notes]
-        for note in self.notes_:
+        images = encode_items(items, "test", store, self.reporter)
+        for note in (*dataset.notes, *images.notes):
             self.reporter.warn(note)
         if not images.items:
             raise DataError(f"{dataset.display_name} has no readable image to score.")
-        if list(dataset.class_names) == classes:  # a published list may have a name twice
-            return accuracy(learner, images, store=store)
-        index = torch.tensor([classes.index(name) for name in dataset.class_names])
-        return accuracy(learner, images, index[images.labels], store)
+        guesses = self.log_probabilities(features_for(self.learner_, images, store)).argmax(1)
+        return float((guesses == columns[images.labels]).double().mean())
 
-    @torch.no_grad()
-    def _score_stream(self, stream: LabelledStream, strict: bool) -> float:
-        """Returns the accuracy on all images of a stream, of which a batch is held at a time."""
-        self._check_known(stream.class_names, stream.name)
-        learner, remaining = self.learner_, iter(stream)
-        columns = [learner.prompts.class_names.index(name) for name in stream.class_names]
-        logits, right, total, unreadable = learner.head(), 0, 0, list[str]()
-        while batch := list(islice(remaining, BATCH)):
-            images = learner.encode_images([item.path for item in batch])
-            guesses = logits(images.features.to(learner.backbone.device)).argmax(1).tolist()
-            labels = [columns[batch[index].label] for index in images.indices]
-            right += sum(guess == label for guess, label in zip(guesses, labels, strict=True))
-            total += len(labels)
-            unreadable += images.unreadable
-        self.notes_ = list(note_unreadable(unreadable, "test", strict))
-        for note in self.notes_:
-            self.reporter.warn(note)
-        if not total:
-            raise DataError(f"{stream.name} has no readable image to score.")
-        return right / total
-
-    def _score_pairs(self, images: Images, labels: Sequence[str | int]) -> float:
-        check_pairs(len(images), labels)
-        names = [clean_class_name(str(label)) for label in labels]
-        self._check_known(names, "y")
+    def _columns(self, names: Sequence[str], source: str) -> Tensor:
+        """The column of each of these class names; DataError if there is none."""
         classes = self.learner_.prompts.class_names
-        predicted = self.predict_proba(images).argmax(1)
-        return float(np.mean([classes[i] == n for i, n in zip(predicted, names, strict=True)]))
-
-    def _check_known(self, names: Sequence[str], source: str) -> None:
-        """Raises DataError if one of the names is not that of a class."""
-        classes = self.learner_.prompts.class_names
-        unknown = list(dict.fromkeys(name for name in names if name not in classes))
-        if unknown:
+        if tuple(names) == tuple(classes):  # a published list may have a name twice
+            return torch.arange(len(classes))
+        if unknown := [name for name in dict.fromkeys(names) if name not in classes]:
             raise DataError(
                 f"{source} has {quote_classes(unknown)}, which this classifier does not have; use "
                 "with_classes([...]) first."
             )
+        columns = {name: classes.index(name) for name in set(names)}
+        return torch.tensor([columns[name] for name in names])
 
     def with_classes(self, classes: Sequence[str] | Dataset) -> PromptClassifier:
-        """Returns a classifier with the same words and vectors for other classes.
+        """A classifier with the same words and vectors for other classes; this one stays as it is.
 
         Parameters
         ----------
         classes : list of str or Dataset
             The class names, or a dataset that has them.
 
-        Returns
-        -------
-        PromptClassifier
-            A copy; this one stays as it is.
-
         Raises
         ------
         DataError
             If there are fewer than two classes, or two have the same name.
         """
-        if isinstance(classes, Dataset):
-            class_names, alike = list(classes.class_names), classes.alike
-        else:
-            class_names, alike = read_names(classes, "classes"), False
+        alike = isinstance(classes, Dataset) and classes.alike
+        given = classes.class_names if isinstance(classes, Dataset) else classes
+        class_names = read_names(given, "classes")
         if len(class_names) < 2:
-            given = several(len(class_names), "class", "classes")
-            raise DataError(f"{given} given; at least two are needed.")
+            count = several(len(class_names), "class", "classes")
+            raise DataError(f"{count} given; at least two are needed.")
         check_class_names(class_names, alike)
         learner, other = self.learner_.rebuilt(class_names=class_names), copy.copy(self)
         other.result_ = replace(self.result_, learner=learner)
@@ -428,10 +373,8 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ("learner", learner.name),
             ("backbone", learner.backbone.name),
             ("words", ", ".join(self.words_) or "none"),
-            (several(len(classes), "class", "classes"), ", ".join(classes[:SHOWN_CLASSES])),
+            (several(len(classes), "class", "classes"), first_few(classes)),
         ]
-        if len(classes) > SHOWN_CLASSES:
-            rows[-1] = (rows[-1][0], f"{rows[-1][1]}, ...")
         parts: list[str | Table] = [Table(["PromptClassifier", ""], rows, numbers=())]
         if comparison is not None and comparison.classes == tuple(classes):
             parts += [comparison.table(), *comparison.verdict]
@@ -443,22 +386,22 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def words_(self) -> list[str]:
-        """Returns the words in the prompt, in order."""
+        """The words in the prompt, in order."""
         return list(self.learner_.words)
 
     @property
     def prompt_(self) -> str:
-        """Returns the prompt as a line of text."""
+        """The prompt as a line of text."""
         return self.learner_.layout.readable(self.words_)
 
     @property
     def selection_(self) -> Selection | None:
-        """Returns how the words were chosen; None if no search chose them."""
+        """How the words were chosen; None if no search chose them."""
         return self.result_.selection
 
     @property
     def learner_(self) -> Learner:
-        """Returns the trained learner on its backbone."""
+        """The trained learner on its backbone."""
         check_is_fitted(self)
         assert self.result_.learner is not None
         return self.result_.learner
@@ -466,29 +409,29 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -- saving ---------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the content of config.json, as plain values."""
+        """The content of config.json, as plain values."""
         return config_of(self._current_result())
 
     def save_pretrained(self, folder: str | Path, overwrite: bool = False) -> None:
-        """Writes config.json, prompt.safetensors and README.md into a folder.
+        """Write config.json, prompt.safetensors and README.md into a folder.
 
         Parameters
         ----------
         folder : str or Path
             The folder; it appears with all three files, or not at all.
         overwrite : bool
-            Whether a saved run in that folder may be replaced.
+            Whether a saved run in that folder may be replaced; other files never are.
 
         Raises
         ------
         SavedRunError
-            If the folder contains other files, or a run that may not be replaced.
+            If something is there that may not be replaced.
         """
         write_run(Path(folder), self._current_result(), overwrite)
         remove_checkpoints(self.result_.checkpoints)
 
     def push_to_hub(self, name: str, private: bool = False, message: str | None = None) -> str:
-        """Uploads the saved form to the Hugging Face hub.
+        """Upload the saved form to the Hugging Face hub.
 
         Parameters
         ----------
@@ -514,7 +457,7 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return address
 
     def _current_result(self) -> FitResult:
-        """Returns the result of the fit with the classes and backbone of this classifier."""
+        """The result of the fit with the classes and backbone of this classifier."""
         class_names, backbone = self.learner_.prompts.class_names, self.learner_.backbone
         return replace(
             self.result_,
@@ -535,7 +478,7 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         any_backbone: bool = False,
         revision: str | None = None,
     ) -> PromptClassifier:
-        """Loads a classifier from a folder or from the hub.
+        """Load a classifier from a folder or from the hub.
 
         Its parameters are those that the run was trained with.
 
@@ -576,6 +519,8 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings |= {"backbone": backbone, "device": device, "precision": precision}
         try:
             classifier = cls(**settings, reporter=reporter)
+            if backbone.weights_sha256 != result.backbone["weights_sha256"]:
+                result = replace(result, head=None)  # it knows the features of the other weights
             classifier.result_ = replace(result, learner=restore(result, backbone))
         except IplError as error:
             raise SavedRunError(f"{folder} is damaged: {error}") from error
@@ -601,7 +546,7 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _note_chance(result: FitResult) -> tuple[str, ...]:
-    """Returns a note if the prompt does no better on held-out images than guessing would."""
+    """A note if the prompt does no better on held-out images than guessing would."""
     chance = 1 / len(result.classes)
     if result.held_out_accuracy is None or result.held_out_accuracy > chance:
         return ()

@@ -1,4 +1,4 @@
-"""Loggers: where the numbers, words and files of a run are written while it is done.
+"""Loggers: where the numbers and words of a run are written while it is done.
 
 `--log-to NAME:TARGET` names one of the two below, or one that a package announces as an entry
 point of the group `ipl.loggers`.
@@ -6,19 +6,19 @@ point of the group `ipl.loggers`.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from ipl.display.table import Table
-from ipl.support.errors import ConfigError, IplError, brief, did_you_mean
+from ipl.support.errors import ConfigError, brief, did_you_mean
 from ipl.support.extras import require
-from ipl.support.files import write_bytes
+from ipl.support.files import check_writable
 from ipl.support.progress import SILENT, Advance, Reporter
 from ipl.training.history import EpochRecord, TrainingStarted
 from ipl.training.result import FitResult
@@ -44,32 +44,17 @@ class RunLogger(ABC):
     def __init__(self, target: str) -> None:
         self.target = target
 
-    def check(self) -> None:  # noqa: B027 (most loggers have nothing to check)
-        """Raises ConfigError if nothing can be logged; a command asks before it begins."""
-
     @abstractmethod
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
         """Begins a run; its name may have been used before, its settings are plain values."""
 
     @abstractmethod
-    def log_numbers(self, values: Mapping[str, float], step: int | None = None) -> None:
-        """Logs numbers by name.
+    def log(self, values: Mapping[str, float | str], step: int | None = None) -> None:
+        """Logs numbers and texts by name, all with the same part before the slash.
 
-        Parameters
-        ----------
-        values : mapping
-            The numbers, all with the same part before the slash.
-        step : int, optional
-            The epoch, or the step of the search, from 1; None for results of the whole run.
+        The step is the epoch, or the step of the search, from 1; None for results of the whole run.
+        A text may be Markdown.
         """
-
-    @abstractmethod
-    def log_text(self, name: str, text: str, step: int | None = None) -> None:
-        """Logs a text, which may be Markdown; the step is as in `log_numbers`."""
-
-    @abstractmethod
-    def log_file(self, name: str, content: bytes) -> None:
-        """Keeps a file with the run."""
 
     @abstractmethod
     def finish(self, failed: bool = False) -> None:
@@ -77,7 +62,7 @@ class RunLogger(ABC):
 
 
 class TensorBoardLogger(RunLogger):
-    """Writes event files, and the files of the run, to TARGET/RUN; look with `tensorboard`.
+    """Writes event files to TARGET/RUN; look with `tensorboard`.
 
     A run whose folder exists already gets a number behind its name.
     """
@@ -85,54 +70,32 @@ class TensorBoardLogger(RunLogger):
     def __init__(self, target: str) -> None:
         require("--log-to tensorboard", "loggers", "tensorboard")
         super().__init__(target)
-
-    def check(self) -> None:
-        try:
-            folder = Path(self.target).resolve()
-            while not folder.exists():
-                folder = folder.parent
-            with TemporaryDirectory(dir=folder):
-                pass
-        except OSError as error:
-            raise ConfigError(
-                f"--log-to is 'tensorboard:{self.target}'; nothing can be written there: "
-                f"{error.strerror}."
-            ) from None
+        check_writable(Path(target) / "run")
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        names = chain([name], (f"{name}-{number}" for number in count(2)))
-        folders = (Path(self.target, each) for each in names)
-        self._folder = next(folder for folder in folders if not folder.exists())
-        self._folder.mkdir(parents=True)
-        self._writer = SummaryWriter(str(self._folder), flush_secs=5)
+        folder, numbers = Path(self.target, name), count(2)
+        while folder.exists():
+            folder = Path(self.target, f"{name}-{next(numbers)}")
+        self._writer = SummaryWriter(str(folder), flush_secs=5)
         rows = [[key, str(value)] for key, value in settings.items() if value is not None]
-        self.log_text("settings", Table(["setting", "value"], rows, numbers=()).to_markdown())
+        self.log({"settings": Table(["setting", "value"], rows, numbers=()).to_markdown()})
 
-    def log_numbers(self, values: Mapping[str, float], step: int | None = None) -> None:
+    def log(self, values: Mapping[str, float | str], step: int | None = None) -> None:
         for name, value in values.items():
-            self._writer.add_scalar(name, value, step or 0)
-
-    def log_text(self, name: str, text: str, step: int | None = None) -> None:
-        self._writer.add_text(name, text, step or 0)
-
-    def log_file(self, name: str, content: bytes) -> None:
-        write_bytes(self._folder / name, content)
+            add = self._writer.add_text if isinstance(value, str) else self._writer.add_scalar
+            add(name, value, step or 0)
 
     def finish(self, failed: bool = False) -> None:
         if failed:
-            self._writer.add_text("status", "failed", 0)
+            self.log({"status": "failed"})
         self._writer.flush()  # raises what its thread ran into; close does not
         self._writer.close()
 
 
 class WandbLogger(RunLogger):
-    """Logs each run to a project of Weights & Biases, `project` or `entity/project`.
-
-    `WANDB_MODE=offline` keeps it on this machine, under `WANDB_DIR`, until `wandb sync`; the other
-    variables of wandb work, too.
-    """
+    """Logs each run to a project of Weights & Biases, `project` or `entity/project`."""
 
     def __init__(self, target: str) -> None:
         require("--log-to wandb", "loggers", "wandb")
@@ -150,35 +113,18 @@ class WandbLogger(RunLogger):
             reinit="create_new",  # a run that the caller has open stays as it is
             settings=wandb.Settings(console="off", silent=True, save_code=False),
         )
-        self._files = wandb.Artifact(f"{self._run.id}-files", "run")
-        self._groups: set[str] = set()
 
-    def log_numbers(self, values: Mapping[str, float], step: int | None = None) -> None:
-        self._log(values, step)
-
-    def log_text(self, name: str, text: str, step: int | None = None) -> None:
-        self._log({name: text}, step)
-
-    def log_file(self, name: str, content: bytes) -> None:
-        with self._files.new_file(name, mode="wb") as file:
-            file.write(content)
-
-    def finish(self, failed: bool = False) -> None:
-        if self._files.manifest.entries:
-            self._run.log_artifact(self._files)
-        self._run.finish(exit_code=int(failed))
-
-    def _log(self, values: Mapping[str, Any], step: int | None) -> None:
+    def log(self, values: Mapping[str, float | str], step: int | None = None) -> None:
         if step is None:  # a result
             self._run.summary.update(dict(values))
             return
         group = next(iter(values)).partition("/")[0]
-        axis = f"{group}/step"
-        if group not in self._groups:  # wandb's own steps never go back
-            self._groups.add(group)
-            self._run.define_metric(axis, hidden=True)
-            self._run.define_metric(f"{group}/*", step_metric=axis)
-        self._run.log({**values, axis: step})
+        # Search and trainings have steps of their own; to say so again changes nothing.
+        self._run.define_metric(f"{group}/*", step_metric=f"{group}/step")
+        self._run.log({**values, f"{group}/step": step})
+
+    def finish(self, failed: bool = False) -> None:
+        self._run.finish(exit_code=int(failed))
 
 
 BUNDLED: dict[str, type[RunLogger]] = {"tensorboard": TensorBoardLogger, "wandb": WandbLogger}
@@ -186,14 +132,12 @@ LogTo = str | RunLogger | Sequence[str | RunLogger]
 
 
 def make_loggers(log_to: LogTo) -> list[RunLogger]:
-    """Returns the loggers that NAME:TARGET stands for, and those made already.
+    """The loggers that NAME:TARGET stands for, and those made already.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such logger, its package is not installed, or this is no logger.
+    Raises ConfigError if there is no such logger, its package is not installed, or nothing can be
+    written to its target.
     """
-    several = log_to if isinstance(log_to, Sequence) and not isinstance(log_to, str) else [log_to]
+    several = [log_to] if isinstance(log_to, str | RunLogger) else log_to
     loggers = [_make_logger(each) if isinstance(each, str) else each for each in several]
     for logger in loggers:
         if not isinstance(logger, RunLogger):
@@ -204,12 +148,6 @@ def make_loggers(log_to: LogTo) -> list[RunLogger]:
     return loggers
 
 
-def check_loggers(texts: Sequence[str]) -> None:
-    """Raises ConfigError if one of the loggers cannot be made, or can log nothing."""
-    for logger in make_loggers(texts):
-        logger.check()
-
-
 def _make_logger(text: str) -> RunLogger:
     name, _, target = text.partition(":")
     if not name or not target:
@@ -217,19 +155,14 @@ def _make_logger(text: str) -> RunLogger:
             f"--log-to is {text!r}; it must be NAME:TARGET, such as tensorboard:DIR or "
             "wandb:PROJECT."
         )
-    plugins = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
     if name in BUNDLED:
         return BUNDLED[name](target)
+    plugins = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
     if name not in plugins:
         raise ConfigError(
             f"No logger is called {name!r}.{did_you_mean(name, (*BUNDLED, *plugins))}"
         )
-    try:
-        return plugins[name].load()(target)  # type: ignore[no-any-return]
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"The logger {name!r} cannot be loaded: {error!r}.") from error
+    return plugins[name].load()(target)  # type: ignore[no-any-return]
 
 
 class RunLog(Reporter):
@@ -238,101 +171,79 @@ class RunLog(Reporter):
     A logger that raises an error is left out from then on, with one warning; `problems` has them.
     """
 
-    def __init__(
-        self, loggers: Sequence[RunLogger], name: str, settings: Mapping[str, Any], shown: Reporter
-    ) -> None:
+    def __init__(self, loggers: Sequence[RunLogger], shown: Reporter) -> None:
         super().__init__(shown.quiet, shown.console)
         self.problems: list[str] = []
-        self._shown = shown
-        self._loggers = list(loggers)
+        self._shown, self._loggers = shown, list(loggers)
         self._training = "train"
-        self._chosen: tuple[str, ...] = ()
-        self._entered: list[str] = []
-        self._each(lambda logger: logger.start(name, settings))
+        self._chosen = 0  # words of the search that are logged
 
     def say(self, message: str) -> None:
         self._shown.say(message)
-
-    def warn(self, message: str) -> None:
-        """Shows one line as a warning, even when quiet; `warnings` has those of this run alone."""
-        self.warnings.append(message)
-        self._shown.warn(message)
 
     @contextmanager
     def task(self, title: str, total: int | None) -> Iterator[Advance]:
         with self._shown.task(title, total) as advance:
             yield advance
 
+    def warn(self, message: str) -> None:
+        # Kept here as well: `warnings` has those of this run alone.
+        self.warnings.append(message)
+        self._shown.warn(message)
+
     def record_event(self, event: object) -> None:
         self._shown.record_event(event)
-        if isinstance(event, Selection):
+        if isinstance(event, TrainingStarted):
+            self._training = event.name
+        elif isinstance(event, Selection):
             self._log_selection(event)
-        elif isinstance(event, TrainingStarted):
-            self._training, self._entered = event.name, []
         elif isinstance(event, EpochRecord):
-            self._log_epoch(event)
+            group = self._training
+            numbers = {f"{group}/loss": event.loss, f"{group}/learning_rate": event.lr}
+            self.log(numbers, event.epoch + 1)
         elif isinstance(event, FitResult):
             self._log_result(event)
 
-    def log_numbers(self, values: Mapping[str, float], step: int | None = None) -> None:
-        self._each(lambda logger: logger.log_numbers(values, step))
-
     def log_accuracies(self, values: Mapping[str, float]) -> None:
         """Logs accuracies by the names of what they were measured for."""
-        self.log_numbers({f"accuracy/{_plain(name)}": each for name, each in values.items()})
+        plain = {re.sub(r"\W", "_", name): accuracy for name, accuracy in values.items()}
+        self.log({f"accuracy/{name}": accuracy for name, accuracy in plain.items()})
 
-    def log_text(self, name: str, text: str, step: int | None = None) -> None:
-        self._each(lambda logger: logger.log_text(name, text, step))
-
-    def log_file(self, name: str, content: bytes) -> None:
-        self._each(lambda logger: logger.log_file(name, content))
-
-    def log_folder(self, folder: Path) -> None:
-        """Keeps the files of a saved run with the run."""
-        for path in sorted(folder.iterdir()) if self._loggers else ():
-            self.log_file(path.name, path.read_bytes())
-
-    def finish(self, failed: bool = False) -> None:
-        self._each(lambda logger: logger.finish(failed))
-        self._loggers = []
+    def log(self, values: Mapping[str, float | str], step: int | None = None) -> None:
+        self.each(lambda logger: logger.log(values, step))
 
     def _log_selection(self, selection: Selection) -> None:
-        words = selection.words
-        if words[: len(self._chosen)] != self._chosen:  # a fit that was started again
-            self._chosen = ()
-        for index, step in enumerate(selection.steps, start=1):
-            if index > len(self._chosen):
-                names = ("gain", "utility", "redundancy", "loss")
-                self.log_numbers({f"search/{name}": getattr(step, name) for name in names}, index)
-                self.log_text("search/words", ", ".join(words[:index]), index)
-        self._chosen = words
-
-    def _log_epoch(self, record: EpochRecord) -> None:
-        group, epoch = self._training, record.epoch + 1
-        if record.word is not None:
-            self._entered.append(record.word)
-            self.log_text(f"{group}/words", ", ".join(self._entered), epoch)
-        numbers = {f"{group}/loss": record.loss, f"{group}/learning_rate": record.lr}
-        self.log_numbers(numbers, epoch)
+        for number, step in enumerate(selection.steps, start=1):
+            if number > self._chosen:
+                values: dict[str, float | str] = {
+                    "search/words": ", ".join(selection.words[:number]),
+                    "search/gain": step.gain,
+                    "search/utility": step.utility,
+                    "search/redundancy": step.redundancy,
+                    "search/loss": step.loss,
+                }
+                self.log(values, number)
+        self._chosen = len(selection.steps)
 
     def _log_result(self, result: FitResult) -> None:
-        accuracies = {"train": result.train_accuracy}
+        accuracies, texts = {"train": result.train_accuracy}, {"result/prompt": result.prompt}
         if (comparison := result.comparison) is not None:
             accuracies["held out"] = comparison.accuracy()
             others = comparison.methods[:-1]
             accuracies |= {method.name: comparison.accuracy(method) for method in others}
-            self.log_text("result/verdict", "\n\n".join(comparison.verdict))
+            texts["result/verdict"] = "\n\n".join(comparison.verdict)
         self.log_accuracies(accuracies)
-        self.log_text("result/prompt", result.prompt)
+        self.log(texts)
 
-    def _each(self, log: Callable[[RunLogger], None]) -> None:
+    def each(self, log: Callable[[RunLogger], None]) -> None:
         for logger in list(self._loggers):
             try:
                 log(logger)
             except Exception as error:  # whatever it is, a fit is worth more than its log
                 self._loggers.remove(logger)
                 where = f"{type(logger).__name__} ({logger.target})"
-                self.problems.append(f"{where} failed, and nothing more is logged: {_line(error)}")
+                reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+                self.problems.append(f"{where} failed, and nothing more is logged: {reason}")
                 self.warn(self.problems[-1])
 
 
@@ -345,7 +256,7 @@ def log_run(
     Parameters
     ----------
     log_to : str, RunLogger or sequence of these
-        `tensorboard:DIR`, `wandb:PROJECT`, or loggers; ConfigError if there is no such logger.
+        `tensorboard:DIR`, `wandb:PROJECT`, or loggers.
     name : str
         The name of the run.
     settings : mapping
@@ -353,22 +264,10 @@ def log_run(
     reporter : Reporter
         Shows progress and warnings.
     """
-    log = RunLog(make_loggers(log_to), name, settings, reporter)
+    log, failed = RunLog(make_loggers(log_to), reporter), True
+    log.each(lambda logger: logger.start(name, settings))
     try:
         yield log
-    except BaseException:
-        log.finish(failed=True)
-        raise
-    log.finish()
-
-
-def _plain(name: str) -> str:
-    """Returns a name of letters, digits and underscores."""
-    return "".join(c if c.isalnum() else "_" for c in name)
-
-
-def _line(error: Exception) -> str:
-    """Returns what went wrong, in a line."""
-    lines = str(error).strip().splitlines()
-    kind = "" if isinstance(error, IplError) else f"{type(error).__name__}: "
-    return f"{kind}{lines[0]}" if lines else f"{type(error).__name__}."
+        failed = False
+    finally:
+        log.each(lambda logger: logger.finish(failed))

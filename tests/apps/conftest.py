@@ -18,14 +18,14 @@ FAST: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
-def make_classifier(pocket: Backbone, scenes: Dataset) -> Callable[[str], PromptClassifier]:
-    """Returns a function that fits a prompt for three classes: make_classifier("coop")."""
+def make_classifier(pocket: Backbone, scenes: Dataset) -> Callable[..., PromptClassifier]:
+    """Returns a function that fits a prompt for three classes: make_classifier("coop", shots=1)."""
     three = scenes.only([0, 2, 3], "three")
-    return lambda learner: PromptClassifier(pocket, learner, 1, **FAST).fit(three)
+    return lambda learner, **more: PromptClassifier(pocket, learner, 1, **FAST | more).fit(three)
 
 
 @pytest.fixture(scope="session")
-def classifier(make_classifier: Callable[[str], PromptClassifier]) -> PromptClassifier:
+def classifier(make_classifier: Callable[..., PromptClassifier]) -> PromptClassifier:
     """Returns a CoOp prompt for beach, forest and mountain."""
     return make_classifier("coop")
 

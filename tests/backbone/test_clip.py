@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.backbone.image_tower import embed_patches
 from ipl.backbone.loading import load_backbone
-from ipl.backbone.replaced_rows import ReplacedRows, run_layers
-from ipl.backbone.shared_prefix import SharedPrompts
+from ipl.backbone.ops import Endings
+from ipl.backbone.tower import ReplacedRows
 from ipl.support.errors import BackboneError
+from tests.helpers.library_towers import library_text
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -55,20 +56,13 @@ def test_text_features_are_the_librarys(backbone: Backbone) -> None:
     torch.testing.assert_close(ours, library_text_features(backbone, TEXTS), atol=1e-5, rtol=0)
 
 
-def test_many_texts_are_encoded_in_parts(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_many_texts_are_encoded_in_parts(
+    pocket: Backbone, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = pocket.encode_texts(TEXTS)
-    monkeypatch.setattr("ipl.backbone.backbone.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("ipl.backbone.backbone.TEXTS_AT_ONCE", at_once)
     torch.testing.assert_close(pocket.encode_texts(TEXTS), whole, atol=1e-5, rtol=0)
-
-
-def test_pocket_pools_where_the_library_pools(pocket: Backbone) -> None:
-    """The EOS row we read is the one that get_text_features reads."""
-    tokens = [[pocket.sos, *pocket.tokenize(text), pocket.eos] for text in TEXTS]
-    longest = max(map(len, tokens))
-    ids = torch.tensor([row + [pocket.eos] * (longest - len(row)) for row in tokens])
-    with torch.no_grad():
-        library = pocket.model.get_text_features(input_ids=ids, return_dict=True).pooler_output
-    torch.testing.assert_close(pocket.encode_texts(TEXTS), library, atol=1e-5, rtol=0)
 
 
 def test_image_features_are_the_librarys(backbone: Backbone) -> None:
@@ -80,75 +74,35 @@ def test_image_features_are_the_librarys(backbone: Backbone) -> None:
     torch.testing.assert_close(ours, library, atol=1e-5, rtol=0)
 
 
-def test_text_is_not_padded_to_77(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, ...]] = []
-    encode = Backbone.encode_text
-
-    def spy(self: Backbone, embeddings: torch.Tensor, *args: object) -> torch.Tensor:
-        seen.append(tuple(embeddings.shape))
-        return encode(self, embeddings, *args)
-
-    monkeypatch.setattr(Backbone, "encode_text", spy)
-    pocket.encode_texts(["a cat", "a photo of a cat"])
-    assert seen == [(2, 7, 192)]  # SOS + 5 tokens + EOS
+def random_rows(*shape: int, seed: int = 0) -> Tensor:
+    return 0.3 * torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("shared", [1, 3, 4])
-def test_a_shared_beginning_changes_nothing(backbone: Backbone, shared: int) -> None:
-    ids = [[backbone.sos, *backbone.tokenize(f"a photo of {t}"), backbone.eos] for t in TEXTS]
-    longest = max(map(len, ids))
-    eos = torch.tensor([len(row) - 1 for row in ids])
-    rows = backbone.embed(
-        torch.tensor([row + [backbone.eos] * (longest - len(row)) for row in ids])
-    ).requires_grad_()
-    plain = backbone.encode_text(rows, eos)
-    once = backbone.encode_shared(SharedPrompts(rows[:1, :shared], rows[:, shared:], eos))
-    torch.testing.assert_close(once, plain, atol=1e-5, rtol=0)
-
-
-def test_gradients_through_a_shared_beginning(pocket: Backbone) -> None:
-    """What every class has in common gets the sum of all classes' gradients."""
-    ids = torch.tensor([[pocket.sos, *pocket.tokenize(t), pocket.eos] for t in ("cat", "dog")])
-    eos = torch.tensor([2, 2])
-    soft = torch.randn(3, 192, generator=torch.Generator().manual_seed(0)).requires_grad_()
-
-    def features(once: bool) -> torch.Tensor:
-        rows = pocket.embed(ids)
-        start = torch.cat([rows[0, :1], soft])[None]
-        prompts = SharedPrompts(start, rows[:, 1:], eos + 3)
-        return (
-            pocket.encode_shared(prompts) if once else pocket.encode_text(prompts.whole(), eos + 3)
-        )
-
-    (plain,) = torch.autograd.grad(features(False).square().sum(), soft)
-    (once,) = torch.autograd.grad(features(True).square().sum(), soft)
-    torch.testing.assert_close(once, plain, atol=1e-3, rtol=1e-4)
-
-
-def test_padding_after_eos_is_never_seen(pocket: Backbone) -> None:
-    ids = torch.tensor([[pocket.sos, *pocket.tokenize("a cat"), pocket.eos, 7, 8, 9]])
-    rows = pocket.embed(ids)
-    eos = torch.tensor([3])
-    other = rows.clone()
-    other[:, 4:] = 5.0
-    assert torch.equal(pocket.encode_text(rows, eos), pocket.encode_text(other, eos))
-
-
-def test_text_prompts_enter_before_any_layer(pocket: Backbone) -> None:
-    ids = torch.tensor([[pocket.sos, *pocket.tokenize("a photo of a cat"), pocket.eos]])
-    rows, eos = pocket.embed(ids), torch.tensor([ids.shape[1] - 1])
-    calls: list[int] = []
-
-    def enter(layer: int, hidden: torch.Tensor) -> torch.Tensor:
-        calls.append(layer)
-        if layer == 3:
-            hidden = hidden.clone()
-            hidden[:, 1] = 0.0
-        return hidden
-
-    changed = pocket.encode_text(rows, eos, enter)
-    assert calls == list(range(len(pocket.text_layers)))
-    assert not torch.allclose(changed, pocket.encode_text(rows, eos), atol=1e-3)
+@pytest.mark.parametrize("deep_layers", [0, 2, 5])
+@pytest.mark.parametrize(("groups", "shared"), [(1, 4), (3, 4), (2, 0)])
+def test_a_shared_beginning_changes_nothing(
+    pocket: Backbone, groups: int, shared: int, deep_layers: int
+) -> None:
+    """In features and gradients, with endings of several lengths and prompts in deeper layers."""
+    width, endings = pocket.text_width, Endings(shared, [5, 1, 3], torch.device("cpu"))
+    rows = random_rows(groups, endings.rows, width).requires_grad_()
+    deep = random_rows(deep_layers, 2, width, seed=2).requires_grad_()
+    enter = ReplacedRows(1, deep.unbind() if shared else ())
+    weights = random_rows(groups, 3, pocket.feature_dim, seed=3)
+    once = pocket.encode_prompts(rows, endings, enter)
+    whole = []
+    for group in rows:
+        beginning, *own = group.split([shared, *endings.lengths])
+        prompts = [torch.cat([beginning, ending]) for ending in own]
+        whole.append(torch.stack([library_text(pocket, prompt, enter) for prompt in prompts]))
+    full = torch.stack(whole)
+    torch.testing.assert_close(once, full, atol=1e-5, rtol=1e-4)
+    found = [
+        torch.autograd.grad((features * weights).sum(), [rows, deep], materialize_grads=True)
+        for features in (once, full)
+    ]
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=1e-3)
 
 
 def test_image_prompts_follow_the_patches(pocket: Backbone) -> None:
@@ -183,44 +137,6 @@ def test_half_precision_is_close_and_leaves_in_fp32(
     assert (1 - cosine).max() < tolerance
 
 
-def test_dimensions_come_from_the_model(vit_b16: Backbone, pocket: Backbone) -> None:
-    assert (vit_b16.text_width, vit_b16.image_width, vit_b16.feature_dim) == (512, 768, 512)
-    assert (pocket.text_width, pocket.image_width, pocket.feature_dim) == (192, 256, 512)
-    assert vit_b16.positions == pocket.positions == 77
-
-
 def test_too_long_a_text_is_refused(pocket: Backbone) -> None:
     with pytest.raises(BackboneError, match="82 tokens .* 77 positions"):
         pocket.encode_texts(["cat " * 80])
-
-
-def test_the_image_tower_of_a_gpu_gives_the_librarys_features_and_gradients(
-    backbone: Backbone,
-) -> None:
-    """Prompts enter the first layer and replace rows of the second."""
-    assert isinstance(backbone, ClipBackbone)
-    size = backbone.model.config.vision_config.image_size
-    generator = torch.Generator().manual_seed(1)
-    pixels = torch.randn(2, 3, size, size, generator=generator)
-    found = []
-    for folded in (False, True):
-        generator.manual_seed(2)
-        prompts = torch.randn(2, 3, backbone.image_width, generator=generator, requires_grad=True)
-        enter = ReplacedRows(-3, prompts[1:])
-        hidden = backbone.model.vision_model.pre_layrnorm(backbone._patch_rows(pixels, prompts[0]))
-        if folded:
-            first = backbone.image_tower.run(hidden, enter)
-        else:
-            first = run_layers(backbone.image_layers, hidden, enter)[:, 0]
-        (gradients,) = torch.autograd.grad(first.sin().sum(), prompts)
-        found.append((first.detach(), gradients))
-    (features, gradients), (expected, expected_gradients) = found
-    torch.testing.assert_close(features, expected, atol=2e-5, rtol=1e-4)
-    torch.testing.assert_close(gradients, expected_gradients, atol=2e-5, rtol=1e-3)
-
-
-def test_patches_as_a_product() -> None:
-    convolution = torch.nn.Conv2d(3, 10, kernel_size=4, stride=4)
-    pixels = torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(1))
-    expected = convolution(pixels).flatten(2).transpose(1, 2)
-    torch.testing.assert_close(embed_patches(convolution, pixels), expected)

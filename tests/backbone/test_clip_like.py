@@ -12,14 +12,11 @@ import transformers
 
 from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
-from ipl.backbone.shared_prefix import SharedPrompts
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.inference.exports.onnx import export_onnx
 from ipl.inference.exports.transformers import export_transformers
-from ipl.learners.maple import MaPLe
 from ipl.support.errors import BackboneError, ConfigError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -55,13 +52,6 @@ def backbone(folder: Path) -> Backbone:
     return load_backbone(str(folder), "cpu")
 
 
-def test_its_sizes(backbone: Backbone) -> None:
-    assert type(backbone) is ClipBackbone
-    assert (backbone.text_width, backbone.image_width, backbone.feature_dim) == (32, 48, 24)
-    assert backbone.positions == 77
-    assert len(backbone.text_layers) == len(backbone.image_layers) == 2
-
-
 @torch.no_grad()
 def test_features_are_the_librarys(backbone: Backbone) -> None:
     rows = [[*backbone.opening, *backbone.tokenize(text), backbone.eos] for text in TEXTS]
@@ -80,35 +70,10 @@ def test_features_are_the_librarys(backbone: Backbone) -> None:
     )
 
 
-def test_a_shared_beginning_changes_nothing(backbone: Backbone) -> None:
-    ids = [[*backbone.opening, *backbone.tokenize(f"a photo of {t}"), backbone.eos] for t in TEXTS]
-    longest = max(map(len, ids))
-    eos = torch.tensor([len(row) - 1 for row in ids])
-    rows = backbone.embed([row + [backbone.eos] * (longest - len(row)) for row in ids])
-    rows.requires_grad_()
-    plain = backbone.encode_text(rows, eos)
-    shared = SharedPrompts(rows[:1, :3], rows[:, 3:], eos)
-    torch.testing.assert_close(backbone.encode_shared(shared), plain, atol=1e-5, rtol=0)
-    plain.square().sum().backward()
-    assert rows.grad is not None
-    after_eos = torch.arange(longest) > eos[:, None]
-    assert (rows.grad.abs().sum(-1) > 0).equal(~after_eos)
-
-
-def test_prompts_enter_both_towers(backbone: Backbone) -> None:
-    learner = MaPLe(backbone, MaPLe.layout_for(1, 2), ["cat", "dog"], depth=2)
-    learner.place_word("furry")
-    pixels = torch.randn(2, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
-    logits = learner.logits(learner.image_features(pixels))
-    assert logits.shape == (2, 2)
-    logits.square().sum().backward()
-    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in learner.parameters())
-
-
 def test_exports(backbone: Backbone, scenes: Dataset, tmp_path: Path) -> None:
     few = scenes.only(range(3), "three scenes")
     classifier = PromptClassifier(
-        backbone, "coop", 0, shots=1, epochs=1, init="noise", views=0, cache=False
+        backbone, "coop", 0, m=2, shots=1, epochs=1, views=0, cache=False
     ).fit(few)
     with pytest.raises(ConfigError, match="it is not a CLIP of transformers"):
         export_transformers(classifier, tmp_path / "transformers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,35 +12,23 @@ import pytest
 import ipl.bench.runner
 from ipl.backbone.backbone import Backbone
 from ipl.bench.plan import Plan
-from ipl.bench.run import Run, expand
+from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment
-from tests.helpers.class_folders import write_class_folders
-from tests.helpers.scenes import open_scene
+from tests.helpers.scenes import draw_folder, draw_split
 
 EUROSAT = ("beach", "castle", "desert", "forest", "lake")
 DTD = ("bridge", "canyon", "island", "volcano")
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
 
 
-def write_split(folder: Path, images: str, file: str, names: tuple[str, ...]) -> None:
-    """Writes a dataset of two images a class to train and two to test on."""
-    parts: dict[str, list[Any]] = {"train": [], "val": [], "test": []}
-    for label, name in enumerate(names):
-        for index in range(4):
-            path = folder / images / name / f"{index}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            open_scene(name, index).save(path)
-            parts["train" if index < 2 else "test"].append([f"{name}/{index}.png", label, name])
-    (folder / file).write_text(json.dumps(parts))
-
-
 def make_root(root: Path) -> Path:
     """Returns a folder with two published sets and one of domains, all of drawn scenes."""
-    write_split(root / "eurosat", "2750", "split_zhou_EuroSAT.json", EUROSAT)
-    write_split(root / "dtd", "images", "split_zhou_DescribableTextures.json", DTD)
-    write_class_folders(root / "pacs" / "photo", "painted", EUROSAT)
-    write_class_folders(root / "pacs" / "sketch", "sketch", EUROSAT)
-    write_class_folders(root / "pacs" / "night", "night", EUROSAT[:3])
+    eurosat, dtd = root / "eurosat", root / "dtd"
+    draw_split(eurosat / "2750", eurosat / "split_zhou_EuroSAT.json", EUROSAT)
+    draw_split(dtd / "images", dtd / "split_zhou_DescribableTextures.json", DTD)
+    draw_folder(root / "pacs" / "photo", dict.fromkeys(EUROSAT, 3))
+    draw_folder(root / "pacs" / "sketch", dict.fromkeys(EUROSAT, 3), "sketch")
+    draw_folder(root / "pacs" / "night", dict.fromkeys(EUROSAT[:3], 3), "night")
     (root / "words.txt").write_text("\n".join(WORDS) + "\n")
     return root
 
@@ -84,7 +71,7 @@ def quick(root: Path) -> Mapping[str, Any]:
 @pytest.fixture
 def runs(quick: Mapping[str, Any]) -> Callable[..., tuple[Run, ...]]:
     """Returns a maker of quick runs: runs(learners="coop,kgcoop")."""
-    return lambda **more: expand(Plan.from_values({**quick, **more}))
+    return lambda **more: Plan.from_values({**quick, **more}).runs()
 
 
 @pytest.fixture(autouse=True)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ipl.bench.claims import Claims
-from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue, run_grid
-from ipl.bench.record_writing import blank
-from ipl.bench.records import read_records
+from ipl.bench.grid import Finished, ReportProgress, RunQueue, run_grid
+from ipl.bench.records import RunRecord, read_records
 from ipl.bench.run import Run
 
 Runs = Callable[..., tuple[Run, ...]]
@@ -30,14 +27,13 @@ class Slow:
     def __init__(self, log: Path, seconds: float = 0.02) -> None:
         self.log, self.seconds = log, seconds
 
-    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[Finished]:
         while (run := queue.take()) is not None:
             with open(self.log, "a") as file:
                 file.write(f"{run.id}\n")
             time.sleep(self.seconds)
-            done: dict[str, Any] = {"status": "done", "seconds": {"fit": self.seconds}}
-            done["accuracy"] = {"base": 0.5, "novel": 0.5}
-            yield FinishedRun(run, {**blank(run), **done})
+            record = RunRecord.failed(run, "")
+            yield run, replace(record, error=None, accuracy={"base": 0.5, "novel": 0.5})
 
 
 def fork(action: Callable[[], object]) -> int:
@@ -51,33 +47,19 @@ def fork(action: Callable[[], object]) -> int:
     return child
 
 
-def test_two_processes_share_a_grid_and_do_no_run_twice(runs: Runs, tmp_path: Path) -> None:
-    grid, log = runs(seeds=list(range(1, 21)), words=0), tmp_path / "log"
-    child = fork(lambda: run_grid(grid[::-1], tmp_path / "out", Slow(log)))
-    mine = run_grid(grid, tmp_path / "out", Slow(log))
-    os.waitpid(child, 0)
-    asked = log.read_text().split()
-    assert sorted(asked) == sorted(run.id for run in grid)
-    assert 0 < len(mine.done) < len(grid)
-    records, _ = read_records([tmp_path / "out"])
-    assert [record.done for record in records] == [True] * len(grid)
-
-
-def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
-    def hold() -> None:
-        claims = Claims(tmp_path)
-        if claims.take("a"):
-            (tmp_path / "held").touch()
-        time.sleep(60)
-
-    child = fork(hold)
-    while not (tmp_path / "held").exists():
+def test_eight_processes_share_a_folder_and_three_are_killed(runs: Runs, tmp_path: Path) -> None:
+    """As the tasks of a Slurm array do; the last one is a task that was requeued."""
+    grid, log = runs(seeds=list(range(1, 41)), words=0), tmp_path / "log"
+    log.touch()
+    children = [fork(lambda: run_grid(grid, tmp_path / "out", Slow(log, 0.1))) for _ in range(8)]
+    while len(log.read_text().split()) < 10:
         time.sleep(0.01)
-    with Claims(tmp_path) as claims:
-        assert not claims.take("a")
-        assert claims.take("b")
-        os.kill(child, signal.SIGKILL)
+    for child, number in zip(children, (9, 15, 9), strict=False):
+        os.kill(child, number)
+    for child in children:
         os.waitpid(child, 0)
-        assert claims.take("a")
-        claims.release("a")
-        assert claims.take("a")
+    result = run_grid(grid, tmp_path / "out", Slow(log))
+    assert sorted(result.done) == sorted(run.id for run in grid)
+    assert not result.taken
+    assert len(read_records([tmp_path / "out"])[0]) == len(grid)
+    assert len(log.read_text().split()) <= len(grid) + 3  # what the killed ones were at

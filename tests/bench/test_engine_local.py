@@ -5,39 +5,24 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from ipl.bench.engines import worker_process as process
-from ipl.bench.engines.local import LocalEngine
-from ipl.bench.engines.worker_process import visible_gpus
-from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue, run_grid
+from ipl.bench.engines.local import LocalEngine, visible_gpus
+from ipl.bench.grid import Finished, ReportProgress, RunQueue, run_grid
 from ipl.bench.records import record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import IplError
+from ipl.support.machine import child_environment
 
 Runs = Callable[..., tuple[Run, ...]]
-ANSWER = """
-import sys, json
-sys.stdin.readline()
-print(json.dumps({"ready": 1}), flush=True)
-for line in sys.stdin:
-    run = json.loads(line)
-    if run["config"]["seed"] == 2:
-        print("a last word", file=sys.stderr)
-        sys.exit(3)
-    print(json.dumps({"note": "at it"}), flush=True)
-    print(json.dumps(%s), flush=True)
-"""
-
-
-@pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Returns a setter of what workers answer; none of them loads anything."""
-    return lambda answer: monkeypatch.setattr(process, "COMMAND", ANSWER % answer)
 
 
 class Cruel:
@@ -46,7 +31,7 @@ class Cruel:
     def __init__(self, engine: LocalEngine) -> None:
         self.engine, self.killed = engine, list[Run]()
 
-    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[Finished]:
         def watch(run: Run, text: str) -> None:
             if text and not self.killed:
                 self.killed.append(run)
@@ -56,17 +41,45 @@ class Cruel:
 
 
 def _kill_a_worker() -> None:
-    """Kills the first of the worker processes that this one has started."""
+    os.kill(_workers_of(os.getpid())[0], signal.SIGKILL)
+
+
+def _workers_of(parent: int) -> list[int]:
+    """Returns the worker processes that a process has started."""
+    found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            ours = f"PPid:\t{os.getpid()}\n" in (folder / "status").read_text()
-            worker = b"engines.worker" in (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if ours and worker:
-            os.kill(int(folder.name), signal.SIGKILL)
-            return
-    raise AssertionError("no worker process found")
+        with suppress(OSError):
+            its_own = f"PPid:\t{parent}\n" in (folder / "status").read_text()
+            if its_own and b"multiprocessing.spawn" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def _running(process: int) -> bool:
+    with suppress(OSError):
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="finds processes in /proc")
+def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:
+    options = "--datasets scenes --arms plain --words 0 --shots 1 --epochs 5000 --seeds 1,2"
+    command = [sys.executable, "-m", "ipl", "bench", "base-to-novel", *options.split()]
+    command += ["--views", "0", "--jobs", "2", "--device", "cpu", "--out", str(tmp_path)]
+    parent = subprocess.Popen(command, env=child_environment(OMP_NUM_THREADS="1"))
+    workers, end = list[int](), time.monotonic() + 120
+    while len(workers) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+        workers = _workers_of(parent.pid)
+    time.sleep(5)  # one may still be starting, the other one at work
+    parent.kill()
+    parent.wait()
+    while any(map(_running, workers)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert len(workers) == 2
+    assert not any(map(_running, workers))
 
 
 @pytest.mark.slow
@@ -84,41 +97,18 @@ def test_a_worker_that_is_killed_costs_its_run_and_no_other(
     assert len(result.done) == 1
     (done,) = (run for run in grid if run.id in result.done)
     there = json.loads(record_path(tmp_path, done.id).read_text())
-    here = Runner(environment).record(done)
+    here = Runner(environment).record(done).as_dict()
     for name in ("id", "status", "accuracy", "data", "settings", "backbone"):
         assert there[name] == here[name]  # the numbers of this process
 
 
-@pytest.mark.faults
-def test_the_last_words_of_a_worker_are_kept(
-    runs: Runs, environment: RunEnvironment, tmp_path: Path, stand_in: Callable[[str], None]
-) -> None:
-    stand_in(
-        '{"record": {"status": "done", "accuracy": {"base": 1, "novel": 1}, "chosen": [], '
-        '"error": None, "seconds": {"fit": 1}, "id": "seed%d" % run["config"]["seed"]}}'
-    )
-    grid = runs(words=0, seeds="1,2,3,4")
-    result = run_grid(grid, tmp_path, LocalEngine(environment, jobs=2))
-    assert sorted(result.done) == sorted(one.id for one in grid if one.seed != 2)
-    (error,) = result.failed.values()
-    assert error == "The worker process died with exit code 3: a last word"
-
-
+@pytest.mark.slow
 def test_what_is_no_runs_own_fault_ends_the_grid(
-    runs: Runs, environment: RunEnvironment, tmp_path: Path, stand_in: Callable[[str], None]
+    runs: Runs, environment: RunEnvironment, tmp_path: Path
 ) -> None:
-    stand_in('{"refused": "No backbone is called x."}')
-    with pytest.raises(IplError, match="No backbone is called x"):
-        run_grid(runs(words=0, seeds="1,3,4"), tmp_path, LocalEngine(environment, jobs=2))
-    assert not list(tmp_path.glob("records/*"))
-
-
-def test_workers_that_cannot_start_end_the_grid(
-    runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "COMMAND", "import no_such_package")
-    with pytest.raises(IplError, match="No worker can be started here.*no_such_package"):
-        run_grid(runs(words=0, seeds="1,2,3"), tmp_path, LocalEngine(environment, jobs=2))
+    nowhere = runs(words=0, seeds="1,2", backbone="nothing")
+    with pytest.raises(IplError, match="There is no backbone or folder"):
+        run_grid(nowhere, tmp_path, LocalEngine(environment, jobs=2))
     assert not list(tmp_path.glob("records/*"))
 
 

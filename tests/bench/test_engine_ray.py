@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 
 import ipl.bench.engines.ray_engine as ray_engine
-from ipl.backbone.backbone import Backbone
 from ipl.bench.engines.ray_engine import RayEngine
-from ipl.bench.engines.ray_search import RaySearch
-from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue, run_grid
-from ipl.bench.records import read_records, record_path
+from ipl.bench.grid import Finished, ReportProgress, RunQueue, run_grid
+from ipl.bench.records import RunRecord, read_records, record_path
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError
-from ipl.words.greedy import greedy_search
-from ipl.words.pool import Pool
-from ipl.words.scorer import SentenceScorer
 
 Runs = Callable[..., tuple[Run, ...]]
 # A dead node is noticed after a second, not after half a minute.
@@ -59,7 +52,7 @@ class Cruel:
         self.engine, self.cluster, self.node, self.log = engine, cluster, node, log
         self.lost = ""
 
-    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[Finished]:
         for finished in self.engine.work(queue, report):
             yield finished
             if not self.lost:
@@ -78,27 +71,6 @@ class Cruel:
         raise AssertionError("the second node was never given a run")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["exact", "exhaustive"])
-def test_a_pool_spread_over_workers_gives_the_same_words(
-    cluster: Any, pocket: Backbone, few_images: tuple[Tensor, Tensor], mode: str
-) -> None:
-    scorer = SentenceScorer(pocket, ["beach", "castle", "forest"], *few_images)
-    pool = Pool.from_words(Pool.bundled().words[::60], "every sixtieth")
-    here = greedy_search(scorer, pool, 2, search=mode)
-    score = RaySearch(3, cluster.address, "cpu")
-    there = greedy_search(scorer, pool, 2, search=mode, score=score)
-    assert there.words == here.words
-    for one, other in zip(here.steps, there.steps, strict=True):
-        assert [ranked.word for ranked in other.runners_up] == [r.word for r in one.runners_up]
-        assert other.gain == pytest.approx(one.gain, abs=1e-6)
-
-
-def test_what_cannot_be_spread() -> None:
-    with pytest.raises(ConfigError, match="workers is 0"):
-        RaySearch(0)
-
-
 def test_an_address_where_nothing_answers(
     runs: Runs, environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,14 +79,6 @@ def test_an_address_where_nothing_answers(
     with pytest.raises(ConfigError, match=r"address is '127.0.0.1:1'; nothing answers there"):
         run_grid(runs(), tmp_path, RayEngine(environment, address="127.0.0.1:1"))
     assert not (tmp_path / "records").exists()
-
-
-def test_without_ray_the_extra_is_named(
-    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ipl\[scale\]'"):
-        RayEngine(environment)
 
 
 @pytest.mark.slow
@@ -129,7 +93,7 @@ def test_a_node_dies_and_every_record_is_complete_and_none_twice(
     log = tmp_path / "log"
     log.touch()
 
-    def logged(run: dict[str, Any], where: dict[str, Any]) -> dict[str, Any]:
+    def logged(run: Run, where: RunEnvironment) -> RunRecord:
         import ray
 
         import ipl.bench.engines.ray_engine as there
@@ -139,7 +103,7 @@ def test_a_node_dies_and_every_record_is_complete_and_none_twice(
             with open(log, "a") as file:
                 file.write(json.dumps({"what": what, "node": node, "run": name}) + "\n")
 
-        name = there.Run.from_dict(run).id
+        name = run.id
         write("start")
         record = there._record(run, where)
         write("end")
@@ -158,7 +122,9 @@ def test_a_node_dies_and_every_record_is_complete_and_none_twice(
     assert all(set(record.accuracy) == {"base", "novel"} for record in records)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     starts = [line["run"] for line in lines if line["what"] == "start"]
-    assert starts.count(cruel.lost) == 2  # it was lost, and done again on the other node
+    # It was lost and done again on the other node, unless it ended just before.
+    ended_there = {"what": "end", "node": cruel.node.node_id, "run": cruel.lost} in lines
+    assert ended_there or starts.count(cruel.lost) == 2
     here = Runner(environment).record(grid[1])
     there = json.loads(record_path(tmp_path / "out", grid[1].id).read_text())
-    assert (there["accuracy"], there["chosen"]) == (here["accuracy"], here["chosen"])
+    assert (there["accuracy"], there["chosen"]) == (here.accuracy, list(here.chosen))

@@ -10,22 +10,18 @@ from typing import Any
 
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-import ipl.bench.runner
-from ipl.backbone import encode_images
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.features import FeatureStore
 from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.backbone.zero_shot import zero_shot_accuracy
-from ipl.bench.engines.forwarding_reporter import ForwardingReporter
 from ipl.bench.protocols.base_to_novel import base_shots
 from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.classifier import PromptClassifier
-from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.fewshot import split_base_novel
+from ipl.datasets.published import read_benchmark
 from ipl.support.errors import BackboneError
 from ipl.words.pool import Pool
 
@@ -36,7 +32,7 @@ chosen prompt accuracy history selection seconds peak_memory profile versions de
 
 def done(environment: RunEnvironment, *runs: Run) -> list[dict[str, Any]]:
     runner = Runner(environment)
-    records = [json.loads(json.dumps(runner.record(run))) for run in runs]  # as in a file
+    records = [json.loads(json.dumps(runner.record(run).as_dict())) for run in runs]
     assert [record["error"] for record in records] == [None] * len(records)
     json.dumps(records, allow_nan=False)
     return records
@@ -55,9 +51,19 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
     for record, words in ((plain, 0), (worded, 1)):
         pool, _ = Pool.from_file(root / "words.txt", pocket.tokenizer)
         by_hand = PromptClassifier(
-            pocket, words=words, shots=2, epochs=2, interval=1, views=0, pool=pool, cache=False
+            pocket,
+            learner="coop",
+            words=words,
+            shots=2,
+            epochs=2,
+            interval=1,
+            views=0,
+            pool=pool,
+            head=False,
+            utility="paper",
+            cache=False,
         )
-        by_hand.fit(base_shots(dataset, 2, 1))
+        by_hand.fit(base_shots(dataset, 2, 1), validation_fraction=0)
         assert set(record) >= set(NAMES.split())
         assert record["accuracy"] == {
             "base": by_hand.score(base),
@@ -76,61 +82,6 @@ def test_a_record_holds_the_numbers_of_a_fit_by_hand(
     assert plain["data"]["train_images"] == 6
     assert plain["peak_memory"] > 0
     assert plain["profile"] is None
-
-
-def test_runs_that_prompt_images_open_them_once_if_there_is_memory(
-    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[object] = []
-    plain = encode_images.open_source
-    monkeypatch.setattr(
-        encode_images, "open_source", lambda source: (opened.append(source), plain(source))[1]
-    )
-    # Without a cache, so that nothing is resumed.
-    environment = replace(environment, cache=False, keeps_crops=True)
-    wanted = runs(learners="maple", arms="plain,empty", words=1, views=2)
-    alone = [done(environment, run)[0] for run in wanted]
-    images = 6 + 10  # shots, and test images of both halves
-    # For frozen features, and then for the first prompts or, without memory, for all of them.
-    for available, times in ((1 << 40, 1), (0, 3)):
-        monkeypatch.setattr(ipl.bench.runner, "available_memory", lambda amount=available: amount)
-        opened.clear()
-        together = done(environment, *wanted)
-        assert len(opened) == images * times
-        for first, second in zip(together, alone, strict=True):
-            for name in ("accuracy", "train_accuracy", "prompt"):
-                assert first[name] == second[name]
-            assert losses(first) == losses(second)
-
-
-def test_hashes_tell_splits_and_shots_apart(environment: RunEnvironment, runs: Runs) -> None:
-    first, same, other = done(environment, *runs(words="0,1"), *runs(words=0, seeds=2, shots=1))
-    splits, shots = (
-        [one["data"][name] for one in (first, same, other)]
-        for name in ("split_sha256", "shots_sha256")
-    )
-    assert splits[0] == splits[1] == splits[2]
-    assert shots[0] == shots[1] != shots[2]
-
-
-def test_zero_shot_has_the_prompt_of_its_data_set(
-    environment: RunEnvironment,
-    runs: Runs,
-    root: Path,
-    pocket: Backbone,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    note = lambda backbone, names: (f"All {len(names)} class names are known.",)  # noqa: E731
-    monkeypatch.setattr("ipl.bench.runner.note_known_images", note)
-    (record,) = done(environment, *runs(datasets="dtd", arms="zero-shot"))
-    base, novel = split_base_novel(read_benchmark("dtd", root))
-    store = FeatureStore(pocket)
-    assert record["accuracy"] == {
-        "base": zero_shot_accuracy(base, store, "{} texture."),
-        "novel": zero_shot_accuracy(novel, store, "{} texture."),
-    }
-    assert record["data"]["train_images"] == 0
-    assert record["notes"] == ["All 4 class names are known."]  # of both halves
 
 
 def test_a_linear_probe_is_tested_on_the_classes_it_was_trained_on(
@@ -238,23 +189,11 @@ def test_a_run_that_cannot_be_done_fails_alone(
     for name in names:
         (own_root / "eurosat/2750" / f"{name}.png").write_bytes(b"")
     runner = Runner(RunEnvironment(str(own_root), device="cpu"))
-    failed, fine = (runner.record(run) for run in runs(words=0, datasets="eurosat,dtd"))
+    failed, fine = (runner.record(run).as_dict() for run in runs(words=0, datasets="eurosat,dtd"))
     assert (failed["status"], fine["status"]) == ("failed", "done")
     assert sentence in failed["error"]
     assert failed["accuracy"] == {}
     assert "Traceback" in failed["traceback"]
-
-
-def test_out_of_memory_is_a_failure_with_a_name(
-    environment: RunEnvironment, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fit(*arguments: object, **more: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
-
-    monkeypatch.setattr(PromptClassifier, "fit", fit)
-    record = Runner(environment).record(runs(words=0)[0])
-    assert record["status"] == "failed"
-    assert record["error"] == "Out of memory: CUDA out of memory. Tried to allocate 2 GiB"
 
 
 def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, runs: Runs) -> None:
@@ -265,35 +204,34 @@ def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, r
         Runner(RunEnvironment(str(root), device="cuda:77")).record(run)
 
 
-def test_each_run_is_logged_for_itself(
-    environment: RunEnvironment, runs: Runs, tmp_path: Path
+def test_a_prompt_of_a_source_is_trained_once_for_all_that_test_it(
+    environment: RunEnvironment, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    logs = f"tensorboard:{tmp_path}"
-    runner = Runner(replace(environment, log_to=[logs]))
-    for run in runs(arms="zero-shot,words", words=1):
-        record = runner.record(run)
-        events = EventAccumulator(str(tmp_path / run.id))
-        events.Reload()
-        accuracy = events.Scalars("accuracy/base")[0].value
-        assert accuracy == pytest.approx(record["accuracy"]["base"])
-        if run.words:
-            logged = [event.value for event in events.Scalars("train/loss")]
-            assert logged == pytest.approx(losses(record))
+    source = {"source": "pacs/photo", "arms": "words", "words": 1}
+    across, other = (
+        *runs(protocol="cross-dataset", datasets="dtd", **source),
+        *runs(protocol="domain", datasets="pacs/sketch", **source),
+    )
+    assert across.training == other.training != across.id
+    alone = done(environment, other)[0]
+    trained, fit = list[object](), PromptClassifier.fit
+    monkeypatch.setattr(
+        PromptClassifier, "fit", lambda self, *a, **more: (trained.append(a), fit(self, *a, **more))
+    )
+    _, record = done(replace(environment, prompts=str(tmp_path)), across, other)
+    assert len(trained) == 1
+    for name in ("accuracy", "chosen", "prompt", "train_accuracy", "selection", "settings"):
+        assert record[name] == alone[name]
+    assert losses(record) == losses(alone)
 
 
-def test_warnings_are_notes_and_tests_are_progress(
-    environment: RunEnvironment,
-    runs: Runs,
-    root: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_a_copy_of_a_backbone_is_told_by_its_architecture_and_its_hash(
+    environment: RunEnvironment, runs: Runs, pocket: Backbone
 ) -> None:
-    """A grid shows each note once; the reporter of a run collects warnings and shows none."""
-    words, notes = tmp_path / "words.txt", list[str]()
-    words.write_text((root / "words.txt").read_text() + "qqqqqqqq\n")
-    (run,) = runs(arms="words", words=1, words_file=str(words))
-    record = Runner(environment, ForwardingReporter(notes.append)).record(run)
-    assert record["error"] is None
-    assert len([note for note in record["notes"] if "'qqqqqqqq' is left out" in note]) == 1
-    assert "qqqqqqqq" not in capsys.readouterr().err
-    assert notes[0].startswith("encoding images")
+    (run,) = runs(words=0, arms="zero-shot")
+    checked = replace(environment, weights_sha256=pocket.weights_sha256)
+    backbone = done(checked, run)[0]["backbone"]
+    assert backbone["architecture"].startswith(f"clip, text {pocket.text_layers} x ")
+    assert backbone["weights_checked"]
+    with pytest.raises(BackboneError, match="--weights-sha256"):
+        Runner(replace(environment, weights_sha256="ab" * 32)).record(run)

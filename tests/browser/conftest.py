@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +14,6 @@ if TYPE_CHECKING:
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]  # for root, and for containers
 LOCAL = ("http://127.0.0.1:", "file://", "data:", "blob:", "about:")
-
-
-@dataclass
-class Watch:
-    """What a page complained of, and what it asked for elsewhere."""
-
-    errors: list[str] = field(default_factory=list)
-    elsewhere: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
@@ -46,28 +37,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def watch() -> Watch:
-    """Returns what the pages of this test complained of so far."""
-    return Watch()
-
-
-@pytest.fixture
-def open_page(browser: Browser, watch: Watch) -> Iterator[Callable[..., Page]]:
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Yields open_page(address, **context): a page of its own, as of another person.
 
     At the end no page may have had an error in its console or asked for anything elsewhere.
     """
-    contexts = []
-
-    def look_at(page: Page) -> None:
-        page.on("pageerror", lambda error: watch.errors.append(str(error)))
-        page.on("console", lambda line: line.type == "error" and watch.errors.append(line.text))
+    contexts, errors, elsewhere = [], list[str](), list[str]()
 
     def guard(route: Any) -> None:
         if route.request.url.startswith(LOCAL):
             route.continue_()
         else:
-            watch.elsewhere.append(route.request.url)
+            elsewhere.append(route.request.url)
             route.abort()
 
     def open_one(address: str, **context: Any) -> Page:
@@ -76,12 +57,12 @@ def open_page(browser: Browser, watch: Watch) -> Iterator[Callable[..., Page]]:
         own.set_default_timeout(30_000)
         own.route("**/*", guard)
         page = own.new_page()
-        look_at(page)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and errors.append(line.text))
         page.goto(address)
         return page
 
     yield open_one
     for own in contexts:
         own.close()
-    assert watch.elsewhere == []
-    assert watch.errors == []
+    assert (elsewhere, errors) == ([], [])

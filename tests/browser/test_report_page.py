@@ -10,7 +10,7 @@ import pytest
 
 from ipl.backbone.backbone import Backbone
 from ipl.display.page import as_html
-from ipl.explain.report import ReportSettings, analyse_run, report_document
+from ipl.explain.report import make_report
 from tests.helpers.page_measures import PHONE, broken_images, contrasts, overflow
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ def report(
     pool_file: Path,
 ) -> str:
     """Returns the address of a whole report."""
-    settings = ReportSettings(resamples=1, images=12, baseline="train")
-    analysis = analyse_run(make_run(), six_scenes, settings, pocket, words_file=pool_file)
+    document = make_report(
+        make_run(), six_scenes, pocket, words_file=pool_file, resamples=1, images=12
+    )
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(as_html(report_document(analysis)), encoding="utf-8")
+    path.write_text(as_html(document), encoding="utf-8")
     return path.as_uri()
 
 
@@ -80,15 +81,6 @@ def test_sections_and_numbers_are_reached_by_keyboard_alone(
     assert numbers.locator("table").is_visible()
 
 
-def test_a_link_to_a_folded_section_opens_it(report: str, open_page: OpenPage) -> None:
-    page = open_page(f"{report}#made")
-    assert page.locator("#made").is_visible()
-    box = page.locator("#made-title").bounding_box()
-    assert box is not None
-    assert -1 <= box["y"] < 800
-    assert not page.locator("#vectors").is_visible()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_stands_out_from_its_ground(
     scheme: str, report: str, open_page: OpenPage
@@ -111,7 +103,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(
     for caption in page.locator("caption:not(.hidden) span").all():
         assert caption.evaluate(wide) <= 358
     path = tmp_path / "report.html"  # without data, with the commands that would tell more
-    path.write_text(as_html(report_document(analyse_run(make_run(), backbone=pocket))))
+    path.write_text(as_html(make_report(make_run(), backbone=pocket)))
     page = open_page(path.as_uri(), **PHONE)
     page.evaluate(OPEN_ALL)
     assert overflow(page) == 0

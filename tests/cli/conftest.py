@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from ipl.cli.main import main
-from ipl.datasets.scenes import CLASSES
-from tests.helpers.scenes import open_scene
+from tests.helpers.files import contents
+from tests.helpers.scenes import draw_folder
 from tests.helpers.threads import on_one_thread
 
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
@@ -26,7 +26,7 @@ QUICK = (
     *("--device", "cpu"),
 )
 SELECT = ("--shots", "2", "--words", "2", "--device", "cpu")
-NONE_LEFT = "warning: No image is left to measure the accuracy on"
+NONE_LEFT = "warning: No held-out images"
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,6 @@ def run_ipl(*arguments: object) -> Result:
     finally:
         sys.argv = before
     return Result(code, out.getvalue(), err.getvalue())
-
-
-def draw_folder(root: Path, counts: Mapping[str, int]) -> Path:
-    """Returns a folder with a sub-folder per class and so many images in each."""
-    for number, (name, count) in enumerate(counts.items()):
-        scene = name if name in CLASSES else CLASSES[number]
-        (root / name).mkdir(parents=True)
-        for index in range(count):
-            open_scene(scene, index).save(root / name / f"{index}.png")
-    return root
-
-
-def contents(root: Path) -> dict[str, bytes | None]:
-    """Returns every path below a folder with its bytes, hidden ones included."""
-    return {
-        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
-        for path in sorted(root.rglob("*"))
-    }
 
 
 @pytest.fixture(scope="session", autouse=True)

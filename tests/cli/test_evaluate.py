@@ -31,7 +31,7 @@ def test_text_has_the_verdict_the_numbers_and_every_class(evaluate: Call) -> Non
     assert result.err == ""
     assert "On 3 images (without the 6 images that it was trained on)\n" in result.out
     assert f"Left out as training images: {', '.join(left_out[:3])} and 3 more\n" in result.out
-    for word in ("zero-shot", "macro F1", "(ECE)", "beach", "castle", "forest", "none of these"):
+    for word in ("zero-shot", "(ECE)", "beach", "castle", "forest", "none of these"):
         assert word in result.out
 
 
@@ -93,27 +93,16 @@ def test_the_part_that_was_held_out_is_evaluated_on_unless_another_is_named(
     ]
     (home / "list.csv").write_text("path,label,split\n" + "".join(rows))
     config = json.loads((run / "config.json").read_text())
-    hashes = config["training"]["image_hashes"]
     config["training"]["image_hashes"] = []  # so that no image is left out
-    (run / "config.json").write_text(json.dumps(config))
-
-    def told(*more: object) -> tuple[int, str]:
-        values = evaluate(*more, "--json", data="list.csv").json
-        return values["images"], values["images_from"]
-
-    assert told() == (3, "its test part")
-    assert told("--held-out", "val") == (3, "its val part")
-    config["config"]["held_out"] = "val"
-    (run / "config.json").write_text(json.dumps(config))
-    assert told() == (3, "its val part")
-    assert told("--held-out", "test") == (3, "its test part")
-    config["training"]["image_hashes"] = hashes
-    (run / "config.json").write_text(json.dumps(config))
-    images, images_from = told("--held-out", "test")
-    left_out = (
-        "without the 1 image that" if images == 2 else f"without the {3 - images} images that"
-    )
-    assert images < 3
-    assert images_from == f"its test part, {left_out} it was trained on"
+    for trained, options, part in (
+        ("test", (), "test"),
+        ("test", ("--held-out", "val"), "val"),
+        ("val", (), "val"),
+        ("val", ("--held-out", "test"), "test"),
+    ):
+        config["config"]["held_out"] = trained
+        (run / "config.json").write_text(json.dumps(config))
+        told = evaluate(*options, "--json", data="list.csv").json
+        assert (told["images"], told["images_from"]) == (3, f"its {part} part")
     message = evaluate("--held-out", "train").error
     assert "held_out is 'train'; it must be one of test, val." in message

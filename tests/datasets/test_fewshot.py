@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from ipl.datasets.dataset import Dataset, Item
-from ipl.datasets.fewshot import sample_shots, split_base_novel
+from ipl.datasets.fewshot import hold_out, sample_shots, split_base_novel
 from ipl.support.errors import ConfigError
 
 
@@ -51,20 +53,6 @@ def test_the_published_sample(shots: int, seed: int) -> None:
     assert list(sample_shots(items, shots, seed)) == _published(items, shots, seed)
 
 
-@pytest.mark.usefixtures("_global_random")
-def test_the_global_stream_is_left_alone() -> None:
-    random.seed(7)
-    expected = random.random()
-    random.seed(7)
-    sample_shots(_split(0), 4, 1)
-    assert random.random() == expected
-
-
-def test_less_than_one_shot_is_refused() -> None:
-    with pytest.raises(ConfigError, match="shots is 0"):
-        sample_shots(_split(0), 0, 1)
-
-
 @pytest.mark.parametrize(("classes", "base"), [(4, 2), (5, 3)])
 def test_halves(classes: int, base: int) -> None:
     names = tuple(f"class {number}" for number in range(classes))
@@ -83,3 +71,59 @@ def test_too_few_classes_for_halves() -> None:
     items = tuple(Item(Path(f"{label}.png"), label) for label in range(3))
     with pytest.raises(ConfigError, match="at least 4"):
         split_base_novel(Dataset("d", ("a", "b", "c"), items))
+
+
+# -- a held-out part ------------------------------------------------------------------------------
+
+
+def _picture(number: int) -> Image.Image:
+    noise = np.random.default_rng(number).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    return Image.fromarray(noise).resize((160, 120), Image.Resampling.BICUBIC)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Returns images of classes of 10, 5, 2, 1 and 4, all different."""
+    folder, items = tmp_path_factory.mktemp("pictures"), list[Item]()
+    for label, count in enumerate((10, 5, 2, 1, 4)):
+        for _ in range(count):
+            items.append(Item(folder / f"{len(items)}.png", label))
+            _picture(len(items)).save(str(items[-1].path))
+    return Dataset("pictures", tuple("abcde"), tuple(items))
+
+
+def _counts(items: tuple[Item, ...]) -> list[int]:
+    return [sum(item.label == label for item in items) for label in range(5)]
+
+
+@pytest.mark.parametrize(("fraction", "expected"), [(0.2, [2, 1, 1, 0, 1]), (0.9, [9, 4, 1, 0, 3])])
+def test_a_part_of_each_class_is_held_out(
+    pictures: Dataset, fraction: float, expected: list[int]
+) -> None:
+    split = hold_out(pictures, fraction, seed=1)
+    assert _counts(split.test) == expected
+    assert sorted([*split.train, *split.test]) == sorted(pictures.train)
+    assert hold_out(pictures, fraction, seed=1) == split
+    assert hold_out(pictures, fraction, seed=2) != split
+
+
+def test_copies_and_near_copies_stay_on_one_side(pictures: Dataset, tmp_path: Path) -> None:
+    copies = list[list[Item]]()
+    for item in pictures.train[:4]:
+        image = Image.open(str(item.path))
+        made = [tmp_path / f"{item.path.stem}{ending}" for ending in (".jpg", ".bmp", "-2.png")]  # type: ignore[union-attr]
+        image.save(made[0], quality=40)
+        image.resize((80, 60)).save(made[1])
+        image.point([min(255, int(1.1 * tone)) for tone in range(256)] * 3).save(made[2])
+        copies.append([item, *(Item(path, 0) for path in made)])
+    both = (pictures.train[17], Item(pictures.train[17].path, 4))  # one image in two classes
+    items = (*pictures.train, *(item for group in copies for item in group[1:]), both[1])
+    for seed in range(5):
+        split = hold_out(Dataset("copies", pictures.class_names, items), 0.3, seed)
+        for group in copies:
+            assert len({item in split.test for item in group}) == 1
+        assert not {*both} & {*split.test}
+        assert 1 <= _counts(split.test)[0] <= 7
+        # Of a class of nothing but copies, all are left.
+        only = Dataset("one", ("a", "b"), (*copies[0], *(Item(i.path, 1) for i in copies[1])))
+        assert hold_out(only, 0.5, seed).test == ()

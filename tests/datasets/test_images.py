@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
+import os
 import sys
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from ipl.datasets.images import (
     NotAnImageError,
     UnreadableImageError,
     open_image,
-    thumbnail,
 )
 from tests.helpers.scenes import open_scene
 
@@ -33,22 +31,18 @@ def _pixels(image: Image.Image) -> NDArray[np.float64]:
     return np.asarray(image, dtype=np.float64)
 
 
-@pytest.mark.parametrize("extension", [".png", ".bmp", ".tif"])
-def test_lossless_files_come_back_as_they_were(
-    extension: str, scene: Image.Image, tmp_path: Path
+@pytest.mark.parametrize(
+    ("extension", "difference"),
+    [(".png", 0), (".bmp", 0), (".tif", 0), (".jpg", 12), (".webp", 12), (".gif", 12)],
+)
+def test_files_come_back_as_they_were(
+    extension: str, difference: float, scene: Image.Image, tmp_path: Path
 ) -> None:
     path = tmp_path / f"scène 1{extension}"
     scene.save(path)
     opened = open_image(path)
     assert opened.mode == "RGB"
-    assert np.array_equal(_pixels(opened), _pixels(scene))
-
-
-@pytest.mark.parametrize("extension", [".jpg", ".webp", ".gif"])
-def test_lossy_files_come_back_nearly(extension: str, scene: Image.Image, tmp_path: Path) -> None:
-    path = tmp_path / f"scene{extension}"
-    scene.save(path)
-    assert np.abs(_pixels(open_image(path)) - _pixels(scene)).mean() < 12
+    assert np.abs(_pixels(opened) - _pixels(scene)).mean() <= difference
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1", "CMYK"])
@@ -81,68 +75,12 @@ def test_every_orientation_is_applied_once(orientation: int, tmp_path: Path) -> 
     assert np.array_equal(_pixels(again), _pixels(opened))
 
 
-def test_broken_exif_is_ignored(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    exif = _exif()
-    stored = open_scene("castle", 3).resize((24, 16))
-    stored.save(tmp_path / "plain", "JPEG")
-    plain = _pixels(open_image(tmp_path / "plain"))
-    upright = np.rot90(plain, -1)
-    broken = [b"Exif\0\0", b"Exif\0\0MM\0*\xff\xff\xff\xff", exif[:30], exif[:6] + b"\xff" * 60]
-    for _ in range(300):
-        data = bytearray(exif)
-        for place in random.integers(6, len(data), random.integers(1, 8)):
-            data[place] = random.choice([0, 2, 255, int(random.integers(256))])
-        broken.append(bytes(data))
-    turned = 0
-    for block in broken:
-        stored.save(tmp_path / "a", "JPEG", exif=block)
-        opened = _pixels(open_image(tmp_path / "a"))
-        if opened.shape == upright.shape:
-            assert np.array_equal(opened, upright)
-            turned += 1
-        else:  # as it is stored, or turned by 180 degrees or mirrored
-            assert opened.shape == plain.shape
-    assert 30 < turned < 290
-
-
-def _exif() -> bytes:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    exif[0x010F] = "maker"
-    exif[0x011A] = 72.0
-    exif[0x8769] = {0x9003: "2020:01:01", 0x829A: 0.01, 0xA002: 24}
-    exif[0x8825] = {1: "N", 2: (1.0, 2.0, 3.0)}
-    return exif.tobytes()
-
-
-@pytest.mark.parametrize("extension", [".jpg", ".png", ".webp", ".tif"])
-def test_cut_short_anywhere_is_unreadable_or_whole(
-    extension: str, scene: Image.Image, tmp_path: Path
-) -> None:
-    file = BytesIO()
-    scene.save(file, Image.registered_extensions()[extension])
-    data = file.getvalue()
-    path = tmp_path / f"a{extension}"
-    said = []
-    for tenths in range(10):
-        path.write_bytes(data[: len(data) * tenths // 10])
-        try:
-            assert open_image(path).size == scene.size
-        except UnreadableImageError as error:
-            said.append(str(error))
-    assert len(said) >= 8
-    assert all(message.startswith(f"{path}: ") for message in said)
-
-
-def test_missing_files_and_folders(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableImageError, match="no such file"):
-        open_image(tmp_path / "none.png")
+def test_missing_files_folders_and_pipes(tmp_path: Path) -> None:
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(UnreadableImageError, match=r"folder\.png"):
-        open_image(tmp_path / "folder.png")
-    with pytest.raises(UnreadableImageError):
-        open_image(tmp_path / "null\0.png")
+    os.mkfifo(tmp_path / "pipe.png")
+    for name in ("none.png", "folder.png", "null\0.png", "pipe.png"):
+        with pytest.raises(UnreadableImageError, match=name.replace("\0", "")):
+            open_image(tmp_path / name)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x89PNG\r\n\x1a\n"])
@@ -159,17 +97,6 @@ def test_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(ImageTooLargeError, match="a.png: the image has too many pixels"):
         open_image(tmp_path / "a.png")
-
-
-def test_a_thumbnail_keeps_its_shape(tmp_path: Path) -> None:
-    path = tmp_path / "wide.png"
-    open_scene("castle", 3).resize((90, 45)).save(path)
-    for side, size in ((30, (30, 15)), (200, (90, 45))):
-        data = base64.b64decode(str(thumbnail(path, side)).partition(",")[2])
-        small = Image.open(BytesIO(data))
-        assert (small.format, small.mode, small.size) == ("JPEG", "RGB", size)
-    path.write_bytes(b"x")
-    assert thumbnail(path) is None
 
 
 def test_a_large_jpeg_is_decoded_at_a_reduced_size(
@@ -201,11 +128,6 @@ def test_images_of_phones(kind: str, scene: Image.Image, tmp_path: Path) -> None
     assert (opened.mode, opened.size) == ("RGB", (64, 96))
     expected = scene.resize((96, 64)).transpose(Image.Transpose.ROTATE_270)
     assert np.abs(_pixels(opened) - _pixels(expected)).mean() < 6
-    data = path.read_bytes()
-    for broken in (data[: len(data) // 2], data[:16] + bytes(len(data) - 16)):
-        path.write_bytes(broken)
-        with pytest.raises(UnreadableImageError):
-            open_image(path)
 
 
 def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +154,8 @@ def test_a_palette_with_transparency_keeps_its_colours(tmp_path: Path) -> None:
     assert open_image(tmp_path / "a.png").getpixel((4, 4)) == (200, 100, 50)
 
 
-@pytest.mark.parametrize(
-    ("mode", "reason"), [("F", "floating-point numbers"), ("LAB", "its colours are Lab")]
-)
-def test_pixels_without_a_meaning_in_rgb(mode: str, reason: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["F", "LAB"])
+def test_pixels_without_a_meaning_in_rgb(mode: str, tmp_path: Path) -> None:
     Image.new(mode, (8, 8)).save(tmp_path / "a.tif")
-    with pytest.raises(UnreadableImageError, match=f"a.tif: .*{reason}"):
+    with pytest.raises(UnreadableImageError, match=rf"a\.tif: .*{mode}"):
         open_image(tmp_path / "a.tif")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ipl.display.formatting import (
     first_few,
     listed,
     number,
-    ordinal,
     percent,
     points,
     several,
@@ -35,11 +32,3 @@ def test_counts_and_lists() -> None:
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert first_few(["a", "b", "c"]) == "a, b and c"
     assert first_few(["a", "b", "c", "d"]) == "a, b, c and 1 more"
-
-
-@pytest.mark.parametrize(
-    ("position", "text"),
-    [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")],
-)
-def test_ordinals(position: int, text: str) -> None:
-    assert ordinal(position) == text

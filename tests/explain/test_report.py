@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ipl.backbone.backbone import Backbone
+from ipl.display.document import Document
 from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
-from ipl.explain.report import Analysis, ReportSettings, analyse_run, report_document
-from ipl.explain.report_values import report_values
-from ipl.support.errors import ConfigError
+from ipl.explain.report import SECTIONS, make_report, report_values, with_saved
+from ipl.saving.format import read_run
+from ipl.training.comparison import LINEAR_PROBE, PROMPT, WITHOUT_WORDS, ZERO_SHOT, Method
 from tests.helpers.page_check import check_page
 
 MakeRun = Callable[..., Path]
 LEARNERS = ("coop", "cocoop", "kgcoop", "maple", "promptsrc")
-
-
-@pytest.mark.parametrize("bad", [{"resamples": -1}, {"images": 0}])
-def test_settings_out_of_range(bad: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(bad))):
-        ReportSettings(**bad)
 
 
 @pytest.mark.parametrize(("learner", "words"), [("coop", 0), *((name, 2) for name in LEARNERS)])
@@ -32,61 +28,75 @@ def test_every_learner_has_a_report(
 ) -> None:
     run = make_run(learner, words)
     file = pool_file if words else None
-    settings = ReportSettings(1, images=8)
-    analysis = analyse_run(run, six_scenes, settings, pocket, words_file=file, cache=False)
-    document = report_document(analysis)
-    page = check_page(as_html(document))
-    text = "".join(page.text)
-    for word in analysis.run.words:
-        assert f"What “{word}” does" in text
-    assert ("Whether to believe it" in text) == bool(words)
-    mistakes = [image for image in page.of("img") if "taken for" in image["alt"]]
-    assert (len(page.of("img")) > len(mistakes)) == bool(words)
-    assert analysis.doubtful_images is not None
-    doubtful = (*analysis.doubtful_images.mistakes, *analysis.doubtful_images.label_errors)
-    assert len(mistakes) == len(doubtful)
+    document = make_report(
+        run, six_scenes, pocket, words_file=file, cache=False, resamples=1, images=8
+    )
+    text = "".join(check_page(as_html(document)).text)
+    result = read_run(run)
+    anchors = {section.anchor for section in document.sections}
+    assert {"accuracy", "data", "more", "words", "vectors", "made"} <= anchors
+    assert ({"effects", "stability"} <= anchors) == bool(words)
+    assert all(word in text for word in result.words)
     assert "nan" not in text.lower().split()
     markdown = as_markdown(document)
     for section in document.sections:
         assert f"## {section.title}" in markdown
-    values = json.loads(json.dumps(report_values(analysis), allow_nan=False))
-    assert values["words"] == list(analysis.run.words)
-    hashes = [each for of_class in analysis.run.result.image_hashes for each in of_class]
+    values = json.loads(json.dumps(report_values(document), allow_nan=False))
+    assert values["words"] == list(result.words)
+    hashes = [each for of_class in result.image_hashes for each in of_class]
     assert hashes
     assert not any(digest in str(values) or digest in markdown for digest in hashes)
-    assert analysis.test is not None
-    assert values["held_out"]["accuracy"] == analysis.test.accuracy
-    assert len(values["vectors"]["vectors"]) == analysis.run.learner.layout.soft_count
-    accuracy = f"{100 * analysis.test.accuracy:.1f}\N{NO-BREAK SPACE}%"
-    assert accuracy in text
-    assert accuracy.replace("\N{NO-BREAK SPACE}", " ") in markdown
 
 
-def test_the_first_lines_are_the_verdict(
-    analysis: Analysis, pocket: Backbone, make_run: MakeRun
+def test_a_whole_report_has_all_sections_and_the_verdict_first(
+    report: Document, make_run: MakeRun
 ) -> None:
-    assert analysis.outcomes is not None
-    document = report_document(analysis)
-    first, second, _ = (each.answer for each in document.answers)
-    verdict = analysis.outcomes.comparison.verdict
-    assert all(sentence in f"{first} {second}" for sentence in verdict)
-    assert document.table is not None
-    shown = [row[0] for row in document.table.rows]
-    assert shown == [method.title for method in analysis.outcomes.comparison.methods]
-    without_data = analyse_run(make_run("coop", 2), backbone=pocket)
-    saved = without_data.run.result.comparison
+    assert len(report.sections) == len(SECTIONS)
+    values = report_values(report)["sections"]
+    comparison = values["accuracy"]["comparison"]
+    *sentences, recommendation = comparison["verdict"]
+    use, how_good, words = (each.answer for each in report.answers)
+    assert use[1:] in recommendation
+    assert all(sentence in how_good for sentence in sentences)
+    assert report.table is not None
+    saved = read_run(make_run("coop", 2)).comparison
     assert saved is not None
-    first = report_document(without_data).answers[0].answer
-    assert all(sentence in first for sentence in saved.verdict)
+    counts = {method["name"]: method["correct"] for method in comparison["methods"]}
+    for name in (ZERO_SHOT, LINEAR_PROBE, PROMPT):  # as the fit saved them
+        method = saved.of(name)
+        assert method is not None
+        assert counts[name] == list(method.correct)
+    assert "loss by" in words
 
 
-def test_without_data_it_says_what_is_missing(pocket: Backbone, make_run: MakeRun) -> None:
-    analysis = analyse_run(make_run("coop", 2), backbone=pocket)
-    assert analysis.effects is None
-    assert analysis.outcomes is None
-    assert [word.word for word in analysis.words] == list(analysis.run.words)
-    assert analysis.vectors.vectors[0].moved is not None
-    told = " ".join(f"{missing.part}: {missing.why}" for missing in analysis.missing)
+def test_without_data_it_shows_what_is_saved_and_says_what_is_missing(
+    pocket: Backbone, make_run: MakeRun
+) -> None:
+    run = make_run("coop", 2)
+    document, saved = make_report(run, backbone=pocket), read_run(run).comparison
+    assert saved is not None
+    assert all(sentence in document.answers[1].answer for sentence in saved.verdict[:-1])
+    sections = {section.anchor: section for section in document.sections}
+    assert not {"mistakes", "data", "more", "effects", "stability"} & sections.keys()
+    told = as_markdown(document)
     assert "--data" in told
     assert "--words-file" in told
-    assert "--plain" in told
+
+
+def test_the_prompt_without_words_of_the_fit_is_shown_for_the_same_images_only(
+    make_run: MakeRun,
+) -> None:
+    comparison = read_run(make_run("coop", 2)).comparison
+    assert comparison is not None
+    method = Method(WITHOUT_WORDS, "empty", comparison.prompt.correct, 2, 2)
+    saved = comparison.with_method(method)
+    assert with_saved(comparison, saved).of(WITHOUT_WORDS) == method
+    assert with_saved(comparison, comparison) == comparison
+    fewer = tuple(max(0, count - 1) for count in comparison.prompt.correct)
+    change = sum(fewer) - sum(comparison.prompt.correct)
+    worse = {
+        WITHOUT_WORDS: replace(method, lost=method.lost - change),
+        PROMPT: replace(saved.prompt, correct=fewer, gained=saved.prompt.gained - change),
+    }
+    other = replace(saved, methods=tuple(worse.get(m.name, m) for m in saved.methods))
+    assert with_saved(comparison, other) == comparison

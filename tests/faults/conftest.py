@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.forked import run as run_command
-from tests.helpers.scenes import open_scene
+from tests.helpers.scenes import draw_folder
 
 WORDS = ("bright", "dark", "sand", "stone", "wall", "water")
 QUICK = (
@@ -43,10 +43,7 @@ def times(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder of four classes, with a list of six words beside them."""
     root = tmp_path_factory.mktemp("four")
-    for name in ("beach", "castle", "forest", "lake"):
-        (root / "data" / name).mkdir(parents=True)
-        for index in range(3):
-            open_scene(name, index).save(root / "data" / name / f"{index}.png")
+    draw_folder(root / "data", dict.fromkeys(("beach", "castle", "forest", "lake"), 3))
     (root / "words.txt").write_text("\n".join(WORDS) + "\n")
     return root / "data"
 

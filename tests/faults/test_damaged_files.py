@@ -50,7 +50,6 @@ TARGETS: list[tuple[str, tuple[str, ...], int]] = [
     ("grid/records/one.json", ("table", "grid", "--format", "md", "--cost"), 8),
     ("data.csv", ("evaluate", "run", "data.csv", "--all", "--device", "cpu"), 4),
     ("data.jsonl", ("evaluate", "run", "data.jsonl", "--all", "--device", "cpu"), 4),
-    ("words.txt", ("words", "sand", "--words-file", "words.txt"), 4),
     ("classes.txt", (*PREDICT, "--classes", "classes.txt"), 4),
     ("sheet.csv", ("rate", "--read", "sheet.csv"), 4),
     ("sheet.key.json", ("rate", "--read", "sheet.csv"), 4),
@@ -107,7 +106,6 @@ def originals(saved: Path, data: Path, tmp_path_factory: pytest.TempPathFactory)
     (root / "data.csv").write_text("path,label\n" + "".join(f"{a},{b}\n" for a, b in rows))
     lines = (json.dumps({"path": path, "label": label}) for path, label in rows)
     (root / "data.jsonl").write_text("\n".join(lines) + "\n")
-    (root / "words.txt").write_text("sand\nwater\nstone\n# a comment\nbright\n")
     (root / "classes.txt").write_text("beach\ncastle\nold forest\n")
     (root / "given.yaml").write_text("scenes: sand, water\n")
     (root / "arm.yaml").write_text("protocol: few-shot\ndatasets: scenes\narms: given\n")

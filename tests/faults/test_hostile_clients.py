@@ -6,9 +6,12 @@ import json
 import random
 import signal
 import socket
+import struct
+import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -16,21 +19,39 @@ from threading import Event
 
 import httpx
 import pytest
+from gradio_client import Client
 from PIL import Image
 
 from ipl.classifier import PromptClassifier
 from tests.helpers.damage import damage_bytes
-from tests.helpers.forked import Command
+from tests.helpers.forked import Command, Ended, limit_open_files
 from tests.helpers.scenes import open_scene
 from tests.helpers.serving import as_json, to_bytes
-from tests.helpers.workbench_tab import Tab, file_data
 
 pytestmark = pytest.mark.slow  # so that it is not the last
 SECONDS = 60  # until an answer counts as missing
 JSON = {"Content-Type": "application/json"}
 HEAD = b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 Times = Callable[[int, int], int]
 Attack = Callable[[random.Random], None]
+
+
+def start(
+    saved: Path, tmp_path: Path, *options: object, fault: Callable[[], None] | None = None
+) -> tuple[Command, str]:
+    """Returns a service in a folder of its own, and its address."""
+    (home := tmp_path / "home").mkdir()
+    command = ("serve", saved / "run1", "--port", 0, "--device", "cpu", *options)
+    server = Command(*command, folder=home, fault=fault)
+    return server, server.line(" answers at ").split(" answers at ")[1].split()[0]
+
+
+def stop(server: Command) -> Ended:
+    """Ends a server, which must not have failed."""
+    ended = server.end(signal.SIGINT)
+    assert (ended.code, "Traceback" in ended.err) == (0, False), ended.err
+    return ended
 
 
 def send(port: int, data: bytes, patience: float = 0.3) -> None:
@@ -71,11 +92,15 @@ def hostile_requests(port: int) -> list[Attack]:
         lambda _: send(port, whole, patience=0.001),
         lambda _: send(port, HEAD + b"Content-Length: 999999999999\r\n\r\n" + body),
         lambda _: send(port, HEAD + b"Content-Length: -1\r\n\r\n" + body),
-        lambda _: send(port, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + pieces * 50),
+        lambda _: send(port, HEAD + CHUNKED + pieces * 50),
         lambda _: send(port, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + many + b"\r\n"),
         lambda _: send(port, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n"),
         lambda _: post(port, json.dumps(as_json(costly)).encode()),
         lambda _: post(port, body, {"Host": "evil.example"}),
+        lambda _: post(port, body, {"Host": "127.0.0.1/evil.example"}),
+        lambda _: send(
+            port, HEAD + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+        ),
         lambda _: post(port, b"[" * 100_000),
         lambda _: post(port, json.dumps(as_json(image, top="9" * 5000)).encode()),
         lambda _: post(port, json.dumps(as_json(image, classes=["x" * 99] * 256)).encode()),
@@ -85,32 +110,34 @@ def hostile_requests(port: int) -> list[Attack]:
 
 def hostile_tabs(port: int, address: str, secret: Path) -> list[Attack]:
     """Returns what a hostile tab does to a workbench."""
-    tab = Tab(address)
+    client = httpx.Client(base_url=address, timeout=SECONDS)
+    functions = client.get("/config").json()["dependencies"]
+    upload = next(each["id"] for each in functions if each["api_name"] == "use_upload")
 
-    def join(body: bytes) -> Attack:
-        def call(_: random.Random) -> None:
-            joined = tab.client.post("/gradio_api/queue/join", content=body, headers=JSON)
-            assert joined.status_code != 500, joined.text
+    def call(body: bytes) -> Attack:
+        def join(_: random.Random) -> None:
+            answer = client.post("/gradio_api/queue/join", content=body, headers=JSON)
+            assert answer.status_code == 422, answer.text
 
-        return call
+        return join
 
-    def add(path: str) -> Attack:
-        def call(_: random.Random) -> None:
-            assert tab.add_class(path).status_code == 403, path
+    def name(path: str) -> Attack:
+        file = {"path": path, "meta": {"_type": "gradio.FileData"}}
+        values = {"data": [file], "fn_index": upload, "session_hash": "hostile"}
+        return call(json.dumps(values).encode())
 
-        return call
+    def send_noise(chance: random.Random) -> None:
+        files = {"files": (chance.choice(("", "a.zip", "../a")), chance.randbytes(1000))}
+        assert client.post("/gradio_api/upload", files=files).status_code != 500
 
-    def upload(chance: random.Random) -> None:
-        key = chance.choice((None, "", "nobody"))
-        assert tab.upload(chance.randbytes(1000), key=key).status_code != 500
-
-    deep = json.dumps({"data": [file_data("/dev/zero")], "fn_index": 0, "session_hash": tab.key})
     return [
-        upload,
-        *map(add, (str(secret), "/dev/zero", "/etc/passwd", "http://127.0.0.1:9/a.png")),
-        *map(join, (b"{", b"[1]", b"[" * 100_000, b" " * 4_000_001, b"\xff", deep.encode())),
+        send_noise,
+        *map(name, (str(secret), "/dev/zero", "/etc/passwd", "http://127.0.0.1:9/a.png")),
+        *map(call, (b"{", b"[1]", b"[" * 100_000, b" " * 4_000_001, b"\xff")),
+        *map(call, (b'{"fn_index": 9999, "data": []}', b'{"fn_index": -1, "data": []}')),
         lambda chance: send(port, chance.randbytes(1000)),
         lambda _: send(port, b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+        lambda _: send(port, b"POST /gradio_api/upload HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n--x"),
     ]
 
 
@@ -142,10 +169,7 @@ def attack(honest: list[Callable[[], None]], hostile: list[list[Attack]], rounds
 
 
 def test_a_service(saved: Path, tmp_path: Path, times: Times) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    server = Command("serve", saved / "run1", "--port", 0, "--device", "cpu", folder=home)
-    address = server.line(" answers at ").split(" answers at ")[1].split()[0]
+    server, address = start(saved, tmp_path)
     port = int(address.rpartition(":")[2])
     kinds = (("beach", "PNG"), ("castle", "JPEG"), ("forest", "WEBP"))
     images = [to_bytes(open_scene(name, 9), kind) for name, kind in kinds]
@@ -164,28 +188,85 @@ def test_a_service(saved: Path, tmp_path: Path, times: Times) -> None:
     attack(honest, [hostile_requests(port)] * (len(honest) // 4), times(1, 4))
     for once in honest:
         once()
-    ended = server.end(signal.SIGINT)
-    assert (ended.code, "Traceback" in ended.err) == (0, False), ended.err
+    stop(server)
+
+
+def slow_images(many: int) -> dict[str, bytes]:
+    """Returns images of few pixels that take long to open: so many parts, or pixels as text."""
+    png, jpeg = (to_bytes(open_scene("lake", 0), kind) for kind in ("PNG", "JPEG"))
+    text = struct.pack(">I", 3) + b"tEXta\0b" + struct.pack(">I", zlib.crc32(b"tEXta\0b"))
+    return {
+        "texts": png[:33] + text * many + png[33:],
+        "spaces": b"P6" + b" " * (15 * many) + b"10 10 255 " + b"0" * 300,
+        "numbers": b"P2 %d 100 255\n" % (many // 15) + b"1 " * (many // 15 * 100),
+        "filled": jpeg[:2] + b"\xff" * (16 * many) + jpeg[2:],
+    }
+
+
+def test_slow_images_take_no_time_from_others(saved: Path, tmp_path: Path, times: Times) -> None:
+    server, address = start(saved, tmp_path)
+    ordinary = {"image": to_bytes(open_scene("lake", 0).resize((64, 64)))}
+    copies, kinds = times(4, 16), times(2, 4)
+
+    def ask(image: bytes, source: str) -> int:
+        transport = httpx.HTTPTransport(local_address=source)
+        with httpx.Client(transport=transport, timeout=SECONDS) as client:
+            return client.post(f"{address}/predict", files={"image": image}).status_code
+
+    for name, image in [*slow_images(times(100_000, 600_000)).items()][:kinds]:
+        for source in ("127.0.0.1", "127.0.0.2")[: times(1, 2)]:  # the same client, or another
+            with ThreadPoolExecutor(copies) as threads:
+                slow = [threads.submit(ask, image, source) for _ in range(copies)]
+                waits = []
+                while not waits or (len(waits) < 20 and not all(each.done() for each in slow)):
+                    asked = time.monotonic()
+                    answer = httpx.post(f"{address}/predict", files=ordinary, timeout=SECONDS)
+                    waits.append(time.monotonic() - asked)
+                    assert answer.status_code == 200, (name, answer.text)
+                statuses = {each.result() for each in slow}
+            assert statuses <= {200, 413, 415, 503}, name
+            assert sorted(waits)[len(waits) // 2] < times(5, 1), (name, waits)
+    stop(server)
+
+
+def test_many_half_open_connections(saved: Path, tmp_path: Path, times: Times) -> None:
+    most, options = times(256, 1024), ("--upload-seconds", times(2, 10))
+    server, address = start(saved, tmp_path, *options, fault=partial(limit_open_files, most))
+    place = "127.0.0.1", int(address.rpartition(":")[2])
+    with ExitStack() as opened:
+        for source in ("127.0.0.1", "127.0.0.2"):
+            for _ in range(most * 2 // 3):
+                connection = socket.create_connection(place, 10, source_address=(source, 0))
+                opened.enter_context(connection)
+                with suppress(OSError):  # closed already
+                    connection.sendall(b"POST /predict HTT")
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:  # half-open connections end, and the service recovers
+            with suppress(httpx.HTTPError):
+                assert httpx.get(f"{address}/healthz").status_code == 200
+                break
+        else:
+            raise AssertionError("The service has not recovered.")
+        assert 'ipl_rejected_total{reason="connections"}' in httpx.get(f"{address}/metrics").text
+    ended = stop(server)
+    assert len(ended.err.splitlines()) == 3, ended.err  # the address, one line about this, the end
 
 
 def test_a_workbench(tmp_path: Path, times: Times) -> None:
     home = tmp_path / "home"
     home.mkdir()
     open_scene("lake", 0).save(home / "secret.png")
-    server = Command("ui", "--port", 0, "--device", "cpu", folder=home)
+    server = Command("ui", "--device", "cpu", folder=home)
     address = server.line("open at").split(" at ")[1].split()[0].rstrip("/")
     port = int(address.rpartition(":")[2])
 
-    def add_images() -> None:
-        tab = Tab(address)
-        for number in range(3):
-            (path,) = tab.upload(to_bytes(open_scene("beach", number))).json()
-            assert tab.add_class(path).status_code == 200
-            assert "1 class with" in tab.result()
+    def use_scenes() -> None:
+        tab = Client(address, verbose=False)
+        assert "4 classes, 192 images" in tab.predict(api_name="/use_scenes")
+        tab.close()
 
     tabs = times(2, 8)
     hostile = [hostile_tabs(port, address, home / "secret.png") for _ in range(tabs)]
-    attack([add_images] * tabs, hostile, times(1, 20))
-    add_images()
-    ended = server.end(signal.SIGINT)
-    assert (ended.code, "Traceback" in ended.err) == (0, False), ended.err
+    attack([use_scenes] * tabs, hostile, times(1, 20))
+    use_scenes()
+    stop(server)

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from ipl.support.files import recover_folder
-from tests.helpers.forked import count_steps, kill_after, kill_at, run
+from tests.helpers.forked import kill_after, kill_at, run
 from tests.helpers.saved_runs import same_run
 
 pytestmark = pytest.mark.slow  # so that it is not the last
@@ -77,28 +76,24 @@ def test_fits(fit: Command, saved: Path, tmp_path: Path, times: Times) -> None:
     assert kills >= len(chains)
 
 
-def test_overwrites(fit: Command, saved: Path, tmp_path: Path, times: Times) -> None:
-    command = (*fit, "--seed", 2, "--out", "run", "--overwrite")
+def test_fits_of_several_seeds(fit: Command, saved: Path, tmp_path: Path, times: Times) -> None:
+    """A seed that is saved is not trained again."""
+    chance, steps = random.Random(2), (40, 90, 130)
+    chains: list[Faults] = [
+        [partial(kill_at, step) for step in steps],
+        *(some_kills(chance, 150, 1.4) for _ in range(times(0, 30))),
+    ]
+    for number, faults in enumerate(chains):
+        folder = tmp_path / str(number)
+        folder.mkdir()
 
-    def begin(folder: Path) -> None:
-        shutil.copytree(saved / "cache", folder / "cache")
-        shutil.copytree(saved / "run1", folder / "run")
+        def check(folder: Path = folder) -> None:
+            for seed in (1, 2):
+                out = folder / f"run-seed{seed}"
+                assert not out.exists() or same_run(out, saved / f"run{seed}")
 
-    begin(tmp_path / "counted")
-    run(*command, folder=tmp_path / "counted", fault=partial(count_steps, tmp_path / "steps"))
-    steps = int((tmp_path / "steps").read_text())
-    chance = random.Random(0)
-    for share in (0.5, 0.8, 0.9, 0.97, *(chance.random() for _ in range(times(0, 250)))):
-        folder = tmp_path / str(share)
-        begin(folder)
-
-        def check(out: Path = folder / "run") -> None:
-            recover_folder(out)  # as every command that reads it does
-            assert any(same_run(out, saved / name) for name in ("run1", "run2"))
-
-        fault = partial(kill_at, max(1, round(share * steps)))
-        assert kill_and_repeat(command, [fault], folder, check) == 1
-        assert same_run(folder / "run", saved / "run2")
+        kill_and_repeat((*fit, "--seeds", "1,2", "--out", "run"), faults, folder, check)
+        assert {path.name for path in folder.glob("run*")} == {"run-seed1", "run-seed2"}
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ do, because autograd does not work in a fork of a process that has trained.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -44,12 +45,6 @@ def _before_each_step(action: Callable[[int], None]) -> None:
         setattr(os, name, counted(getattr(os, name)))
 
 
-def count_steps(path: Path) -> None:
-    """Keeps the number of steps so far in a file."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT)
-    _before_each_step(lambda number: os.pwrite(file, str(number).encode(), 0) and None)
-
-
 def kill_at(step: int) -> None:
     """Lets this process be killed before its n-th step."""
 
@@ -82,6 +77,13 @@ def limit_files(size: int) -> None:
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def limit_open_files(number: int) -> None:
+    """Lets this process have no more files and connections open."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
 
 
 # -- commands -------------------------------------------------------------------------------------
@@ -118,8 +120,9 @@ class Command:
             patch.setenv("PYTHONPATH", os.pathsep.join(paths))
             patch.setenv("OMP_NUM_THREADS", "1")
             arguments = ([*map(str, command)], folder, self.output, fault)
-            self.process = context.Process(target=_run, args=arguments, daemon=True)
+            self.process = context.Process(target=_run, args=arguments)
             self.process.start()
+        atexit.register(self.process.kill)  # or the tests would wait for it if one has failed
 
     def line(self, text: str) -> str:
         """Returns the line of its error output that has a text, once there is one."""

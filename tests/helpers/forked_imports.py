@@ -6,7 +6,7 @@ from functools import cache
 
 import torch
 
-import ipl.apps.serve.app
+import ipl.apps.serve
 import ipl.backbone.loading
 import ipl.bench.runner
 import ipl.classifier

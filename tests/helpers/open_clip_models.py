@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from ipl.backbone import loading
 from tests.helpers.open_clip_library import import_open_clip
+from tests.helpers.tokenizers import write_tokenizer
 
-POCKET = Path(loading.__file__).parent / "pocket"
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
 VISION = {"image_size": 64, "layers": 2, "width": 48, "patch_size": 16, "head_width": 24}
 VIT = {"embed_dim": 24, "vision_cfg": VISION, "text_cfg": TEXT}
@@ -85,33 +84,5 @@ def write_model(folder: Path, kind: str, seed: int = 0) -> Path:
     values = {"model_cfg": config, "preprocess_cfg": PREPROCESSING}
     (folder / "open_clip_config.json").write_text(json.dumps(values))
     if "hf_tokenizer_name" in config["text_cfg"]:
-        _write_tokenizer(folder, opens=kind != "siglip")
+        write_tokenizer(folder, opens=kind != "siglip", padding="!")
     return folder
-
-
-def _write_tokenizer(folder: Path, opens: bool) -> None:
-    """Writes PocketCLIP's words with a token at the end, and one in front where a text opens."""
-    values = json.loads((POCKET / "tokenizer.json").read_text())
-    start, end = values["added_tokens"][-2:]
-    special = [start, end] if opens else [end]
-    single: list[dict[str, Any]] = [{"Sequence": {"id": "A", "type_id": 0}}]
-    single.append({"SpecialToken": {"id": end["content"], "type_id": 0}})
-    if opens:
-        single.insert(0, {"SpecialToken": {"id": start["content"], "type_id": 0}})
-    values["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": single,
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
-        "special_tokens": {
-            token["content"]: {
-                "id": token["content"],
-                "ids": [token["id"]],
-                "tokens": [token["content"]],
-            }
-            for token in special
-        },
-    }
-    (folder / "tokenizer.json").write_text(json.dumps(values))
-    config = dict.fromkeys(("eos_token", "sep_token", "unk_token"), end["content"])
-    config |= {"pad_token": "!", "tokenizer_class": "PreTrainedTokenizerFast"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))

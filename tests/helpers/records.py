@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
-from ipl.bench.run import Run, settings_in_force
+from ipl.bench.published import PAPER_SETTINGS
+from ipl.bench.run import BUNDLED, Run, settings_in_force
 from ipl.bench.tables import paper
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
 from ipl.config import settings as every_setting
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 from ipl.saving.run_folder import FORMAT_VERSION
-from ipl.words.selection import RankedWord, Selection, SelectionStep
+from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
 
-BUNDLED = {"words_file": None, "sha256": "e6" * 32, "no_names": False}
 SENTENCE = "a photo of a {cls}, with emphasis on: {words}"
 
 
@@ -42,8 +42,8 @@ def record(
     if learner not in (ZERO_SHOT, LINEAR_PROBE):
         values = {setting.name: setting.default for setting in every_setting()}
         values |= {"views": "fresh", "search": "exact", "template": SENTENCE}
-        values |= {"class_template": teacher_template_of(dataset), "pool": dict(BUNDLED)}
-        values |= {"lambda_": paper.LAMBDA.get(dataset, 0.1)}
+        values |= {"class_template": teacher_template_of(dataset), "pool": BUNDLED}
+        values |= {**PAPER_SETTINGS, "lambda_": paper.LAMBDA.get(dataset, 0.1)}
     if learner not in UNTRAINED:
         values |= vars(learner_class(learner).hyperparameters(0 if words == 0 else 1, inside))
     values |= settings
@@ -100,14 +100,16 @@ def search(seconds: tuple[float, ...], gains: tuple[float, ...] = ()) -> dict[st
             redundancy=1.0 if index else 0.0,
             gain=gain,
             loss=1.0,
+            accuracy=0.5,
             runners_up=(RankedWord("other", 0.0),),
             checked=64,
             seconds=time,
             margin=0.01,
+            certainty=Certainty(0.5, 0.25, 0.0, 0.5),
         )
         for index, (time, gain) in enumerate(zip(seconds, gains, strict=True))
     ]
-    return Selection(
+    found = Selection(
         steps=tuple(steps),
         loss_without_words=2.0,
         template=SENTENCE,
@@ -116,15 +118,20 @@ def search(seconds: tuple[float, ...], gains: tuple[float, ...] = ()) -> dict[st
         word_embedding="text",
         pool_size=100,
         pool_sha256="e6" * 32,
+        utility="paper",
+        accuracy_without_words=0.5,
         search="exact",
-    ).as_dict()
+    )
+    values: dict[str, Any] = json.loads(json.dumps(found.as_dict()))
+    return values
 
 
 def record_of(run: Run, accuracy: dict[str, float]) -> dict[str, Any]:
     """Returns the record of a planned run that came to these accuracies."""
     made = record(run.dataset, run.learner, run.words, run.seed, accuracy, run.protocol)
     kept = {"id": run.id, "arm": run.arm, "settings": dict(run.settings), "shots": run.shots}
-    backbone = {"name": run.backbone, "weights_sha256": "ab" * 32, "precision": run.precision}
+    backbone = {"name": run.config.backbone, "precision": run.config.precision}
+    backbone["weights_sha256"] = "ab" * 32
     return {**made, **kept, "targets": list(run.targets), "backbone": backbone}
 
 

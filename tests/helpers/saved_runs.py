@@ -39,10 +39,12 @@ def make_result(**changes: Any) -> FitResult:
         redundancy=0.0,
         gain=0.5,
         loss=1.5,
+        accuracy=0.75,
         runners_up=(RankedWord("sand", 0.25),),
         checked=9,
         seconds=0.1,
-        certainty=Certainty(0.75, 0.25, 0.625),
+        margin=0.0,
+        certainty=Certainty(0.75, 0.375, 0.25, 0.625),
     )
     selection = Selection(
         steps=(step,),
@@ -53,6 +55,8 @@ def make_result(**changes: Any) -> FitResult:
         word_embedding="text",
         pool_size=9,
         pool_sha256="cd" * 32,
+        utility="paper",
+        accuracy_without_words=0.5,
     )
     result = FitResult(
         config=FitConfig(words=1),
@@ -65,6 +69,7 @@ def make_result(**changes: Any) -> FitResult:
         trained_classes=CLASSES,
         data="scenes",
         images=20,
+        threads=1,
         train_accuracy=0.75,
         comparison=Comparison(CLASSES, (4, 4), (Method(PROMPT, "[V V]", (2, 2)),)),
         trials=(Trial(1, 0.75, 1.5),),

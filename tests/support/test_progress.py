@@ -7,8 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from ipl.display.table import Table
 from ipl.support import progress
-from ipl.support.progress import Reporter
+from ipl.support.progress import Reporter, SafeConsole
 
 
 def _reporter(quiet: bool = False, terminal: bool = False) -> tuple[Reporter, StringIO]:
@@ -34,17 +35,6 @@ def test_quiet_keeps_warnings_only() -> None:
     assert file.getvalue() == "warning: [x] is left out\n"
 
 
-def test_a_pipe_gets_a_line_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress.time, "monotonic", lambda: 0.0)
-    reporter, file = _reporter()
-    with reporter.task("Work", 5) as advance:
-        advance(2)
-        advance(2, note="nearly")
-        assert file.getvalue() == ""
-        advance(note="loss 0.5")
-    assert file.getvalue() == "Work: 5 of 5 loss 0.5\n"
-
-
 def test_a_pipe_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
@@ -59,21 +49,14 @@ def test_a_pipe_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-def test_a_terminal_gets_a_bar() -> None:
-    reporter, file = _reporter(terminal=True)
-    with reporter.task("Work", 4) as advance:
-        advance(4, note="[V] a[/b]")
+def test_texts_cannot_control_the_terminal() -> None:
+    file = StringIO()
+    console = SafeConsole(file=file, force_terminal=True, color_system=None, width=80)
+    table = Table(["a\x1b[2J"], [["x\x1b]0;title\x07y\x9b5m\u202e"]]).to_terminal()
+    console.print(table)
+    console.print("b\x1b[31m", markup=False, style="bold")
     shown = file.getvalue()
-    assert all(part in shown for part in ("Work", "4/4", "[V] a[/b]"))
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_an_error_passes_through(terminal: bool) -> None:
-    reporter, _ = _reporter(terminal=terminal)
-    with pytest.raises(KeyError, match="x"), reporter.task("Work", 4):
-        raise KeyError("x")
-
-
-def test_a_reporter_writes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    Reporter().say("hello")
-    assert capsys.readouterr() == ("", "hello\n")
+    assert "a[2J" in shown
+    assert "x]0;titley5m" in shown
+    assert not {"\x07", "\x9b", "\u202e"} & {*shown}
+    assert "\x1b[31m" not in shown

@@ -9,7 +9,7 @@ def test_the_least_recently_used_make_room() -> None:
     kept, made = RecentValues(), list[str]()
 
     def ask(key: str, size: int, room: int = 10) -> str:
-        return kept.keep(key, lambda: (made.append(key), key)[1], size, room)
+        return kept.get_or_make(key, lambda: (made.append(key), key)[1], size, room)
 
     assert [ask(key, 4) for key in "abab"] == list("abab")
     assert made == ["a", "b"]

@@ -15,19 +15,17 @@ from ipl.datasets.dataset import Item
 from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
-from ipl.learners.registry import learner_class
 from ipl.support.cache import Cache, key_of
 from ipl.support.errors import NotFiniteError
 from ipl.training import checkpoint as checkpoint_module
-from ipl.training.checkpoint import Checkpoint, remove_checkpoints
+from ipl.training.checkpoint import Checkpoint, remove_checkpoints, training_key
 from ipl.training.history import TrainingHistory
 from ipl.training.loop import train
 from ipl.training.views import BankedViews, from_bank
+from tests.helpers.learners import WORDS, make_learner
 
 pytestmark = pytest.mark.faults
 
-NAMES = ["cat", "starry night", "pirate ship"]
-WORDS = ["furry", "blue"]
 KEY = key_of(of="a test")
 Images = tuple[torch.Tensor, torch.Tensor]
 
@@ -50,9 +48,8 @@ class StoppingViews(BankedViews):
             yield from super().batches([(epoch, indices)])
 
 
-def hyperparameters_of(name: str) -> Hyperparameters:
-    average = {"average_mean": 3.0, "average_std": 2.0} if name == "promptsrc" else {}
-    return Hyperparameters(epochs=5, interval=2, batch=4, lr=0.05, m=2, depth=2, **average)
+HOW = Hyperparameters(epochs=5, interval=2, batch=4, lr=0.05, m=2, depth=2)
+AVERAGED = HOW.override(average_mean=3.0, average_std=2.0)
 
 
 def run(
@@ -62,17 +59,17 @@ def run(
     cache: Cache | None = None,
     stop_in: int | None = None,
 ) -> tuple[Learner, TrainingHistory]:
-    kind, hyperparameters = learner_class(name), hyperparameters_of(name)
-    learner = kind.from_hyperparameters(pocket, NAMES, 2, hyperparameters, seed=5)
+    hyperparameters = AVERAGED if name == "promptsrc" else HOW
+    learner = make_learner(pocket, name, 2, placed=False, seed=5, m=2, depth=2)
     edge = pocket.preprocessing.crop
     generator = torch.Generator().manual_seed(0)
     bank = torch.randint(256, (12, edge, edge, 3), dtype=torch.uint8, generator=generator)
     features = torch.stack([images[0], images[0].roll(1, 0)])
-    pixels = from_bank(bank.expand(2, *bank.shape)) if kind.prompts_images else None
+    pixels = from_bank(bank.expand(2, *bank.shape)) if learner.prompts_images else None
     views = StoppingViews(pocket, images[1], 2, features, pixels)
     views.stop_in = stop_in
-    mark = Checkpoint(cache, KEY if cache else "")
-    return learner, train(learner, views, 12, WORDS, hyperparameters, 5, checkpoint=mark)
+    checkpoint = None if cache is None else Checkpoint(cache, KEY)
+    return learner, train(learner, views, 12, WORDS, hyperparameters, 5, checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +84,7 @@ def test_going_on_ends_where_not_stopping_ends(
     with pytest.raises(Stopped):
         run(pocket, few_images, name, cache, stop_in)
     kept = Checkpoint(cache, KEY).read()
-    assert (len(kept.epochs) if kept else 0) == stop_in
+    assert (len(kept.history.epochs) if kept else 0) == stop_in
     ours, again = run(pocket, few_images, name, cache)
     assert again.epochs == record.epochs
     assert ours.words == expected.words
@@ -154,30 +151,23 @@ def test_a_prompt_that_the_last_step_broke_is_an_error(
 
     monkeypatch.setattr(CoOp, "loss", breaks)
     hyperparameters = Hyperparameters(epochs=1, interval=1, batch=12, lr=0.1, m=2)
-    learner = CoOp.from_hyperparameters(pocket, NAMES, 0, hyperparameters)
+    learner = make_learner(pocket, "coop")
     views = BankedViews(pocket, few_images[1], 1, few_images[0][None])
     with pytest.raises(NotFiniteError, match="soft contains NaN or infinity"):
         train(learner, views, 12, [], hyperparameters)
 
 
 def test_the_key_holds_all_that_decides_how_a_training_goes(
-    pocket: Backbone, few_images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pocket: Backbone, few_images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features, labels = few_images
     items = tuple(Item(Path(str(index)), int(label)) for index, label in enumerate(labels))
-    shots, hyperparameters = LabelledFeatures(items, features, ()), hyperparameters_of("coop")
+    shots = LabelledFeatures(items, features, ())
+    usual = {"words": WORDS, "views": 0, "hyperparameters": HOW, "seed": 1}
 
-    def key(**changes: Any) -> str:
-        values = {
-            "words": WORDS,
-            "views": 0,
-            "hyperparameters": hyperparameters,
-            "seed": 1,
-            "start": 1,
-            **changes,
-        }
-        learner = CoOp(pocket, CoOp.layout_for(2, 2), NAMES, seed=values.pop("start"))
-        return Checkpoint.of(Cache(tmp_path), learner, shots=shots, **values).key
+    def key(start: int = 1, **changes: Any) -> str:
+        learner = make_learner(pocket, "coop", 2, seed=start)
+        return training_key(learner, shots=shots, **{**usual, **changes})
 
     first = key()
     assert key() == first
@@ -185,10 +175,7 @@ def test_the_key_holds_all_that_decides_how_a_training_goes(
     assert key(views=1) != first
     assert key(seed=2) != first
     assert key(start=2) != first  # other first vectors
-    assert key(hyperparameters=hyperparameters.override(lr=0.01)) != first
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_module, "learning_rate", lambda epoch, lr, total: lr)
-        assert key() != first
+    assert key(hyperparameters=HOW.override(lr=0.01)) != first
     with monkeypatch.context() as patch:  # as if a template or a formula had changed
         patch.setattr(checkpoint_module, "_package_code", lambda: "other code")
         assert key() != first

@@ -14,6 +14,7 @@ from ipl.datasets.dataset import Item
 from ipl.metrics import paired_difference
 from ipl.support.errors import ConfigError
 from ipl.training.comparison import (
+    HEAD,
     LINEAR_PROBE,
     PROMPT,
     WITHOUT_WORDS,
@@ -43,21 +44,39 @@ def test_the_verdict_names_every_baseline() -> None:
     cases = {ZERO_SHOT: (60, 12), LINEAR_PROBE: (2, 22), WITHOUT_WORDS: (5, 3)}
     assert compare(cases).verdict == (
         "Better than zero-shot by 24 points (16 to 32).",
-        "Not distinguishable from the same prompt without words (+1 point, \N{MINUS SIGN}3 to +5).",
         "A linear probe is better by 10 points (5 to 16).",
+        compare(cases).recommendation,
     )
+    assert compare(cases).recommendation.startswith("Recommendation: a linear probe (")
+
+
+def test_what_is_recommended_follows_from_the_numbers() -> None:
+    better = compare({ZERO_SHOT: (60, 12), LINEAR_PROBE: (9, 7)}).recommendation
+    assert better == (
+        "Recommendation: the prompt alone; here it is not clearly better than a linear probe."
+    )
+    assert "zero-shot" in compare({ZERO_SHOT: (6, 4)}).recommendation
+    right = torch.eye(2)[[0] * 50 + [1] * 50]
+    labels = right.argmax(1)
+    half = torch.eye(2)[[0] * 100]
+    methods = [(ZERO_SHOT, "", half), (WITHOUT_WORDS, "", right), (PROMPT, "", half)]
+    comparison = compare_predictions([*methods, (HEAD, "", right)], labels, CLASSES)
+    assert comparison.recommendation.startswith("Recommendation: the prompt with its head")
+    assert comparison.accuracy() == 1.0
+    # The head does not count in what the words are worth.
+    assert comparison.difference(comparison.methods[1]).value == -0.5
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (5, 0), (0, 5), (30, 20)])
 def test_nobody_is_called_better_by_chance(gained: int, lost: int) -> None:
-    (sentence,) = compare({ZERO_SHOT: (gained, lost)}).verdict
+    sentence, _ = compare({ZERO_SHOT: (gained, lost)}).verdict
     assert sentence.startswith("Not distinguishable from zero-shot (")
 
 
 def test_rounding_does_not_hide_on_which_side_of_0_an_interval_ends() -> None:
     many = compare({ZERO_SHOT: (130, 60)}, images=20_000)
     assert many.difference(many.methods[0]).low > 0
-    assert many.verdict == ("Better than zero-shot by 0.4 points (0.2 to 0.5).",)
+    assert many.verdict[:1] == ("Better than zero-shot by 0.4 points (0.2 to 0.5).",)
     least = next(g for g in range(7, 60) if paired_difference(g, 7, 200).is_clear)
     close = compare({ZERO_SHOT: (least, 7)})
     low = 100 * close.difference(close.methods[0]).low
@@ -104,7 +123,7 @@ def test_what_is_written_is_read_back() -> None:
     assert values["verdict"] == list(comparison.verdict)
     zero_shot = values["methods"][0]
     difference = paired_difference(zero_shot["gained"], zero_shot["lost"], 60)
-    assert zero_shot["prompt_minus_this"] == vars(difference)
+    assert zero_shot["learnt_minus_this"] == vars(difference)
     assert zero_shot["interval"] == list(comparison.interval(comparison.methods[0]))
 
 
@@ -154,22 +173,19 @@ def test_confusions_are_named_pairs() -> None:
     assert comparison.confusions == "Most often confused: cat taken for dog (2 of 3)."
 
 
-def test_repeated_images_are_noted() -> None:
-    features = torch.nn.functional.normalize(torch.eye(6) + 0.1, dim=1)
-    items = tuple(Item(Path(f"{index}.png"), index % 2) for index in range(6))
-    shots = LabelledFeatures(items[:4], features[:4], ())
-    assert _note_duplicates(shots, LabelledFeatures(items[4:], features[4:], ())) == ()
-    (note,) = _note_duplicates(shots, LabelledFeatures(items[3:], features[3:], ()))
-    assert note.startswith("1 of 3 held-out images repeats a training image")
-
-
 def test_near_duplicates_are_found_where_images_differ_and_not_where_all_look_alike() -> None:
     generator = torch.Generator().manual_seed(0)
     shots = torch.nn.functional.normalize(torch.randn(20, 64, generator=generator), dim=1)
     noise = torch.randn(2, 64, generator=generator)
     copy = torch.nn.functional.normalize(shots[[7, 3]] + 0.01 * noise, dim=1)
     others = torch.nn.functional.normalize(torch.randn(5, 64, generator=generator), dim=1)
-    assert near_duplicates(shots, torch.cat([others, copy])) == [(5, 7), (6, 3)]
+    held_out = torch.cat([others, copy])
+    assert near_duplicates(shots, held_out) == [(5, 7), (6, 3)]
+    items = tuple(Item(Path(f"{index}.png"), 0) for index in range(20))
+    (note,) = _note_duplicates(
+        LabelledFeatures(items, shots, ()), LabelledFeatures(items[:7], held_out, ())
+    )
+    assert note.startswith("2 of 7 held-out images repeat a training image")
     alike = torch.nn.functional.normalize(
         torch.ones(30, 64) + 0.05 * torch.randn(30, 64, generator=generator), dim=1
     )

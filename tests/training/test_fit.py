@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +13,12 @@ from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.config import FitConfig
 from ipl.datasets.dataset import Item
 from ipl.learners.hyperparameters import Hyperparameters
-from ipl.learners.registry import learner_class
-from ipl.support.errors import ConfigError, DataError
-from ipl.training.fit import new_learner, start_layout, train_best, word_counts
+from ipl.support.errors import DataError
+from ipl.training.fit import Trained, Trainer, new_learner, word_counts
 from ipl.training.result import Trial
+from ipl.training.views import BankedViews
 
-WORDS = ("one", "two", "three", "four")
+WORDS = ("one", "two", "three", "four", "five")
 LABELS = (0, 1, 0, 1)
 SHOTS = LabelledFeatures(
     tuple(Item(Path(f"{index}.png"), label) for index, label in enumerate(LABELS)),
@@ -29,112 +27,46 @@ SHOTS = LabelledFeatures(
 )
 
 
-class StandIn:
-    """A learner that gets so many of the four images right, with so much confidence."""
-
-    prompts_images, wants_features = False, True
-
-    def __init__(self, right: int, margin: float) -> None:
-        self.backbone = SimpleNamespace(device=torch.device("cpu"))
-        self.right, self.margin = right, margin
-        self.words: tuple[str, ...] = ()
-
-    def logits(self, features: torch.Tensor) -> torch.Tensor:
-        assert torch.equal(features, SHOTS.features)
-        logits = torch.zeros(4, 2)
-        for index, label in enumerate(LABELS):
-            logits[index, label if index < self.right else 1 - label] = self.margin
-        return logits
+TRIALS = {1: (0.5, 1.0), 2: (1.0, 0.3), 3: (1.0, 0.2), 4: (1.0, 0.2), 5: (0.75, 0.1)}
 
 
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Returns the words of each training, which here does nothing but take the words."""
-    seen: list[tuple[str, ...]] = []
+def test_accuracy_then_loss_then_fewer_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
 
-    def train(learner: StandIn, views: Any, count: int, words: Any, *_: Any) -> object:
-        assert count == len(LABELS)
-        learner.words = tuple(words)
-        seen.append(tuple(words))
-        return f"record of {len(words)}"
+    def train(self: Trainer, slots: int, words: Any, name: str = "train") -> Trained:
+        seen.append((words, name))
+        return Trained(None, None, Trial(slots, *TRIALS[slots]))  # type: ignore[arg-type]
 
-    monkeypatch.setattr("ipl.training.fit.train", train)
-    return seen
-
-
-def fit(outcomes: dict[int, tuple[int, float]]) -> Any:
-    """Returns what is kept when k words get `outcomes[k]`: images right, and their margin."""
-
-    def make(k: int) -> StandIn:
-        return StandIn(*outcomes[k])
-
-    *best, checkpoints = train_best(
-        make,  # type: ignore[arg-type]
-        list(outcomes),
-        WORDS,
-        SHOTS,
-        None,  # type: ignore[arg-type]
-        0,
-        None,  # type: ignore[arg-type]
-    )
-    assert checkpoints == ()  # without a cache
-    return tuple(best)
+    monkeypatch.setattr(Trainer, "train", train)
+    trainer = Trainer(FitConfig(), None, (), SHOTS, None)  # type: ignore[arg-type]
+    best, trials = trainer.train_best(list(TRIALS), WORDS)
+    assert best.trial.words == 3
+    assert [trial.words for trial in trials] == list(TRIALS)
+    assert seen[1] == (WORDS[:2], "train-2-words")  # each with the first k words
+    assert trainer.train_best([2], WORDS)[0].trial == trials[1]
 
 
-def loss(right: int, margin: float) -> float:
-    """Returns the cross-entropy of a stand-in, by hand."""
-    return (right * math.log1p(math.exp(-margin)) + (4 - right) * math.log1p(math.exp(margin))) / 4
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "taken", "why"),
-    [
-        ({1: (2, 1.0), 2: (4, 1.0), 3: (3, 1.0)}, 2, "the highest accuracy"),
-        ({1: (4, 1.0), 2: (4, 3.0), 3: (4, 2.0)}, 2, "the lowest loss of the most accurate"),
-        ({1: (3, 1.0), 2: (4, 2.0), 3: (4, 2.0), 4: (4, 2.0)}, 2, "the fewest of equals"),
-        ({3: (1, 1.0)}, 3, "the only one"),
-    ],
-)
-def test_accuracy_then_loss_then_fewer_words(
-    trained: list[tuple[str, ...]], outcomes: dict[int, tuple[int, float]], taken: int, why: str
+def test_a_trial_is_the_loss_and_accuracy_on_the_training_images(
+    pocket: Backbone, few_images: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
-    learner, history, _ = fit(outcomes)
-    assert len(learner.words) == taken, why
-    assert history == f"record of {taken}"
-    assert trained == [WORDS[:k] for k in outcomes]  # each with the first k words
-
-
-@pytest.mark.usefixtures("trained")
-def test_every_trial_is_told() -> None:
-    outcomes = {1: (2, 1.0), 2: (3, 0.5), 3: (4, 2.0)}
-    trials = fit(outcomes)[2]
-    assert [trial.words for trial in trials] == [1, 2, 3]
-    for trial in trials:
-        right, margin = outcomes[trial.words]
-        assert trial.accuracy == right / 4
-        assert trial.loss == pytest.approx(loss(right, margin), abs=1e-12)
-    (only,) = fit({2: (3, 0.5)})[2]
-    assert only == Trial(2, 0.75, trials[1].loss)
+    features, labels = few_images
+    items = tuple(Item(Path(str(i)), int(label)) for i, label in enumerate(labels))
+    shots = LabelledFeatures(items, features, ())
+    views = BankedViews(pocket, labels, 1, features[None])
+    config = FitConfig(words=0, epochs=1, batch=8)
+    trained = Trainer(config, pocket, ("cat", "dog", "fox"), shots, views).train(0, ())
+    logits = trained.learner.logits(features).detach()
+    accuracy = float((logits.argmax(1) == labels).float().mean())
+    assert trained.trial.accuracy == pytest.approx(accuracy)
+    loss = torch.nn.functional.cross_entropy(logits, labels)
+    assert trained.trial.loss == pytest.approx(float(loss), abs=1e-5)
 
 
 def hyperparameters(epochs: int, interval: int) -> Hyperparameters:
     return Hyperparameters(epochs=epochs, interval=interval, batch=4, lr=0.1, m=2)
 
 
-@pytest.mark.parametrize(
-    ("epochs", "interval", "most"),
-    [(60, 10, 6), (59, 10, 5), (1, 1, 1)],
-)
-def test_auto_tries_as_many_words_as_the_epochs_allow(
-    epochs: int, interval: int, most: int
-) -> None:
-    numbers, notes = word_counts("auto", hyperparameters(epochs, interval), lambda k: None)
-    assert list(numbers) == list(range(1, most + 1))
-    assert len(notes) == (most < 6)
-    assert all(f"no more than {most} can be tried: {epochs} epochs" in note for note in notes)
-
-
-def limited(most: int) -> Any:
+def possible(most: int) -> Any:
     """Returns a check that lets no more than so many words pass."""
 
     def check(k: int) -> None:
@@ -144,39 +76,38 @@ def limited(most: int) -> Any:
     return check
 
 
-def test_auto_does_with_what_there_is_room_for_and_says_why() -> None:
-    numbers, notes = word_counts("auto", hyperparameters(100, 10), limited(3))
-    assert list(numbers) == [1, 2, 3]
-    assert notes == ("words is auto; no more than 3 can be tried: 4 are too many.",)
-    assert word_counts("auto", hyperparameters(100, 10), limited(6))[1] == ()
+@pytest.mark.parametrize(
+    ("epochs", "interval", "possible_words", "tried", "says"),
+    [
+        (60, 10, 99, 6, None),
+        (100, 10, 6, 6, None),
+        (59, 10, 99, 5, "no more than 5 can be tried: 59 epochs"),
+        (1, 1, 99, 1, "no more than 1 can be tried: 1 epochs"),
+        (100, 10, 3, 3, "no more than 3 can be tried: 4 are too many."),
+    ],
+)
+def test_auto_does_with_what_there_is_room_for_and_says_why(
+    epochs: int, interval: int, possible_words: int, tried: int, says: str | None
+) -> None:
+    how = hyperparameters(epochs, interval)
+    numbers, notes = word_counts("auto", how, possible(possible_words))
+    assert list(numbers) == list(range(1, tried + 1))
+    assert len(notes) == (says is not None)
+    assert all(str(says) in note for note in notes)
 
 
 def test_no_room_for_one_word_or_for_the_number_asked_for() -> None:
     with pytest.raises(DataError, match="1 are too many"):
-        word_counts("auto", hyperparameters(100, 10), limited(0))
+        word_counts("auto", hyperparameters(100, 10), possible(0))
     with pytest.raises(DataError, match="4 are too many"):
-        word_counts(4, hyperparameters(100, 10), limited(3))
+        word_counts(4, hyperparameters(100, 10), possible(3))
 
 
 def test_how_the_vectors_start(pocket: Backbone) -> None:
     def soft(words: int, **settings: Any) -> torch.Tensor:
-        config = FitConfig(words=words, **settings)
+        config = FitConfig(**{"learner": "coop", "words": words, **settings})
         return new_learner(config, pocket, ["cat", "dog"], words).soft.detach()
 
     photo = pocket.embed(pocket.tokenize("a photo of a"))
-    assert torch.equal(soft(0), photo)  # as published
-    assert torch.equal(soft(0, init="photo"), photo)
-    assert soft(0, init="noise").std() == pytest.approx(0.02, rel=0.2)
-    assert torch.equal(soft(0, init="noise", learner="kgcoop"), soft(0, init="noise"))
-    assert torch.equal(soft(2, init="noise"), soft(2))  # as published with words
-    started = soft(2, init="photo")
-    assert torch.equal(started[-2:], photo[-2:])  # "of a", before the class name
-    assert torch.equal(started[:-2], soft(2)[:-2])
-    with pytest.raises(ConfigError, match="init is 'photo'; a group of 5 vectors cannot start"):
-        soft(2, init="photo", m=5)
-
-
-def test_maple_keeps_its_own_photo(pocket: Backbone) -> None:
-    layout = learner_class("maple").layout_for(0, 2)
-    assert start_layout(layout, "photo") == layout  # "a photo", before the text "of a"
-    assert start_layout(layout, "noise").groups[0].init is None
+    assert torch.equal(soft(0), photo)
+    assert soft(2).std() < 0.05

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,14 +17,13 @@ from ipl.backbone.loading import load_backbone
 from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
-from ipl.learners.registry import learner_class
 from ipl.support.errors import TrainingError
 from ipl.support.progress import Reporter
 from ipl.training.loop import new_optimiser, train
 from ipl.training.step import RecordedStep, TrainingStep, make_step
 from ipl.training.views import BankedViews, from_bank
+from tests.helpers.learners import make_learner
 
-NAMES = ["cat", "starry night", "pirate ship"]
 LEARNERS = ["coop", "cocoop", "kgcoop", "maple", "promptsrc"]
 
 
@@ -39,8 +39,8 @@ class Told(Looks):
     recordable = False
 
 
-def learner(backbone: Backbone, kind: type[Learner] = CoOp, words: int = 2) -> Learner:
-    return kind.from_hyperparameters(backbone, NAMES, words, kind.hyperparameters(words), seed=5)
+def learner(backbone: Backbone, kind: str | type[Learner] = CoOp, words: int = 2) -> Learner:
+    return make_learner(backbone, kind, words, placed=False, seed=5)
 
 
 def images(backbone: Backbone, count: int = 4) -> Batch:
@@ -85,21 +85,13 @@ def test_a_step_returns_the_loss_before_it_and_lowers_it(pocket: Backbone) -> No
 
 def test_only_the_main_thread_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may use the GPU at the same time."""
-    on_gpu = SimpleNamespace(
-        backbone=SimpleNamespace(device=torch.device("cuda")), recordable=True, name="coop"
-    )
+    backbone = SimpleNamespace(device=torch.device("cuda"))
+    on_gpu: Any = SimpleNamespace(backbone=backbone, recordable=True, name="coop")
     monkeypatch.setattr("ipl.training.step.RecordedStep", lambda *what: "recorded")
-    made: list[object] = []
-
-    def make() -> None:
-        made.append(make_step(on_gpu, None, None, Reporter(quiet=True)))  # type: ignore[arg-type]
-
-    make()
-    other = Thread(target=make)
-    other.start()
-    other.join()
-    assert made[0] == "recorded"
-    assert type(made[1]) is TrainingStep
+    arguments: Any = (on_gpu, None, None, Reporter(quiet=True))
+    assert make_step(*arguments) == "recorded"
+    with ThreadPoolExecutor() as threads:
+        assert type(threads.submit(make_step, *arguments).result()) is TrainingStep
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +104,9 @@ def cuda() -> Backbone:
 @pytest.mark.parametrize("words", [0, 2])
 def test_a_recorded_step_is_the_step(cuda: Backbone, name: str, words: int) -> None:
     """Three steps on three batches, with a word that arrives between them."""
-    kind, found = learner_class(name), []
+    found = []
     for recorded in (False, True):
-        one = learner(cuda, kind, words)
+        one = learner(cuda, name, words)
         optimiser, losses = new_optimiser(one, 0.01), []
         first = images(cuda)
         step = RecordedStep(one, optimiser, first) if recorded else TrainingStep(one, optimiser)
@@ -158,10 +150,10 @@ def test_a_loss_that_looks_at_values_runs_unrecorded(cuda: Backbone) -> None:
 def test_training_on_a_gpu_ends_where_it_ends_on_a_cpu(
     pocket: Backbone, cuda: Backbone, name: str
 ) -> None:
-    kind, found = learner_class(name), []
+    found = []
     hyperparameters = Hyperparameters(epochs=3, interval=1, batch=2, lr=0.01, m=2, depth=2)
     for backbone in (pocket, cuda):
-        one = kind.from_hyperparameters(backbone, NAMES, 2, hyperparameters, seed=5)
+        one = make_learner(backbone, name, 2, placed=False, seed=5, m=2, depth=2 - (name == "coop"))
         batch = images(backbone)
         pixels = (batch.pixels.permute(0, 2, 3, 1) * 40 + 128).clamp(0, 255).to(torch.uint8).cpu()
         bank = from_bank(pixels[None])

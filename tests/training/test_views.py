@@ -6,20 +6,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.backbone.encode_images import encode_files
-from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.features import FeatureStore, encode_files
 from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.datasets.dataset import Dataset, Item
 from ipl.learners.coop import CoOp
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
-from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT
-from ipl.training import decoded_images
 from ipl.training.views import BankedViews, View, make_views
 
 
@@ -80,25 +78,34 @@ def test_fresh_views_differ_by_epoch_and_repeat_by_seed(
     torch.testing.assert_close(alone, features(first, 0)[1:], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("views", [-1, "stale"])
-def test_what_is_no_view(pocket: Backbone, views: object) -> None:
-    nothing = LabelledFeatures((), torch.zeros(0, 512), ())
-    with pytest.raises(ConfigError, match="views is"):
-        make_views(views, CoOp, pocket, nothing, 1, SILENT)  # type: ignore[arg-type]
+@pytest.mark.parametrize("number", [0, 2, "fresh"])
+@pytest.mark.parametrize("room", [1 << 30, 3])
+def test_the_frozen_features_are_of_the_same_crops(
+    pocket: Backbone,
+    paths: list[Path],
+    number: int | str,
+    room: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # kept in memory, or read again
+    monkeypatch.setattr("ipl.training.crops.available_memory", lambda: 4 * room)
+    shots, indices, crops = seen(pocket, paths), torch.tensor([4, 1, 2]), []
+    views = make_views(number, PromptSRC, pocket, shots, 3, SILENT)
+    for epoch in (0, 1, 2, 0):
+        batch = batch_of(views, epoch, indices)
+        with torch.no_grad():
+            frozen = normalize(pocket.encode_image(batch.pixels), dim=-1)
+        torch.testing.assert_close(batch.features, frozen, atol=1e-5, rtol=0)
+        assert torch.equal(batch.labels, shots.labels[indices])
+        crops.append(batch.pixels)
+    assert torch.equal(crops[3], crops[0])
+    assert torch.equal(crops[0], crops[1]) == (number == 0)
+    for kind, features, pixels in ((MaPLe, False, True), (CoOp, True, False)):
+        batch = batch_of(make_views(number, kind, pocket, shots, 1, SILENT), 0, indices)
+        assert (batch.features is not None, batch.pixels is not None) == (features, pixels)
 
 
 # -- fits that share a store ----------------------------------------------------------------------
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Returns the images that were opened for crops, one entry for each time."""
-    images: list[object] = []
-    plain = decoded_images.open_source
-    monkeypatch.setattr(
-        decoded_images, "open_source", lambda source: (images.append(source), plain(source))[1]
-    )
-    return images
 
 
 def check_same(views: View, alone: View) -> None:
@@ -111,13 +118,12 @@ def check_same(views: View, alone: View) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "kinds", "keeps_crops", "times"),
+    ("number", "kinds", "times"),
     [
-        (0, (CoOp, PromptSRC, CoOp, MaPLe), True, 1),
-        (2, (PromptSRC, MaPLe, CoOp, PromptSRC), False, 1),
-        (2, (CoOp, PromptSRC, CoOp, MaPLe), False, 2),  # features alone, then the bytes
-        (2, (CoOp, PromptSRC, CoOp, MaPLe), True, 1),
-        ("fresh", (CoOp, PromptSRC, CoOp, MaPLe), False, 1),
+        (0, (CoOp, PromptSRC, CoOp, MaPLe), 1),
+        (2, (PromptSRC, MaPLe, CoOp, PromptSRC), 1),
+        (2, (CoOp, PromptSRC, CoOp, MaPLe), 2),  # features alone, then the bytes
+        ("fresh", (CoOp, PromptSRC, CoOp, MaPLe), 1),
     ],
 )
 def test_the_crops_of_a_store_are_cut_once(
@@ -125,11 +131,10 @@ def test_the_crops_of_a_store_are_cut_once(
     paths: list[Path],
     number: int | str,
     kinds: tuple[type[Learner], ...],
-    keeps_crops: bool,
     times: int,
     opened: list[object],
 ) -> None:
-    store, shots = FeatureStore(pocket, keeps_crops=keeps_crops), seen(pocket, paths)
+    store, shots = FeatureStore(pocket), seen(pocket, paths)
     shared = [make_views(number, kind, pocket, shots, 1, SILENT, store) for kind in kinds]
     batch_of(shared[0], 0, torch.arange(6))
     assert len(opened) == 6 * times
@@ -145,36 +150,3 @@ def test_other_images_seeds_and_numbers_have_crops_of_their_own(
         number, some, seed = given
         views = make_views(number, PromptSRC, pocket, some, seed, SILENT, store)
         check_same(views, make_views(number, PromptSRC, pocket, some, seed, SILENT))
-
-
-def test_a_store_keeps_no_more_crops_than_a_fit_may(
-    pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crops = 2 * len(paths) * 3 * pocket.preprocessing.crop**2
-    monkeypatch.setattr(decoded_images, "available_memory", lambda: 6 * crops)
-    store, shots = FeatureStore(pocket), seen(pocket, paths)
-    for seed in (1, 2, 2, 1):  # there is room for the crops of one seed
-        views = make_views(2, MaPLe, pocket, shots, seed, SILENT, store)
-        check_same(views, make_views(2, MaPLe, pocket, shots, seed, SILENT))
-    assert store.kept.get(("crops", tuple(paths), 2, 1)).nbytes == crops
-    assert store.kept.get(("crops", tuple(paths), 2, 2)) is None
-    monkeypatch.setattr(decoded_images, "available_memory", lambda: 4 * (crops - 1))
-    store = FeatureStore(pocket)
-    check_same(
-        make_views(2, PromptSRC, pocket, shots, 1, SILENT, store),
-        make_views(2, PromptSRC, pocket, shots, 1, SILENT),
-    )
-    assert store.kept.get(("crops", tuple(paths), 2, 1)) is None
-    assert store.kept.get(("features", tuple(paths), 2, 1)) is not None
-
-
-def test_room_that_kept_crops_take_is_not_lost(
-    pocket: Backbone, paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crops = 2 * len(paths) * 3 * pocket.preprocessing.crop**2
-    store, shots = FeatureStore(pocket), seen(pocket, paths)
-    for seed, free in ((1, 2 * crops), (2, crops // 2)):  # as the GPU says it
-        monkeypatch.setattr(decoded_images, "available_memory", lambda free=free: 4 * free)
-        make_views(2, MaPLe, pocket, shots, seed, SILENT, store)
-    for seed in (1, 2):
-        assert store.kept.get(("crops", tuple(paths), 2, seed)) is not None

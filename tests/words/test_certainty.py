@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.words.certainty import Resamples
-from ipl.words.greedy import greedy_search
-from ipl.words.objective import Objective
+from ipl.words.certainty import certainty, draw_resamples
+from ipl.words.objective import UTILITIES, Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
-from ipl.words.selection import Certainty
+from ipl.words.search import greedy_search
 from tests.helpers.reference_loss import Images
 
 NAMES = ("cat", "ox", "pirate ship")
@@ -21,7 +23,7 @@ POOL = Pool.from_words(["furry", "blue", "adopt", "pile", "phone", "social"], "t
 
 def test_resamples_draw_within_each_class() -> None:
     labels = np.array([2, 0, 1, 0, 2, 2, 0, 1, 0])
-    weights = Resamples(torch.from_numpy(labels), count=500).weights.numpy()
+    weights = draw_resamples(torch.from_numpy(labels), count=500).numpy()
     assert weights.shape == (500, 9)
     for label in range(3):  # as many images of a class as there are
         share = weights[:, labels == label].sum(1)
@@ -31,7 +33,7 @@ def test_resamples_draw_within_each_class() -> None:
 
 
 def test_one_image_per_class_is_drawn_from_all_images() -> None:
-    weights = Resamples(torch.arange(9), count=300).weights.numpy()
+    weights = draw_resamples(torch.arange(9), count=300).numpy()
     assert np.allclose(weights.sum(1), 1)
     assert weights.std() > 0.05
 
@@ -40,50 +42,73 @@ def test_a_bootstrap_by_hand() -> None:
     """The share of wins and the percentiles are those of a plain loop over resamples."""
     rng = np.random.default_rng(3)
     labels = np.repeat(np.arange(4), 5)
-    losses, penalties = rng.random((4, 20)), np.array([0.0, 0.05, 0.1])
-    resamples = Resamples(torch.from_numpy(labels), count=200)
-    gains = []
-    for weights in resamples.weights.numpy():
+    losses, penalties = rng.random((6, 20)), np.array([0.0, 0.05, 0.1, 0.05, 0.0])
+    halves = np.arange(20) % 2
+    resamples = draw_resamples(torch.from_numpy(labels), count=200)
+    gains = losses[0] - losses[1:] - penalties[:, None]
+    # The word that is best on half 0 (the last but one) counts on half 1, and the reverse.
+    held_out = np.array([gains[4 if half == 0 else 3, i] for i, half in enumerate(halves)])
+    wins, means = [], []
+    for weights in resamples.numpy():
         counts = np.rint(weights * 20).astype(int)
         drawn = np.repeat(np.arange(20), counts)
-        gains.append([losses[0, drawn].mean() - losses[w + 1, drawn].mean() for w in range(3)])
-    table = np.array(gains) - penalties
-    expected = Certainty((table.argmax(1) == 0).mean(), *np.percentile(table[:, 0], [5, 95]))
-    found = resamples.certainty(torch.from_numpy(losses), torch.from_numpy(penalties))
-    assert found == pytest.approx(expected, abs=1e-6)
+        wins.append(gains[:3, drawn].mean(1).argmax() == 0)
+        means.append(held_out[drawn].mean())
+    expected = (np.mean(wins), held_out.mean(), *np.percentile(means, [5, 95]))
+    found = certainty(
+        *(resamples, torch.from_numpy(losses)),
+        *(torch.from_numpy(penalties), torch.from_numpy(halves)),
+    )
+    assert astuple(found) == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_word_that_helps_every_image_is_sure_and_noise_is_not() -> None:
-    rng = np.random.default_rng(0)
-    base, swings = torch.from_numpy(rng.random(40)), torch.from_numpy(rng.normal(size=40))
-    resamples = Resamples(torch.arange(5).repeat_interleave(8))
-    helps = resamples.certainty(torch.stack([base, base - 0.2, base - 0.1]), torch.zeros(2))
-    assert helps.wins == 1.0
-    assert (helps.low, helps.high) == pytest.approx((0.2, 0.2))
-    swings -= swings.mean()
-    noise = resamples.certainty(torch.stack([base, base + swings]), torch.zeros(1))
-    assert noise.low < 0 < noise.high
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_the_held_out_gain_is_that_of_a_plain_loop(
+    pocket: Backbone, few_images: Images, utility: str
+) -> None:
+    objective = Objective(0.3, utility=utility)
+    scorer = SentenceScorer(pocket, NAMES, *few_images, objective=objective)
+    entropy, before = scorer.cross_entropy, list[str]()
+    for step in greedy_search(scorer, POOL, 2).steps:
+        words = [word for word in POOL.words if word not in before]
+        features = torch.cat([*scorer.features(before, words)])
+        e = objective.embed_words(pocket, [*words, *before])
+        penalties = 0.3 * objective.redundancy(e, range(len(words), len(e)))[: len(words)]
+        gains = entropy.image_losses(scorer.prompt(before)[None]) - entropy.image_losses(features)
+        gains -= penalties[:, None].double()
+        total = 0.0
+        for half in (0, 1):
+            best = gains[:, entropy.halves == half].mean(1).argmax()
+            total += float(gains[best, entropy.halves != half].sum())
+        assert step.word == words[int(gains.mean(1).argmax())]
+        assert step.certainty.held_out_gain == pytest.approx(total / len(few_images[1]), abs=1e-5)
+        assert step.certainty.low <= step.certainty.held_out_gain <= step.certainty.high
+        before.append(step.word)
 
 
-def test_image_losses_add_up_to_the_loss(pocket: Backbone, few_images: Images) -> None:
-    scorer = SentenceScorer(pocket, NAMES, *few_images)
-    losses = scorer.image_losses(["furry"], ["blue", "adopt"])
-    assert losses.shape == (2, len(few_images[1]))
-    expected = scorer.score(["furry"], ["blue", "adopt"]).tolist()
-    assert losses.mean(1).tolist() == pytest.approx(expected, abs=1e-5)
-    assert scorer.losses_without(["furry"]).shape == (len(few_images[1]),)
+def test_noise_has_a_gain_but_no_held_out_gain(pocket: Backbone) -> None:
+    """Of many words that have nothing to do with the labels the best gains by luck alone."""
+    generator = torch.Generator().manual_seed(2)
+    images = normalize(torch.randn(60, 512, generator=generator), dim=-1)
+    pool = Pool.from_words(Pool.bundled().words[::90], "test")
+    objective = Objective(0.0, utility="calibrated")
+    scorer = SentenceScorer(pocket, NAMES, images, torch.arange(60) % 3, objective=objective)
+    step = greedy_search(scorer, pool, 1).steps[0]
+    assert step.gain > 0
+    assert not step.earns_its_place
+    found = greedy_search(scorer, pool, 3, stop_at_noise=True)
+    assert (found.words, found.stopped_before.word) == ((), step.word)  # type: ignore[union-attr]
 
 
 def test_a_search_that_stops_at_noise_takes_the_sure_words_alone(
     pocket: Backbone, few_images: Images
 ) -> None:
-    scorer = SentenceScorer(pocket, NAMES, *few_images)
     for lambda_ in (0.0, 50.0):
-        objective = Objective(lambda_)
-        all_steps = greedy_search(scorer, POOL, len(POOL), objective).steps
+        scorer = SentenceScorer(pocket, NAMES, *few_images, objective=Objective(lambda_))
+        all_steps = greedy_search(scorer, POOL, len(POOL)).steps
         sure = [step.earns_its_place for step in all_steps]
         count = sure.index(False) if False in sure else len(sure)
-        found = greedy_search(scorer, POOL, len(POOL), objective, stop_at_noise=True)
+        found = greedy_search(scorer, POOL, len(POOL), stop_at_noise=True)
         assert found.words == tuple(step.word for step in all_steps[:count])
         stopped = found.stopped_before
         assert (stopped.word if stopped else None) == (

@@ -1,93 +1,70 @@
-"""The pool itself: the frozen words and a user's own list."""
+"""The pool: the frozen words, a user's own list, random words."""
 
 from __future__ import annotations
 
-import hashlib
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ipl.support.errors import ConfigError, DataError
-from ipl.words import pool as pool_module
-from ipl.words.pool import Pool, proper_names
+from ipl.words.lexicon import zipf
+from ipl.words.pool import EQUALLY_FREQUENT, Pool, proper_names
+
+# SHA-256 of the words in sorted order, joined by "\n" (none at the end), as UTF-8.
+POOL_SHA256 = "e6e7eca82d7524785183747045879ac2ef9e9c969b625ffef77a1bdbb8c22638"
 
 
-def test_bundled_pool_is_sorted_and_has_the_published_size() -> None:
+def test_the_bundled_pool_is_the_published_one() -> None:
     pool = Pool.bundled()
     assert len(pool) == 8900
-    assert list(pool.words) == sorted(set(pool.words))
+    assert pool.sha256 == POOL_SHA256
     assert {"furry", "veterinary", "adopt", "flowering", "touchdown", "fascism"} <= set(pool.words)
-    assert pool.sha256 == hashlib.sha256("\n".join(pool.words).encode()).hexdigest()
-    assert Pool.bundled() is pool
 
 
-def test_names_are_a_part_of_the_pool_and_can_be_left_out() -> None:
+def test_names_can_be_left_out() -> None:
     pool = Pool.bundled()
-    assert len(proper_names()) == 344
-    assert all(name in pool for name in proper_names())
-    smaller = pool.without_names()
-    assert len(smaller) == 8900 - 344
+    smaller = pool.part("no-names")
+    assert (len(proper_names()), len(smaller)) == (344, 8900 - 344)
     assert "aaron" in pool
     assert "aaron" not in smaller
-    assert smaller.sha256 != pool.sha256
+    with pytest.raises(DataError, match="No candidate word is left"):
+        Pool(("aaron",), "test").part("no-names")
 
 
-def test_membership_agrees_with_the_tuple() -> None:
-    pool = Pool(("cat", "dog", "zoo"), "test")
-    for word in ("aaa", "cat", "cow", "dog", "zoo", "zzz", "", 3, None):
-        assert (word in pool) == (word in pool.words)
-
-
-@pytest.mark.parametrize("name", ["pool.txt", "names.txt"])
-def test_damaged_package_file_is_an_error(name: str) -> None:
-    with pytest.raises(DataError, match=f"{name} is damaged.*reinstall"):
-        pool_module._read_bundled(name, "0" * 64)
+def test_visible_words_are_things_and_colours_but_no_class_names() -> None:
+    pool = Pool.bundled()
+    visible = pool.part("visible", ["Annual crop land", "Sea / Lake"])
+    seen = ["fur", "sand", "blue", "circle", "horse", "grass", "beach", "dogs"]
+    unseen = ["gender", "speeding", "stolen", "felt", "aaron", "quickly", "tuesday", "crop", "lake"]
+    assert [word for word in [*seen, *unseen] if word in visible] == seen
+    assert "lake" in pool.part("visible")
+    assert pool.part("all") is pool
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "empty"),
-        (["dog"], "tuple"),
-        (("dog", "cat"), "'dog' before 'cat'"),
-        (("dog", "dog"), "unique"),
-        (("Dog",), "'Dog'.*lower case"),
-        (("",), "''"),
-        ((" dog",), "blanks"),
-    ],
+    "words", [(), ["dog"], ("dog", "cat"), ("dog", "dog"), ("Dog",), ("",), (" dog",)]
 )
-def test_bad_words_are_named(words: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_bad_words_are_refused(words: Any) -> None:
+    with pytest.raises(ConfigError, match=r"Pool\.words"):
         Pool(words, "test")
-
-
-def test_source_is_needed() -> None:
-    with pytest.raises(ConfigError, match=r"Pool\.source"):
-        Pool(("dog",), "")
-
-
-def test_a_pool_of_names_alone_leaves_nothing() -> None:
-    with pytest.raises(DataError, match="No candidate word is left"):
-        Pool(("aaron",), "test").without_names()
 
 
 def test_clip_keeps_every_word_and_another_tokenizer_its_own(tokenizer: Any) -> None:
     class ShortWords:
         all_special_ids = ()
-        asked = 0
 
         def encode(self, text: str, **_: object) -> list[int]:
-            self.asked += 1
             return list(range((len(text) + 3) // 4))  # four letters a token
 
-    pool, own = Pool.bundled(), ShortWords()
+    pool = Pool.bundled()
     assert pool.for_tokenizer(tokenizer) is pool
-    short = pool.for_tokenizer(own)  # type: ignore[arg-type]
+    short = pool.for_tokenizer(ShortWords())  # type: ignore[arg-type]
     assert short.words == tuple(word for word in pool.words if len(word) <= 4)
-    assert short.source != pool.source
-    assert pool.for_tokenizer(own) is short  # type: ignore[arg-type]
-    assert own.asked == len(pool)  # each word once
+
+
+# -- a user's own list -----------------------------------------------------------------------------
 
 
 def test_own_list_keeps_what_can_be_a_candidate(tmp_path: Path, tokenizer: Any) -> None:
@@ -98,45 +75,38 @@ def test_own_list_keeps_what_can_be_a_candidate(tmp_path: Path, tokenizer: Any) 
     )
     pool, dropped = Pool.from_file(path, tokenizer)
     assert pool.words == ("dog", "furry")
-    assert "mine.txt" in pool.source
-    assert {item.word: item.reason for item in dropped} == {
-        "x-ray": "not made of letters only",
-        "ox": "shorter than 3 letters",
-        "xylem": "not one token of the backbone's tokenizer",
-        "hot dog": "not made of letters only",
-    }
-
-
-def test_saved_pool_is_read_back(tmp_path: Path, tokenizer: Any) -> None:
-    pool = Pool(("cat", "dog"), "test")
-    pool.save(tmp_path / "words.txt")
-    again, dropped = Pool.from_file(tmp_path / "words.txt", tokenizer)
-    assert (again.words, again.sha256, dropped) == (pool.words, pool.sha256, ())
+    assert set(dropped) == {"x-ray", "ox", "xylem", "hot dog"}
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "has no words"),
-        (b"\n# only a comment\n", "has no words"),
-        (b"\x89PNG\r\n\x1a\n\xff\xfe", "not a text file"),
-        (b"dog\0cat\n", "not a text file"),
-        ("dog\n".encode("utf-16"), "not a text file"),
-        (b"ox\n12\n", "None of the 2 words.*'ox'"),
-    ],
+    "content", [b"", b"\n# only a comment\n", b"\x89PNG\r\n\x1a\n\xff\xfe", b"ox\n12\n", None]
 )
-def test_bad_list_is_one_clear_sentence(
-    content: bytes, message: str, tmp_path: Path, tokenizer: Any
-) -> None:
+def test_a_bad_list_is_named(content: bytes | None, tmp_path: Path, tokenizer: Any) -> None:
     path = tmp_path / "mine.txt"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=message) as caught:
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=r"mine\.txt"):
         Pool.from_file(path, tokenizer)
-    assert "\n" not in str(caught.value)
-
-
-def test_missing_list_and_folder(tmp_path: Path, tokenizer: Any) -> None:
-    with pytest.raises(DataError, match="does not exist"):
-        Pool.from_file(tmp_path / "nowhere.txt", tokenizer)
-    with pytest.raises(DataError, match="folder"):
+    with pytest.raises(DataError, match="is a folder"):
         Pool.from_file(tmp_path, tokenizer)
+
+
+# -- random words ----------------------------------------------------------------------------------
+
+
+def test_random_words_are_about_as_frequent_as_the_given_ones() -> None:
+    pool, words, stream = Pool.bundled(), ("people", "furry"), random.Random(1)
+    distances = sorted(abs(zipf(word) - zipf("furry")) for word in pool.words)
+    draws = [pool.draw(words, stream) for _ in range(20)]
+    for drawn in draws:
+        assert not set(drawn) & set(words)
+        assert len(set(drawn)) == 2
+        assert abs(zipf(drawn[1]) - zipf("furry")) <= distances[EQUALLY_FREQUENT + 2]
+    assert len(set(draws)) > 10
+    assert pool.draw(words, random.Random(1)) == draws[0]
+
+
+def test_a_pool_too_small_for_random_words_is_named() -> None:
+    pool = Pool.from_words(("sand", "stone"), "two")
+    with pytest.raises(ConfigError, match="The pool has 2 words"):
+        pool.draw(("sand", "stone"), random.Random(0))

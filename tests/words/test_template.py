@@ -16,7 +16,7 @@ def test_a_template_with_text_after_the_words(pocket: Backbone, few_images: Imag
     scorer = SentenceScorer(pocket, NAMES, *few_images, template)
     ours = scorer.score(["blue"], ["furry"])
     loop = plain_loss(pocket, few_images, [f"a {n} showcasing: blue, furry." for n in NAMES])
-    assert ours.item() == pytest.approx(loop, abs=1e-4)
+    assert ours.sum().item() == pytest.approx(loop, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -21,16 +20,16 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 from torch.utils.checkpoint import checkpoint
 
+from ipl.backbone.ops import Endings
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.replaced_rows import Enter
-from ipl.backbone.shared_prefix import SharedPrompts, run_shared
-from ipl.backbone.text_tower import TextTower
+from ipl.backbone.tower import Enter, TextTower, Tower, run
 from ipl.support.errors import BackboneError, ConfigError, DataError
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Bytes of activations kept for gradients; beyond it, parts run again in the backward pass.
 ACTIVATION_BYTES = 4 << 30
 TEXTS_AT_ONCE = 1024  # plain strings that are encoded together
+PROMPTS_AT_ONCE, PROMPTS_ON_GPU = 4096, 16384  # prompts that are, where nothing is learnt
 
 
 class Backbone(ABC):
@@ -56,10 +55,9 @@ class Backbone(ABC):
     Attributes
     ----------
     causal : bool
-        Whether a row of the text tower sees only itself and the rows before it, so that beginnings
-        can be shared between prompts.
-    fills_positions : bool
-        Whether a text always has all positions: the rows after EOS are padding, and are seen.
+        Whether a row of the text tower sees only itself and the rows before it, and the feature is
+        read at EOS: prompts can then share a beginning. Otherwise a text always fills all
+        positions, and rows after EOS are padding that others see.
     dtype : torch.dtype
         The precision in which the towers compute.
     logit_scale : float
@@ -69,7 +67,6 @@ class Backbone(ABC):
     """
 
     causal: bool
-    fills_positions: bool = False
 
     def __init__(
         self,
@@ -96,73 +93,58 @@ class Backbone(ABC):
         self.logit_scale = float(model.logit_scale.detach().exp())
         self.model = model.eval().requires_grad_(False).to(dtype).to(self.device, self.dtype)
         self._word_tokens: dict[str, int] = {}
+        self._text_towers: dict[torch.dtype, TextTower] = {}
 
-    # -- dimensions, read from the model --------------------------------------------------------
-
-    @property
-    def family(self) -> str:
-        """Returns the family of the model, as `ipl backbones` lists them."""
-        return str(self.model.config.model_type)
-
-    @property
-    def text_width(self) -> int:
-        """Returns the width of the text tower."""
-        return int(self.model.config.text_config.hidden_size)
-
-    @property
-    def image_width(self) -> int:
-        """Returns the width of the image tower; 0 if it takes no prompts."""
-        return int(self.model.config.vision_config.hidden_size)
+    # -- what a family says about its models ----------------------------------------------------
 
     @property
     @abstractmethod
-    def feature_dim(self) -> int:
-        """Returns the dimension of the space that both towers share."""
+    def opening(self) -> tuple[int, ...]:
+        """The token ids that stand before every text; empty if there are none."""
+
+    @abstractmethod
+    def _build_text_tower(self, dtype: torch.dtype) -> TextTower:
+        """The text tower in a precision."""
+
+    @abstractmethod
+    def _build_image_tower(self) -> Tower:
+        """The image tower, which prompts can enter."""
+
+    @abstractmethod
+    def _image_rows(self, pixels: Tensor, prompts: Tensor | None) -> Tensor:
+        """The first rows (images, rows, width) of the image tower, prompts at the end."""
+
+    @abstractmethod
+    def _pool_image(self, rows: Tensor) -> Tensor:
+        """The features (images, dim) of the last rows of the image tower."""
+
+    takes_image_prompts = True
+    image_row: int | None = None  # the only row that `_pool_image` reads, if there is one
+    text_row: int | None = -1  # of a tower that is not causal: where the feature is read; None: EOS
 
     @property
-    def positions(self) -> int:
-        """Returns the number of tokens that a text may have, special tokens included."""
-        return int(self.model.config.text_config.max_position_embeddings)
+    def family(self) -> str:
+        """The family of the model, as `ipl list backbones` shows them."""
+        return str(self.model.config.model_type)
 
-    @property
-    def text_layers(self) -> Any:
-        """Returns the layers of the text tower."""
-        return self.model.text_model.encoder.layers
+    @cached_property
+    def eos(self) -> int:
+        """The id of the token that ends a text."""
+        return int(self.tokenizer.eos_token_id)
 
-    @property
-    def image_layers(self) -> Any:
-        """Returns the layers of the image tower that prompts can enter; empty if there are none."""
-        return self.model.vision_model.encoder.layers
+    @cached_property
+    def pad(self) -> int:
+        """The id of the token that fills a text up to all positions."""
+        return int(self.tokenizer.pad_token_id)
 
     @staticmethod
     def _token_table(model: Any) -> Tensor:
-        """Returns the embedding (tokens, width) of each token."""
+        """The embedding (tokens, width) of each token."""
         table: Tensor = model.text_model.embeddings.token_embedding.weight
         return table
 
-    @property
-    def _position_table(self) -> Tensor:
-        """Returns the embedding (positions, width) of each position of a text."""
-        table: Tensor = self.model.text_model.embeddings.position_embedding.weight
-        return table
-
-    @property
-    def _mlp_width(self) -> int:
-        """Returns the width of the text tower's MLPs."""
-        return int(self.model.config.text_config.intermediate_size)
-
-    # -- identity -------------------------------------------------------------------------------
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Returns a SHA-256 of everything but the device that decides a feature, for cache keys."""
-        parts = [self.weights_sha256, self.precision, self.preprocessing.as_dict()]
-        parts += [self._architecture(), self.tokenizer.get_vocab()]
-        text = json.dumps(parts, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
-
     def _architecture(self) -> dict[str, Any]:
-        """Returns what decides a feature beside the weights, as plain values."""
+        """What decides a feature beside the weights, as plain values."""
         config = self.model.config.to_dict()
         names = ("text_config", "vision_config", "projection_dim")
         towers = {name: config.get(name) for name in names}
@@ -172,40 +154,66 @@ class Backbone(ABC):
                     tower.pop(key, None)
         return towers
 
-    # -- tokens ---------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def opening(self) -> tuple[int, ...]:
-        """Returns the token ids that stand before every text; empty if there are none."""
+    # -- the same for all families --------------------------------------------------------------
 
     @cached_property
-    def eos(self) -> int:
-        """Returns the id of the token that ends a text."""
-        return int(self.tokenizer.eos_token_id)
+    def fingerprint(self) -> str:
+        """A SHA-256 of everything but the device that decides a feature, for cache keys."""
+        parts = [self.weights_sha256, self.precision, self.preprocessing.as_dict()]
+        parts += [self._architecture(), self.tokenizer.get_vocab()]
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def feature_dim(self) -> int:
+        """The dimension of the space that both towers share."""
+        return len(self.text_tower(self.dtype).projection.weight)
+
+    @property
+    def text_width(self) -> int:
+        return int(self._token_embeddings.shape[1])
+
+    @property
+    def text_layers(self) -> int:
+        return len(self.text_tower(self.dtype).tower.layers)
+
+    @property
+    def positions(self) -> int:
+        """The number of tokens that a text may have, special tokens included."""
+        return len(self.text_tower(self.dtype).positions)
+
+    @property
+    def image_width(self) -> int:
+        """The width of the image tower; 0 if it takes no prompts."""
+        return self.image_tower.width if self.takes_image_prompts else 0
+
+    @property
+    def image_layers(self) -> int:
+        """The number of layers of the image tower; 0 if it takes no prompts."""
+        return len(self.image_tower.layers) if self.takes_image_prompts else 0
+
+    def text_tower(self, dtype: torch.dtype) -> TextTower:
+        """The text tower in a precision, built once."""
+        if dtype not in self._text_towers:
+            self._text_towers[dtype] = self._build_text_tower(dtype)
+        return self._text_towers[dtype]
+
+    @cached_property
+    def image_tower(self) -> Tower:
+        """The image tower in the precision of the backbone."""
+        return self._build_image_tower()
+
+    # -- tokens ---------------------------------------------------------------------------------
 
     def tokenize(self, text: str) -> list[int]:
-        """Tokenize a text, without the special tokens around it.
+        """The token ids of a text, without the special tokens around it.
 
-        Parameters
-        ----------
-        text : str
-            Any text that the tokenizer can read.
-
-        Returns
-        -------
-        list of int
-            Token ids.
-
-        Raises
-        ------
-        DataError
-            If the text contains a special token or a character unknown to the tokenizer.
+        Raises DataError if it contains a special token or a character that the tokenizer does not
+        know.
         """
         return self._tokenize([text])[0]
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each text."""
         given = list(texts)
         ids = self.tokenizer(given, add_special_tokens=False, verbose=False)["input_ids"]
         # An unknown character becomes CLIP's EOS token, which would end the prompt right there.
@@ -219,23 +227,7 @@ class Backbone(ABC):
         return [list(row) for row in ids]
 
     def tokenize_words(self, words: Sequence[str]) -> list[int]:
-        """Tokenize words that are one token each; the ids are remembered.
-
-        Parameters
-        ----------
-        words : sequence of str
-            Candidate words.
-
-        Returns
-        -------
-        list of int
-            One token id per word.
-
-        Raises
-        ------
-        ConfigError
-            If a word is more than one token, or a special one.
-        """
+        """The token id of each word, which must be one ordinary token."""
         new = [word for word in words if word not in self._word_tokens]
         if new:
             token_lists = self.tokenizer(new, add_special_tokens=False)["input_ids"]
@@ -249,224 +241,146 @@ class Backbone(ABC):
         return [self._word_tokens[word] for word in words]
 
     def embed(self, ids: Sequence[int] | Tensor) -> Tensor:
-        """Look up token embeddings, without positions.
-
-        Parameters
-        ----------
-        ids : sequence of int or Tensor
-            Token ids of any shape.
-
-        Returns
-        -------
-        Tensor
-            Embeddings in fp32, of the shape of `ids` and the text width.
-        """
+        """Token embeddings (..., width) in fp32, without positions, of ids (...)."""
         indices = torch.as_tensor(ids, dtype=torch.long, device=self.device)
         embeddings: Tensor = self._token_embeddings[indices]
         return embeddings
 
+    def nearest_tokens(self, vectors: Tensor, count: int = 1) -> list[list[str]]:
+        """The tokens of the whole vocabulary nearest to each vector, by Euclidean distance.
+
+        This is how CoOp's own script looks them up: words, pieces of words and signs.
+        """
+        vocabulary = self.embed(range(len(self.tokenizer)))
+        distances = torch.cdist(vectors.to(vocabulary), vocabulary)
+        nearest = distances.topk(count, largest=False).indices.tolist()
+        tokens = [self.tokenizer.convert_ids_to_tokens(row) for row in nearest]
+        return [[token.removesuffix("</w>").removeprefix("▁") for token in row] for row in tokens]
+
     # -- text -----------------------------------------------------------------------------------
 
-    def encode_text(self, embeddings: Tensor, eos: Tensor, enter: Enter | None = None) -> Tensor:
-        """Encode prompts that are given as token embeddings.
+    def encode_prompts(self, rows: Tensor, endings: Endings, enter: Enter | None = None) -> Tensor:
+        """The features (groups, prompts, dim) of prompts, in fp32 and not normalised.
 
-        Gradients flow to the embeddings. If the activations for them would not fit in memory, the
-        prompts are run in parts, each a second time in the backward pass.
-
-        Parameters
-        ----------
-        embeddings : Tensor of shape (prompts, tokens, width)
-            Token embeddings, from the opening tokens to EOS; the rows after EOS are padding and
-            do not change the result.
-        eos : Tensor of shape (prompts,)
-            The row of each prompt's EOS token.
-        enter : callable, optional
-            Called as `enter(layer, hidden)` before each layer; what it returns takes the place of
-            the hidden states.
-
-        Returns
-        -------
-        Tensor of shape (prompts, feature_dim)
-            Features in fp32, not normalised.
-
-        Raises
-        ------
-        BackboneError
-            If a prompt is longer than `positions`.
+        The rows (groups, rows, width) are token embeddings without positions: the beginning that
+        the prompts of a group share, from the opening tokens on, and then the ending of each up to
+        EOS. In a causal tower the beginning is run once for all. Before each layer `enter` may
+        replace rows. Gradients flow to the rows; if the activations for them would not fit in
+        memory, the groups are run in parts, each a second time in the backward pass.
         """
-        fit = self._prompts_that_fit(
-            self.positions if self.fills_positions else embeddings.shape[1], embeddings
-        )
-        if len(embeddings) <= fit:
-            return self._encode_prompts(embeddings, eos, enter)
-        parts = zip(embeddings.split(fit // 4 or 1), eos.split(fit // 4 or 1), strict=True)
-        return torch.cat([_run_again(self._encode_prompts, *part, enter) for part in parts])
+        self.check_length(endings.shared + endings.longest)
+        tower = self.text_tower(self.dtype)
+        if not self.causal:
+            whole, eos = self._fill_positions(rows, endings)
+            encode_whole = partial(self._encode_whole, enter=enter)
+            features = self._in_parts(encode_whole, whole, eos)
+            return features.view(len(rows), len(endings.lengths), -1)
 
-    def encode_shared(self, prompts: SharedPrompts, enter: Enter | None = None) -> Tensor:
-        """Encode prompts with the same beginning, which a causal tower runs once for all.
+        def encode(rows: Tensor) -> Tensor:
+            ends = run(tower.tower, rows, endings, enter=enter, last=endings.last)
+            return tower.project(ends).float()
 
-        Parameters
-        ----------
-        prompts : SharedPrompts
-            The prompts. Gradients flow to their beginnings and endings, as in `encode_text`.
-        enter : callable, optional
-            As in `encode_text`; in a causal tower it gets the beginnings alone.
+        return self._in_parts(encode, rows.to(self.dtype) + tower.positions[endings.positions])
 
-        Returns
-        -------
-        Tensor of shape (prompts, feature_dim)
-            Features in fp32, not normalised: those of `encode_text`, up to rounding.
-
-        Raises
-        ------
-        BackboneError
-            If a prompt is longer than `positions`.
-        """
-        if not self.causal or not prompts.beginnings.shape[1]:
-            return self.encode_text(prompts.whole(), prompts.eos, enter)
-        fit = self._prompts_that_fit(prompts.endings.shape[1], prompts.beginnings, prompts.endings)
-        if len(prompts.endings) <= fit:
-            return self._encode_shared(prompts, enter)
-        parts = prompts.parts(fit // 4 or 1)
-        return torch.cat([_run_again(self._encode_shared, part, enter) for part in parts])
-
-    def _prompts_that_fit(self, tokens: int, *embeddings: Tensor) -> int:
-        """Returns how many prompts of so many rows of their own can be run at once."""
-        if not (torch.is_grad_enabled() and any(each.requires_grad for each in embeddings)):
-            return sys.maxsize
-        row_activations = 8 * self.text_width + self._mlp_width  # numbers per layer
-        row_bytes = row_activations * len(self.text_layers) * self.dtype.itemsize
-        return ACTIVATION_BYTES // (tokens * row_bytes)
-
-    @abstractmethod
-    def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
-        """Returns the features (prompts, dim) of prompts that fit in memory."""
-
-    def _encode_shared(self, prompts: SharedPrompts, enter: Enter | None) -> Tensor:
-        """Returns the features (prompts, dim) of prompts that fit in memory, in a causal tower."""
-        beginnings, endings, eos, own_rows = prompts
-        rows = SharedPrompts(
-            self._with_positions(beginnings),
-            self._with_positions(endings, beginnings.shape[1]),
-            eos,
-            own_rows,
-        )
-        return self._project(run_shared(self.text_tower(self.dtype), rows, enter))
-
-    @abstractmethod
-    def _project(self, rows: Tensor) -> Tensor:
-        """Returns the features (prompts, dim) of the rows (prompts, width) they are read from."""
-
+    @torch.no_grad()
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """Encode plain strings, without gradients.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            One or more texts.
-
-        Returns
-        -------
-        Tensor of shape (texts, feature_dim)
-            Features in fp32, not normalised.
-
-        Raises
-        ------
-        BackboneError
-            If a text is longer than `positions`.
-        DataError
-            If a text contains a special token or a character unknown to the tokenizer.
-        """
+        """The features (texts, dim) of strings, in fp32, not normalised, no gradients."""
         ids = [[*self.opening, *row, self.eos] for row in self._tokenize(texts)]
-        parts = (ids[start : start + TEXTS_AT_ONCE] for start in range(0, len(ids), TEXTS_AT_ONCE))
-        with torch.no_grad():
-            return torch.cat([self._encode_ids(part) for part in parts])
+        features = []
+        for start in range(0, len(ids), TEXTS_AT_ONCE):
+            part = ids[start : start + TEXTS_AT_ONCE]
+            endings = Endings(0, [len(row) for row in part], self.device)
+            rows = self.embed([token for row in part for token in row])
+            features.append(self.encode_prompts(rows[None], endings)[0])
+        return torch.cat(features)
 
-    def _encode_ids(self, ids: Sequence[list[int]]) -> Tensor:
-        """Returns the features (texts, dim) of token ids from the first to EOS."""
-        longest = max(len(row) for row in ids)
-        padded = torch.tensor([row + [self.eos] * (longest - len(row)) for row in ids])
-        eos = torch.tensor([len(row) - 1 for row in ids], device=self.device)
-        return self.encode_text(self.embed(padded), eos)
+    @property
+    def prompts_at_once(self) -> int:
+        """How many prompts to encode together where nothing is learnt.
 
-    def text_tower(self, dtype: torch.dtype) -> TextTower:
-        """Returns the causal text tower as plain matrices in a precision, built once."""
-        del dtype
-        raise BackboneError(f"The text tower of {self.name} has no causal form.")
+        A GPU is not busy with fewer if the tower runs only their endings.
+        """
+        many = self.device.type == "cuda" and self.causal
+        return PROMPTS_ON_GPU if many else PROMPTS_AT_ONCE
 
-    def _with_positions(self, embeddings: Tensor, first: int = 0) -> Tensor:
-        """Returns embeddings (prompts, tokens, width) from a position on, with that added."""
-        tokens = first + embeddings.shape[1]
+    def check_length(self, tokens: int) -> None:
+        """Raises BackboneError if a prompt of so many tokens has no place."""
         if tokens > self.positions:
             raise BackboneError(
                 f"A prompt of {tokens} tokens does not fit the {self.positions} positions of "
                 f"{self.name}."
             )
-        return embeddings.to(self.dtype) + self._position_table[first:tokens]
 
-    def _fill_positions(self, embeddings: Tensor, eos: Tensor, padding: Tensor) -> Tensor:
-        """Returns embeddings (prompts, positions, width) with `padding` (1, width) after EOS."""
-        rows = pad(embeddings, (0, 0, 0, max(0, self.positions - embeddings.shape[1])))
-        after_eos = torch.arange(rows.shape[1], device=self.device) > eos[:, None]
-        return torch.where(after_eos[..., None], padding, rows)
+    def _fill_positions(self, rows: Tensor, endings: Endings) -> tuple[Tensor, Tensor]:
+        """Whole prompts (prompts, positions, width), and the row of each one's EOS."""
+        beginning = torch.arange(endings.shared, device=self.device)
+        own = endings.padded.view(len(endings.lengths), -1)
+        index = torch.cat([beginning.expand(len(own), -1), own], dim=1)
+        lengths = torch.tensor(endings.lengths, device=self.device)
+        eos = endings.shared + lengths - 1
+        whole = pad(rows[:, index], (0, 0, 0, self.positions - index.shape[1]))
+        after_eos = torch.arange(self.positions, device=self.device) > eos[:, None]
+        whole = torch.where(after_eos[..., None], self.embed([self.pad]), whole).flatten(0, 1)
+        positions = self.text_tower(self.dtype).positions
+        return whole.to(self.dtype) + positions, eos.repeat(len(rows))
+
+    def _encode_whole(self, rows: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
+        """The features (prompts, dim) of whole prompts (prompts, positions, width)."""
+        tower = self.text_tower(self.dtype)
+        rows = run(tower.tower, rows, enter=enter)
+        row = eos if self.text_row is None else self.text_row
+        return tower.project(rows[torch.arange(len(rows), device=self.device), row]).float()
+
+    def _in_parts(self, encode: Callable[..., Tensor], rows: Tensor, *more: Tensor) -> Tensor:
+        """Encode(rows, *more), in parts if what gradients need would not fit in memory."""
+        if not (torch.is_grad_enabled() and rows.requires_grad):
+            return encode(rows, *more)
+        layer = self.text_tower(self.dtype).tower.layers[0]
+        numbers = 8 * self.text_width + len(layer.up.weight)  # that a layer keeps of a row
+        group_bytes = rows.shape[1] * numbers * self.text_layers * self.dtype.itemsize
+        most = ACTIVATION_BYTES // group_bytes
+        if len(rows) <= max(1, most):
+            return encode(rows, *more)
+        features = []
+        for part in zip(*(each.split(max(1, most // 4)) for each in (rows, *more)), strict=True):
+            features.append(
+                checkpoint(encode, *part, use_reentrant=False, preserve_rng_state=False)
+            )
+        return torch.cat(features)
 
     # -- images ---------------------------------------------------------------------------------
 
-    @abstractmethod
     def encode_image(
         self, pixels: Tensor, prompts: Tensor | None = None, enter: Enter | None = None
     ) -> Tensor:
-        """Encode images.
+        """The features (images, dim) of normalised pixels, in fp32 and not normalised.
 
-        Parameters
-        ----------
-        pixels : Tensor of shape (batch, 3, height, width)
-            Normalised pixels, as `preprocessing.normalise` returns them.
-        prompts : Tensor of shape (rows, width) or (batch, rows, width), optional
-            Rows that are appended after the patch rows, behind the position embedding.
-        enter : callable, optional
-            Called as `enter(layer, hidden)` before each layer; what it returns takes the place of
-            the hidden states.
-
-        Returns
-        -------
-        Tensor of shape (batch, feature_dim)
-            Features in fp32, not normalised.
+        Prompts (rows, width) or (images, rows, width) are appended after the patch rows, behind the
+        position embedding. Before each layer `enter` may replace rows.
         """
+        rows = self._image_rows(pixels.to(self.device, self.dtype), prompts)
+        last = None if self.image_row is None else self._image_last
+        return self._pool_image(run(self.image_tower, rows, enter=enter, last=last)).float()
 
-    def _patch_rows(self, pixels: Tensor, prompts: Tensor | None) -> Tensor:
-        """Returns the first rows (batch, rows, width) of the image tower, prompts at the end."""
-        hidden: Tensor = self.model.vision_model.embeddings(pixels.to(self.device, self.dtype))
-        return self._append_prompts(hidden, prompts)
+    @cached_property
+    def _image_last(self) -> Tensor:
+        return torch.tensor([self.image_row], device=self.device)
 
-    def _append_prompts(self, hidden: Tensor, prompts: Tensor | None) -> Tensor:
-        """Returns rows (batch, rows, width) with the prompts after them."""
+    def _append_prompts(self, rows: Tensor, prompts: Tensor | None) -> Tensor:
+        """Rows (batch, rows, width) with the prompts after them."""
         if prompts is None:
-            return hidden
-        rows = prompts.to(self.dtype).expand(hidden.shape[0], *prompts.shape[-2:])
-        return torch.cat([hidden, rows], dim=1)
+            return rows
+        prompts = prompts.to(self.dtype).expand(rows.shape[0], *prompts.shape[-2:])
+        return torch.cat([rows, prompts], dim=1)
 
     def no_features(self) -> Tensor:
-        """Returns the features (0, dim) of no image."""
+        """The features (0, dim) of no image."""
         return torch.zeros(0, self.feature_dim, device=self.device)
 
     # -- together -------------------------------------------------------------------------------
 
     def logits(self, image_features: Tensor, text_features: Tensor) -> Tensor:
-        """Compare image and text features: the scaled cosine cos(u, y) / tau.
-
-        Parameters
-        ----------
-        image_features : Tensor of shape (..., images, feature_dim)
-            Image features, normalised or not.
-        text_features : Tensor of shape (..., classes, feature_dim)
-            Text features, normalised or not.
-
-        Returns
-        -------
-        Tensor of shape (..., images, classes)
-            Logits.
-        """
+        """The scaled cosines (..., images, classes) of features (..., dim)."""
         images, texts = normalize(image_features, dim=-1), normalize(text_features, dim=-1)
         return self.logit_scale * images @ texts.transpose(-1, -2)
 
@@ -475,13 +389,12 @@ class Backbone(ABC):
 
 
 def check_precision(precision: str) -> None:
-    """Raises ConfigError unless the precision is a known one."""
     if precision not in PRECISIONS:
         raise ConfigError(f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}.")
 
 
 def hash_weights(model: Any) -> str:
-    """Returns a SHA-256 of all weights as fp32, whatever file, order or names they came in."""
+    """A SHA-256 of all weights as fp32, whatever file, order or names they came in."""
     digests = []
     for tensor in model.state_dict().values():
         value = tensor.detach().to("cpu", torch.float32).contiguous()
@@ -489,9 +402,3 @@ def hash_weights(model: Any) -> str:
         digest.update(memoryview(value.reshape(-1).numpy()).cast("B"))
         digests.append(digest.digest())
     return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
-
-
-def _run_again(encode: Callable[..., Tensor], *arguments: Any) -> Tensor:
-    """Returns encode(*arguments), which runs a second time in the backward pass."""
-    features: Tensor = checkpoint(encode, *arguments, use_reentrant=False, preserve_rng_state=False)
-    return features

@@ -16,6 +16,7 @@ OPEN_CLIP = "open_clip"
 PREFIX = f"{OPEN_CLIP}:"
 HUB, LOCAL = "hf-hub:", "local-dir:"  # as open_clip writes them
 POCKET = "pocket"
+RECOMMENDED, DOWNLOAD = "openai/clip-vit-base-patch16", "600 MB"
 CACHED, WHOLE = "prefix cache", "whole prompts"  # how the search runs candidates
 EXPORTS = ("text", "classifier", "onnx")
 OPEN_CLIP_CONFIG = "open_clip_config.json"
@@ -27,42 +28,20 @@ HALF = (0.5, 0.5, 0.5)
 
 @dataclass(frozen=True)
 class Family:
-    """What is known of all models of a family before one is loaded.
-
-    Parameters
-    ----------
-    title : str
-        The family's name.
-    examples : tuple of str
-        Names that `--backbone` takes.
-    search : str
-        How the search runs candidate words: `prefix cache` runs only what follows the shared
-        beginning, `whole prompts` runs every prompt from end to end.
-    image_prompts : str
-        Which models take learners that prompt the image tower.
-    exports : tuple of str
-        What `ipl export --to` writes.
-    model : str, default=""
-        The class in transformers.
-    crops : bool, default=True
-        Whether images without a preprocessor file are resized at the short side and cropped;
-        otherwise the whole image is squashed.
-    mean, std : tuple of float
-        The statistics of the pixels without a preprocessor file.
-    needs : str, default=""
-        What has to be installed beside ipl.
-    """
+    """What is known of all models of a family before one is loaded."""
 
     title: str
-    examples: tuple[str, ...]
-    search: str
-    image_prompts: str
-    exports: tuple[str, ...]
-    model: str = ""
+    examples: tuple[str, ...]  # names that `--backbone` takes
+    search: str  # how candidate words are run
+    image_prompts: str  # which models take learners that prompt the image tower
+    exports: tuple[str, ...]  # what `ipl export --to` writes
+    model: str = ""  # the class in transformers
+    # Without a preprocessor file: whether images are resized at the short side and cropped, or
+    # squashed as a whole, and the statistics of the pixels.
     crops: bool = True
     mean: tuple[float, float, float] = CLIP_MEAN
     std: tuple[float, float, float] = CLIP_STD
-    needs: str = ""
+    needs: str = ""  # what has to be installed beside ipl
 
 
 # By the model type in config.json; open_clip's models have none.
@@ -121,7 +100,7 @@ BACKBONES = tuple(name for family in FAMILIES.values() for name in family.exampl
 
 
 def open_clip_source(name: str) -> tuple[str, str | None]:
-    """Returns what open_clip calls a model and its weights.
+    """What open_clip calls a model and its weights.
 
     `open_clip:ARCHITECTURE/WEIGHTS` names weights by a tag or a file; a folder and a name on the
     hub have weights of their own.
@@ -140,7 +119,7 @@ def open_clip_source(name: str) -> tuple[str, str | None]:
 
 
 def is_local(name: str) -> bool:
-    """Returns whether the name of a backbone means files of this machine, not published ones."""
+    """Whether the name of a backbone means files of this machine, not published ones."""
     if name.startswith(PREFIX):
         source, weights = open_clip_source(name)
         return source.startswith(LOCAL) or "/" in (weights or "") or "." in (weights or "")
@@ -172,13 +151,25 @@ def find_weights() -> Iterator[FoundWeights]:
                 break
 
 
+def suggest_backbone(name: str) -> str:
+    """What to tell a user of the bundled backbone beside its numbers; "" for other backbones."""
+    if name != POCKET:
+        return ""
+    here = any(found.name == RECOMMENDED for found in find_weights())
+    where = "already on this machine" if here else "not on this machine yet, downloaded once"
+    return (
+        f"The bundled PocketCLIP is for trying things out: --backbone {RECOMMENDED} takes a real "
+        f"CLIP ({DOWNLOAD}, {where})."
+    )
+
+
 def hub_cache() -> Path:
-    """Returns the folder that models of the Hugging Face hub are kept in."""
+    """Where models of the Hugging Face hub are kept."""
     return Path(constants.HF_HUB_CACHE)
 
 
 def _family_of(folder: Path) -> str:
-    """Returns the family of a model folder with weights in it, or nothing."""
+    """The family of a model folder with weights in it, or nothing."""
     # transformers' file has the usual name; open_clip's loads only with its config.
     if any(folder.glob("model*.safetensors")):
         try:
@@ -188,12 +179,10 @@ def _family_of(folder: Path) -> str:
             model_type = None
         if model_type in FAMILIES:
             return str(model_type)
-    names = [OPEN_CLIP_CONFIG, *OPEN_CLIP_WEIGHTS]
-    config, *weights = ((folder / name).is_file() for name in names)
-    return OPEN_CLIP if config and any(weights) else ""
+    weights = any((folder / name).is_file() for name in OPEN_CLIP_WEIGHTS)
+    return OPEN_CLIP if weights and (folder / OPEN_CLIP_CONFIG).is_file() else ""
 
 
 def _size(folder: Path) -> int:
-    """Returns the bytes of the weights in a folder."""
     weights = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
     return sum(path.stat().st_size for path in weights if path.is_file())

@@ -11,20 +11,7 @@ FEWEST, SHARE = 3, 0.75  # of the class names that must be those of a set
 
 
 def note_known_images(backbone: str, class_names: Sequence[str]) -> tuple[str, ...]:
-    """Returns a warning if PocketCLIP was trained on a set with these class names.
-
-    Parameters
-    ----------
-    backbone : str
-        The name of the backbone; only `pocket` has a list of what it was trained on.
-    class_names : sequence of str
-        The class names of the data, or of a part of its classes.
-
-    Returns
-    -------
-    tuple of str
-        One sentence or none.
-    """
+    """A warning if PocketCLIP was trained on a set with these class names, else nothing."""
     if backbone != "pocket":
         return ()
     names = {_letters(name) for name in class_names}
@@ -42,7 +29,6 @@ def note_known_images(backbone: str, class_names: Sequence[str]) -> tuple[str, .
 
 @cache
 def _known_classes() -> dict[str, frozenset[str]]:
-    """Returns the class names of the sets that PocketCLIP was trained on, letters only."""
     text = (files("ipl.backbone") / "pocket" / "known_classes.json").read_text(encoding="utf-8")
     return {title: frozenset(map(_letters, names)) for title, names in json.loads(text).items()}
 

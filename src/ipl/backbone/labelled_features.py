@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.features import FeatureStore
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
 from ipl.display.formatting import several
@@ -32,73 +33,58 @@ class LabelledFeatures:
 
     @property
     def labels(self) -> Tensor:
-        """Returns the labels (items,)."""
         return torch.tensor([item.label for item in self.items], dtype=torch.long)
+
+    def rows(self, indices: Sequence[int]) -> LabelledFeatures:
+        """The images with these indices, without notes."""
+        items = tuple(self.items[index] for index in indices)
+        return LabelledFeatures(items, self.features[list(indices)], ())
+
+    def at_most(self, count: int, seed: int) -> LabelledFeatures:
+        """Up to so many images of each class, drawn at random."""
+        of_class: dict[int, list[int]] = {}
+        for index, item in enumerate(self.items):
+            of_class.setdefault(item.label, []).append(index)
+        if all(len(indices) <= count for indices in of_class.values()):
+            return self
+        stream = random.Random(seed)
+        drawn = [i for all in of_class.values() for i in stream.sample(all, min(count, len(all)))]
+        return self.rows(sorted(drawn))
 
 
 def encode_items(
     items: Sequence[Item],
     what: str,
     store: FeatureStore,
-    strict: bool = False,
     reporter: Reporter = SILENT,
 ) -> LabelledFeatures:
-    """Returns the readable images among `items`; with `strict`, an unreadable one is an error.
-
-    `what` names the images in notes: "test", "novel".
-    """
+    """The readable images among `items`; `what` names them in notes: "test", "novel"."""
     images = store.encode([item.path for item in items], reporter)
-    notes = note_unreadable(images.unreadable, what, strict)
+    notes = note_unreadable(images.unreadable, what)
     return LabelledFeatures(tuple(items[i] for i in images.indices), images.features, notes)
 
 
 def draw_shots(
     dataset: Dataset,
-    shots: int,
+    shots: int | None,
     seed: int,
     store: FeatureStore,
-    strict: bool = False,
     reporter: Reporter = SILENT,
-) -> tuple[LabelledFeatures, tuple[Item, ...]]:
-    """Draw shots for training, as if the unreadable images were not in the dataset.
+) -> LabelledFeatures:
+    """Draw shots of each class, or all, as if the unreadable images were not in the dataset.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Where the training images come from.
-    shots : int
-        Images per class; of a class that has fewer, all are taken.
-    seed : int
-        Seed of the draw.
-    store : FeatureStore
-        Encodes the images.
-    strict : bool, default=False
-        Whether an unreadable image is an error.
-    reporter : Reporter, optional
-        Shows progress.
-
-    Returns
-    -------
-    shots : LabelledFeatures
-        The images drawn.
-    rest : tuple of Item
-        The training images that were not drawn.
-
-    Raises
-    ------
-    DataError
-        If a class has no readable training image or, with `strict`, if any image is unreadable.
+    Raises DataError if a class has no readable training image.
     """
     pool, unreadable = dataset.train, list[str]()
     while True:
-        drawn = sample_shots(pool, shots, seed)
+        drawn = pool if shots is None else sample_shots(pool, shots, seed)
         images = store.encode([item.path for item in drawn], reporter)
         if not images.unreadable:
             break
         unreadable += images.unreadable
         broken = set(drawn) - {drawn[index] for index in images.indices}
         pool = tuple(item for item in pool if item not in broken)
-    notes = note_unreadable(unreadable, "training", strict)
+    notes = note_unreadable(unreadable, "training")
     counts = [0] * len(dataset.class_names)
     for item in drawn:
         counts[item.label] += 1
@@ -106,24 +92,20 @@ def draw_shots(
         name = dataset.class_names[counts.index(0)]
         reason = f": {notes[0]}" if notes else "."
         raise DataError(f"Class {name!r} has no readable training image{reason}")
-    small = [n for n, count in zip(dataset.class_names, counts, strict=True) if count < shots]
-    if small:
+    pairs = zip(dataset.class_names, counts, strict=True)
+    if shots is not None and (small := [name for name, count in pairs if count < shots]):
         names = ", ".join(small[:5]) + (", ..." if len(small) > 5 else "")
         notes += (
             f"{several(len(small), 'class has', 'classes have')} fewer than {shots} training "
             f"images, all of which are used: {names}.",
         )
-    drawn_items = set(drawn)
-    rest = tuple(item for item in pool if item not in drawn_items)
-    return LabelledFeatures(drawn, images.features, notes), rest
+    return LabelledFeatures(drawn, images.features, notes)
 
 
-def note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[str, ...]:
-    """Returns a sentence on unreadable images; with `strict`, raises DataError for the first."""
+def note_unreadable(reasons: Sequence[str], what: str) -> tuple[str, ...]:
+    """A sentence on unreadable images, if there are any."""
     if not reasons:
         return ()
-    if strict:
-        raise DataError(f"Unreadable image: {reasons[0]}.")
     examples = "; ".join(reasons[:3]) + ("; ..." if len(reasons) > 3 else "")
     count = several(len(reasons), f"{what} image was", f"{what} images were")
     return (f"{count} skipped: {examples}.",)
@@ -132,7 +114,7 @@ def note_unreadable(reasons: Sequence[str], what: str, strict: bool) -> tuple[st
 def short_hashes(
     items: Sequence[Item], store: FeatureStore, reporter: Reporter = SILENT
 ) -> list[str | None]:
-    """Returns the first digits of the SHA-256 of each image; None if it cannot be read."""
+    """The first digits of the SHA-256 of each image; None if it cannot be read."""
     hashes = store.hashes([item.path for item in items], reporter)
     return [
         digest and ("" if isinstance(item.path, Path) else OF_PIXELS) + digest[:HASH_DIGITS]
@@ -143,7 +125,7 @@ def short_hashes(
 def hash_by_class(
     items: Sequence[Item], classes: int, store: FeatureStore
 ) -> tuple[tuple[str, ...], ...]:
-    """Returns the hashes of the images of each class; nothing if an image cannot be read."""
+    """The hashes of the images of each class; nothing if an image cannot be read."""
     by_class: list[list[str]] = [[] for _ in range(classes)]
     for item, digest in zip(items, short_hashes(items, store), strict=True):
         if digest is None:

@@ -1,17 +1,21 @@
-"""A linear probe: logistic regression on frozen image features, with no text at all."""
+"""Linear probes: logistic regression on image features, with or without the logits of a prompt."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
-
-from ipl.support.errors import DataError
+from torch.nn.functional import nll_loss, normalize, one_hot
 
 C_GRID = tuple(10 ** (-2 + 0.75 * step) for step in range(9))  # 0.01 to 10,000
 DEFAULT_C = C_GRID[5]  # 56, often chosen where there are few shots
+ALPHAS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)  # beside 0; CLIP's scale can be far too large
+DEFAULT_ALPHA, DEFAULT_C_WITH_OFFSET = 1 / 16, C_GRID[3]
 MOST_FOLDS = 5
 # Of the gradient, where the objective is scaled so that its curvature is about 1.
 TOLERANCE, ROUGH_TOLERANCE = 1e-6, 1e-2
@@ -26,55 +30,46 @@ class LinearProbe:
     bias: Tensor  # (classes,)
     c: float  # inverse strength of the L2 penalty
     folds: int  # of the cross-validation that chose c; 0 if none was possible
+    alpha: float = 0.0  # how much of the offset is added
 
-    def logits(self, features: Tensor) -> Tensor:
-        """Compute the logits of images.
+    def logits(self, features: Tensor, offset: Tensor | None = None) -> Tensor:
+        """Logits (images, classes) of image features (images, dim), normalised or not.
 
-        Parameters
-        ----------
-        features : Tensor of shape (images, dim)
-            Image features, normalised or not.
-
-        Returns
-        -------
-        Tensor of shape (images, classes)
-            Logits on the probe's device.
+        The offset (images, classes) is the logits of the prompt that the probe was fitted with.
         """
-        return normalize(features.to(self.weight), dim=-1) @ self.weight.T + self.bias
+        logits = normalize(features.to(self.weight), dim=-1) @ self.weight.T + self.bias
+        return logits if offset is None else logits + self.alpha * offset.to(logits)
+
+    def only(self, classes: Sequence[int]) -> LinearProbe:
+        """The probe for some of its classes, whose probabilities are renormalised."""
+        rows = list(classes)
+        return replace(self, weight=self.weight[rows], bias=self.bias[rows])
 
 
-def fit_linear_probe(features: Tensor, labels: Tensor, classes: int, seed: int = 1) -> LinearProbe:
-    """Fit multinomial logistic regression, its L2 strength chosen by cross-validation.
+def fit_linear_probe(
+    features: Tensor, labels: Tensor, classes: int, seed: int = 1, offset: Tensor | None = None
+) -> LinearProbe:
+    """Fit multinomial logistic regression, its settings chosen by cross-validation.
 
-    The objective is that of scikit-learn's ``LogisticRegression`` with three or more classes: C
-    times the sum of the cross-entropies plus half the squared norm of the weights, the bias not
-    penalised. Of nine C from 0.01 to 10,000, evenly spaced in their logarithm, the one with the
-    lowest mean loss on held-out shots is taken, and the smaller one of equals. There are five
-    folds, or as many as the smallest class has shots, and each has its share of every class. If
-    a class has a single shot, nothing can be held out, and C is 56.
+    The features (shots, dim) may be normalised or not, and each class needs a shot. The objective
+    is that of scikit-learn's `LogisticRegression` with three or more classes: C times the sum of
+    the cross-entropies plus half the squared norm of the weights, the bias not penalised. Of nine C
+    from 0.01 to 10,000, evenly spaced in their logarithm, the one with the lowest mean loss on
+    held-out shots is taken, and the smaller one of equals. There are five folds, or as many as the
+    smallest class has shots, and each has its share of every class. If a class has a single shot,
+    nothing can be held out, and C is 56.
 
-    Parameters
-    ----------
-    features : Tensor of shape (shots, dim)
-        Image features of the shots, normalised or not.
-    labels : Tensor of shape (shots,)
-        Their classes, from 0.
-    classes : int
-        Number of classes; each needs a shot.
-    seed : int, default=1
-        Seed of the draw of the folds.
-
-    Returns
-    -------
-    LinearProbe
-        The probe, in fp32 on the features' device.
-
-    Raises
-    ------
-    DataError
-        If a class has no shot, or if a label or a feature cannot be used.
+    An offset (shots, classes) is the logits of a text classifier that was not trained on these
+    shots. Alpha times the offset is added to the logits; alpha is chosen with C, and 0 among
+    equals.
     """
-    counts = _count_shots(features, labels, classes)
+    return fit_linear_probes(features, labels, classes, seed, offset)[-1]
+
+
+def fit_linear_probes(
+    features: Tensor, labels: Tensor, classes: int, seed: int = 1, offset: Tensor | None = None
+) -> list[LinearProbe]:
+    """The probe without an offset and, if there is one, the one with it: most work is the same."""
     # Double precision, which Apple's GPUs do not have.
     device = "cpu" if features.device.type == "mps" else features.device
     inputs = normalize(features.detach().to(device, torch.float64), dim=1)
@@ -83,18 +78,27 @@ def fit_linear_probe(features: Tensor, labels: Tensor, classes: int, seed: int =
     # any orthonormal basis. In this one, which spans the shots, the optimiser needs few steps.
     mean = inputs.mean(0)
     left, singular, basis = torch.linalg.svd(inputs - mean, full_matrices=False)
-    ones = torch.ones_like(left[:, :1])
-    problem = _Problem(torch.cat([left * singular, ones], 1), labels, classes)
-    folds = min(MOST_FOLDS, min(counts))
-    if folds < 2:
-        folds, c = 0, DEFAULT_C
-    else:
-        c = _choose_c(problem, _draw_folds(labels, folds, seed))
-    solution = problem.solve(c, problem.start(), TOLERANCE)
-    weight = solution[:, :-1] @ basis
-    bias = solution[:, -1] - weight @ mean
-    weight, bias = (part.float().to(features.device) for part in (weight, bias))
-    return LinearProbe(weight, bias, c, folds)
+    inputs = torch.cat([left * singular, torch.ones_like(left[:, :1])], 1)
+    problem = _Problem(inputs, labels, classes)
+    text = None if offset is None else offset.detach().to(inputs)
+    folds = min(MOST_FOLDS, int(labels.bincount(minlength=classes).min()))
+    with threadpool_limits(1, user_api="blas"):  # SciPy's vectors are too short for threads
+        if folds >= 2:
+            chosen = _choose(problem, text, draw_folds(labels, folds, seed))
+        else:
+            folds, chosen = 0, [(0.0, DEFAULT_C), (DEFAULT_ALPHA, DEFAULT_C_WITH_OFFSET)]
+        probes = list[LinearProbe]()
+        for alpha, c in chosen if text is not None else chosen[:1]:
+            if probes and not alpha:
+                probes.append(probes[0])
+                break
+            shifted = problem if text is None else _Problem(inputs, labels, classes, alpha * text)
+            solution = shifted.solve(c, problem.start(), TOLERANCE)
+            weight = solution[:, :-1] @ basis
+            bias = solution[:, -1] - weight @ mean
+            weight, bias = (part.float().to(features.device) for part in (weight, bias))
+            probes.append(LinearProbe(weight, bias, c, folds, alpha))
+    return probes
 
 
 @dataclass(frozen=True)
@@ -104,59 +108,91 @@ class _Problem:
     inputs: Tensor  # (shots, rank + 1)
     labels: Tensor
     classes: int
+    offset: Tensor | None = None  # (shots, classes)
 
     def start(self) -> Tensor:
-        """Returns coefficients of 0 (classes, rank + 1)."""
+        """Coefficients of 0 (classes, rank + 1)."""
         return self.inputs.new_zeros(self.classes, self.inputs.shape[1])
 
-    @torch.enable_grad()
+    def rows(self, mask: Tensor) -> _Problem:
+        offset = None if self.offset is None else self.offset[mask]
+        return _Problem(self.inputs[mask], self.labels[mask], self.classes, offset)
+
+    def log_probabilities(self, coefficients: Tensor) -> Tensor:
+        logits = self.inputs @ coefficients.T
+        logits = logits if self.offset is None else logits + self.offset
+        return logits.log_softmax(1)
+
+    def loss(self, coefficients: Tensor) -> Tensor:
+        """The sum of the cross-entropies."""
+        return nll_loss(self.log_probabilities(coefficients), self.labels, reduction="sum")
+
     def solve(self, c: float, start: Tensor, tolerance: float) -> Tensor:
-        """Returns the coefficients that minimise the objective, the last column the bias."""
+        """The coefficients that minimise the objective, the last column the bias."""
         # The curvature of each column while all classes are about equally probable.
         curvature = c / self.classes * self.inputs.square().sum(0)
         curvature[:-1] += 1
         scale = curvature.rsqrt()
-        scaled = (start / scale).requires_grad_()
-        optimizer = torch.optim.LBFGS(
-            [scaled],
-            max_iter=1000,
-            tolerance_grad=tolerance,
-            tolerance_change=1e-12,
-            history_size=10,
-            line_search_fn="strong_wolfe",
+        truth = one_hot(self.labels, self.classes).to(self.inputs)
+        penalised = torch.ones_like(scale)
+        penalised[-1] = 0
+
+        def objective(values: Any) -> tuple[float, Any]:
+            coefficients = torch.from_numpy(values).to(scale).view_as(start) * scale
+            logs = self.log_probabilities(coefficients)
+            weights = coefficients * penalised
+            value = weights.square().sum() / 2 - c * (logs * truth).sum()
+            gradient = c * (logs.exp() - truth).T @ self.inputs + weights
+            return float(value), (gradient * scale).flatten().cpu().numpy()
+
+        found = minimize(
+            objective,
+            (start / scale).flatten().cpu().numpy(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 1000, "gtol": tolerance, "ftol": 0.0},
         )
-
-        def objective() -> Tensor:
-            optimizer.zero_grad()
-            coefficients = scaled * scale
-            logits = self.inputs @ coefficients.T
-            loss = c * cross_entropy(logits, self.labels, reduction="sum")
-            loss = loss + coefficients[:, :-1].square().sum() / 2
-            loss.backward()
-            return loss
-
-        optimizer.step(objective)
-        return scaled.detach() * scale
+        return torch.from_numpy(found.x).to(scale).view_as(start) * scale
 
 
-def _choose_c(problem: _Problem, folds: Tensor) -> float:
-    """Returns the C of the lowest mean loss on held-out shots, the smaller one of equals."""
-    losses = [0.0] * len(C_GRID)
+def _choose(problem: _Problem, offset: Tensor | None, folds: Tensor) -> list[tuple[float, float]]:
+    """The alpha and C of the lowest mean loss on held-out shots, the smaller ones of equals.
+
+    Without the offset and, if there is one, with it.
+    """
+    losses = {(0.0, c): loss for c, loss in _held_out_losses(problem, folds, C_GRID).items()}
+    chosen = [_least(losses)]
+    if offset is not None:
+        # What the offset explains, weights need not: C is hardly larger than without it.
+        best = C_GRID.index(min(losses, key=lambda pair: losses[pair])[1])
+        for alpha in ALPHAS:
+            shifted = _Problem(problem.inputs, problem.labels, problem.classes, alpha * offset)
+            held_out = _held_out_losses(shifted, folds, C_GRID[: best + 2])
+            losses |= {(alpha, c): loss for c, loss in held_out.items()}
+        chosen.append(_least(losses))
+    return chosen
+
+
+def _least(losses: dict[tuple[float, float], float]) -> tuple[float, float]:
+    limit = min(losses.values()) + TIE
+    return next(pair for pair, loss in losses.items() if loss <= limit)
+
+
+def _held_out_losses(
+    problem: _Problem, folds: Tensor, grid: tuple[float, ...]
+) -> dict[float, float]:
+    losses = dict.fromkeys(grid, 0.0)
     for fold in range(int(folds.max()) + 1):
-        held_out = folds == fold
-        training = _Problem(problem.inputs[~held_out], problem.labels[~held_out], problem.classes)
+        training, held_out = problem.rows(folds != fold), problem.rows(folds == fold)
         solution = problem.start()
-        for index, c in enumerate(C_GRID):  # each begins where the one before ended
+        for c in grid:  # each begins where the one before ended
             solution = training.solve(c, solution, ROUGH_TOLERANCE)
-            logits = problem.inputs[held_out] @ solution.T
-            loss = cross_entropy(logits, problem.labels[held_out], reduction="sum")
-            losses[index] += float(loss) / len(folds)
-    limit = min(losses) + TIE
-    return next(c for c, loss in zip(C_GRID, losses, strict=True) if loss <= limit)
+            losses[c] += float(held_out.loss(solution)) / len(folds)
+    return losses
 
 
-def _draw_folds(labels: Tensor, folds: int, seed: int) -> Tensor:
-    """Returns the fold of each shot; every fold has its share of each class."""
+def draw_folds(labels: Tensor, folds: int, seed: int) -> Tensor:
+    """The fold of each shot; every fold has its share of each class."""
     generator = torch.Generator().manual_seed(seed)
     result = torch.empty_like(labels)
     for label in labels.unique():
@@ -164,20 +200,3 @@ def _draw_folds(labels: Tensor, folds: int, seed: int) -> Tensor:
         order = torch.randperm(len(shots), generator=generator).to(labels.device)
         result[shots] = order % folds
     return result
-
-
-def _count_shots(features: Tensor, labels: Tensor, classes: int) -> list[int]:
-    """Returns the number of shots of each class; raises DataError if the shots cannot be used."""
-    if features.ndim != 2 or labels.shape != features.shape[:1]:
-        raise DataError(
-            "A linear probe needs features (shots, dim) and one label for each: "
-            f"got {tuple(features.shape)} and {tuple(labels.shape)}."
-        )
-    if not features.isfinite().all():
-        raise DataError("Features contain NaN or infinity.")
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise DataError(f"Labels must be between 0 and {classes - 1}.")
-    counts: list[int] = labels.bincount(minlength=classes).tolist()
-    if classes < 2 or 0 in counts:
-        raise DataError("A linear probe needs at least two classes, and a shot of each.")
-    return counts

@@ -65,21 +65,15 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     check_precision(precision)  # before anything large is fetched
     torch_device = pick_device(device)
     if name.startswith(PREFIX):
-        with quiet_transformers(local=False), _offline_without_hub():
-            return load_open_clip(name, torch_device, precision, _tokenizer_of_open_clip)
+        with _offline_without_hub():
+            return load_open_clip(name, torch_device, precision, _load_tokenizer)
     model, tokenizer, preprocessing = _load(find_model(name), name)
     family = BACKBONE_CLASSES[model.config.model_type]
     return family(name, model, tokenizer, preprocessing, torch_device, precision)
 
 
 def find_model(name: str) -> str:
-    """Returns the folder or hub name that a user's name for a backbone means.
-
-    Raises
-    ------
-    BackboneError
-        If it is neither the bundled one, nor a folder with a model, nor a name on the hub.
-    """
+    """The folder or hub name that a user's name for a backbone means."""
     if name.startswith(PREFIX):  # open_clip knows its own names
         return name
     if name == POCKET:
@@ -103,37 +97,20 @@ def find_model(name: str) -> str:
 
 
 def load_tokenizer(name: str = "pocket") -> Any:
-    """Returns the tokenizer of a backbone without loading its weights."""
+    """The tokenizer of a backbone, without loading its weights."""
     if name.startswith(PREFIX):
-        with quiet_transformers(local=False), _offline_without_hub():
-            return load_open_clip_tokenizer(name, _tokenizer_of_open_clip)
-    source = find_model(name)
-    local = Path(source).is_dir()
-    try:
-        with quiet_transformers(local):
-            return _tokenizer(source, name, local or not _hub_reachable())
-    except BackboneError:
-        raise
-    except Exception as error:  # transformers and the hub raise many kinds
-        raise BackboneError(_explain_failure(error, source if local else None, name)) from error
+        with _offline_without_hub():
+            return load_open_clip_tokenizer(name, _load_tokenizer)
+    return _load_tokenizer(find_model(name), name)
 
 
-def _tokenizer_of_open_clip(source: str) -> Any:
-    """Returns the tokenizer that a model of open_clip names: a folder or a name on the hub."""
-    local = Path(source).is_dir()
-    try:
-        return _tokenizer(source, source, local or not _hub_reachable())
-    except BackboneError:
-        raise
-    except Exception as error:  # transformers and the hub raise many kinds
-        raise BackboneError(
-            f"Cannot load the tokenizer {source} from the Hugging Face hub or its local cache "
-            f"({type(error).__name__})."
-        ) from error
+def _load_tokenizer(source: str, name: str = "") -> Any:
+    with _explained(source, name or source):
+        return _tokenizer(source, name or source, _offline(source))
 
 
 def pick_device(device: str) -> torch.device:
-    """Returns the torch device that auto, cpu, cuda, cuda:1 or mps stands for."""
+    """The torch device that auto, cpu, cuda, cuda:1 or mps stands for."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -148,30 +125,23 @@ def pick_device(device: str) -> torch.device:
 
 
 def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
-    """Returns the model, tokenizer and image transform of a folder or hub name."""
     import transformers
 
-    local = Path(source).is_dir()
-    offline = local or not _hub_reachable()
-    try:
-        with quiet_transformers(local):
-            config = _config(source, offline)
-            _check_family(config.model_type, name)
-            family = FAMILIES[config.model_type]
-            tokenizer = _tokenizer(source, name, offline)  # may lack a package: before the weights
-            values = _preprocessor_config(source, offline)
-            model, report = getattr(transformers, family.model).from_pretrained(
-                source,
-                dtype=torch.float32,
-                attn_implementation="sdpa",
-                use_safetensors=True,  # nothing is ever unpickled
-                output_loading_info=True,
-                local_files_only=offline,
-            )
-    except BackboneError:
-        raise
-    except Exception as error:  # transformers, hub and safetensors raise many kinds
-        raise BackboneError(_explain_failure(error, source if local else None, name)) from error
+    offline = _offline(source)
+    with _explained(source, name):
+        config = _config(source, offline)
+        _check_family(config.model_type, name)
+        family = FAMILIES[config.model_type]
+        tokenizer = _tokenizer(source, name, offline)  # may lack a package: before the weights
+        values = _preprocessor_config(source, offline)
+        model, report = getattr(transformers, family.model).from_pretrained(
+            source,
+            dtype=torch.float32,
+            attn_implementation="sdpa",
+            use_safetensors=True,  # nothing is ever unpickled
+            output_loading_info=True,
+            local_files_only=offline,
+        )
     unusable = sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]])
     if unusable:
         raise BackboneError(f"The weights of {name} are incomplete: no usable {unusable[0]}.")
@@ -179,18 +149,34 @@ def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
     return model, tokenizer, _read_preprocessing(values, image_size, family)
 
 
+def _offline(source: str) -> bool:
+    return Path(source).is_dir() or not _hub_reachable()
+
+
+@contextmanager
+def _explained(source: str, name: str) -> Iterator[None]:
+    """Turns whatever transformers, the hub and safetensors raise into a sentence."""
+    local = Path(source).is_dir()
+    try:
+        with quiet_transformers(local):
+            yield
+    except BackboneError:
+        raise
+    except Exception as error:
+        raise BackboneError(_explain_failure(error, source if local else None, name)) from error
+
+
 def _check_family(model_type: str, name: str) -> None:
-    """Raises BackboneError unless models of this type can be loaded."""
     if model_type == "siglip2":
         raise BackboneError(
             f"{name} is a SigLIP 2 that takes images in shapes of their own (NaFlex); ipl needs "
             "one of fixed resolution, such as google/siglip2-base-patch16-224."
         )
     if model_type not in BACKBONE_CLASSES:
-        known = ", ".join(FAMILIES[kind].title for kind in BACKBONE_CLASSES)
+        known = ", ".join(FAMILIES[family].title for family in BACKBONE_CLASSES)
         raise BackboneError(
             f"{name} is a {model_type!r} model; ipl needs a CLIP or a model of its kind: {known}, "
-            "or one of open_clip (see: ipl backbones)."
+            "or one of open_clip (see: ipl list backbones)."
         )
 
 
@@ -202,8 +188,7 @@ def _config(source: str, offline: bool) -> Any:
 
 
 def _tokenizer(source: str, name: str, offline: bool) -> Any:
-    from transformers import AutoTokenizer
-    from transformers.utils import is_protobuf_available, is_sentencepiece_available
+    from transformers import AutoTokenizer, utils
 
     try:
         return AutoTokenizer.from_pretrained(
@@ -211,22 +196,17 @@ def _tokenizer(source: str, name: str, offline: bool) -> Any:
         )
     except Exception:
         # SigLIP's tokenizer needs two packages that ipl does not require; errors about it vary.
-        packages = {
-            "sentencepiece": is_sentencepiece_available(),
-            "protobuf": is_protobuf_available(),
-        }
-        missing = " ".join(package for package, installed in packages.items() if not installed)
-        config = _config(source, offline)
-        if config.model_type != "siglip" or not missing:
+        installed = utils.is_sentencepiece_available() and utils.is_protobuf_available()
+        if installed or _config(source, offline).model_type != "siglip":
             raise
         raise BackboneError(
             f"The tokenizer of {name} needs packages that are not installed: "
-            f"`pip install {missing}`."
+            "`pip install sentencepiece protobuf`."
         ) from None
 
 
 def _explain_failure(error: Exception, folder: str | None, name: str) -> str:
-    """Returns the message for a model that could not be loaded, from a folder or the hub."""
+    """The message for a model that could not be loaded, from a folder or the hub."""
     if "trust_remote_code" in str(error):
         return (
             f"{name} contains code of its own (auto_map in its files), which ipl never runs; use a "
@@ -255,8 +235,7 @@ def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:
         path = Path(huggingface_hub.hf_hub_download(source, path.name, local_files_only=offline))
     if not path.is_file():
         return {}
-    values = json.loads(path.read_text(encoding="utf-8"))
-    return dict(values)
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _read_preprocessing(values: dict[str, Any], image_size: int, family: Family) -> Preprocessing:

@@ -24,16 +24,16 @@ LoadTokenizer = Callable[[str], Any]  # from a folder or hub name to a tokenizer
 
 
 def load_open_clip(
-    name: str, device: torch.device, precision: str, tokenizer: LoadTokenizer
+    name: str, device: torch.device, precision: str, load_words: LoadTokenizer
 ) -> OpenClipBackbone:
-    """Returns the backbone that a name beginning with `open_clip:` means."""
+    """The backbone that a name beginning with `open_clip:` means."""
     open_clip = import_open_clip()
     source, weights = open_clip_source(name)
     config = _config(name, open_clip)
-    published = _published(name, open_clip)
+    published = dict(open_clip.get_pretrained_cfg(source, weights)) if weights else {}
     if published.get("quick_gelu"):  # open_clip itself only warns, and computes something else
         config = {**config, "quick_gelu": True}
-    words = _tokenizer(source, config, open_clip, tokenizer)  # may lack a package: first
+    tokenizer = _tokenizer(source, config, open_clip, load_words)  # may lack a package: first
     try:
         model = open_clip.create_model(
             source,
@@ -46,17 +46,15 @@ def load_open_clip(
     except Exception as error:  # open_clip, torch and the hub raise many kinds
         raise BackboneError(_explain_failure(error, name, published)) from error
     preprocessing = _preprocessing(name, model.visual.preprocess_cfg)
-    return OpenClipBackbone(name, model, words, preprocessing, device, precision, config)
+    return OpenClipBackbone(name, model, tokenizer, preprocessing, device, precision, config)
 
 
-def load_open_clip_tokenizer(name: str, tokenizer: LoadTokenizer) -> OpenClipTokenizer:
-    """Returns the tokenizer of a model of open_clip without loading its weights."""
+def load_open_clip_tokenizer(name: str, load_words: LoadTokenizer) -> OpenClipTokenizer:
     open_clip = import_open_clip()
-    return _tokenizer(open_clip_source(name)[0], _config(name, open_clip), open_clip, tokenizer)
+    return _tokenizer(open_clip_source(name)[0], _config(name, open_clip), open_clip, load_words)
 
 
 def import_open_clip() -> Any:
-    """Returns the package open_clip; raises BackboneError if it cannot be imported."""
     try:
         import open_clip
     except Exception as error:  # a torchvision of another torch raises several kinds
@@ -68,31 +66,26 @@ def import_open_clip() -> Any:
 
 
 def _config(name: str, open_clip: Any) -> dict[str, Any]:
-    """Returns the architecture; raises BackboneError if its towers cannot be used."""
+    """The architecture; raises BackboneError if its towers cannot be used."""
     source, weights = open_clip_source(name)
     try:
         config = open_clip.get_model_config(source)
+        text = {} if config is None else dict(config["text_cfg"])
     except Exception as error:  # of a file that is damaged or missing, or of the hub
         raise BackboneError(_explain_failure(error, name, {})) from error
     if config is None:
         close = closest(source, open_clip.list_models())
-        raise BackboneError(
-            f"open_clip has no architecture {source!r}."
-            f"{close or ' open_clip.list_models() has all of them.'}"
-        )
+        raise BackboneError(f"open_clip has no architecture {source!r}.{close}")
     tags = open_clip.list_pretrained_tags_by_model(source)
     if not source.startswith((HUB, LOCAL)) and not weights:
         raise BackboneError(
             f"{name} names no weights; add a tag of open_clip or a file, such as "
             f"{name.rstrip('/')}/{tags[0] if tags else '/path/to/weights.safetensors'}."
         )
-    if weights and not is_local(name) and not _published(name, open_clip):
+    if weights and not is_local(name) and not open_clip.get_pretrained_cfg(source, weights):
         raise BackboneError(
             f"open_clip has no weights {weights!r} of {source}.{did_you_mean(weights, tags)}"
         )
-    if not isinstance(config, dict) or not {"embed_dim", "text_cfg", "vision_cfg"} <= set(config):
-        raise BackboneError(f"{name} does not describe a model of open_clip.")
-    text = config["text_cfg"]
     if "multimodal_cfg" in config or text.get("embed_cls") or text.get("hf_model_name"):
         raise BackboneError(
             f"{name} is a CoCa or has a text model of transformers; ipl needs a text tower of "
@@ -101,14 +94,8 @@ def _config(name: str, open_clip: Any) -> dict[str, Any]:
     return dict(config)
 
 
-def _published(name: str, open_clip: Any) -> dict[str, Any]:
-    """Returns what open_clip knows of published weights; nothing of others."""
-    source, weights = open_clip_source(name)
-    return dict(open_clip.get_pretrained_cfg(source, weights)) if weights else {}
-
-
 def _preprocessing_of_file(name: str, open_clip: Any) -> dict[str, Any]:
-    """Returns how images are prepared for a file of weights: as for the first published ones."""
+    """How images are prepared for a file of weights: as for the first published ones."""
     source, weights = open_clip_source(name)
     tags = open_clip.list_pretrained_tags_by_model(source)
     if not (weights and is_local(name) and tags):
@@ -119,19 +106,17 @@ def _preprocessing_of_file(name: str, open_clip: Any) -> dict[str, Any]:
 
 
 def _tokenizer(
-    source: str, config: dict[str, Any], open_clip: Any, load: LoadTokenizer
+    source: str, config: dict[str, Any], open_clip: Any, load_words: LoadTokenizer
 ) -> OpenClipTokenizer:
-    """Returns the tokenizer, which open_clip would load with code of the folder if it has some."""
+    """The tokenizer, which open_clip would load with code of the folder if it has some."""
     text = config["text_cfg"]
     options = dict(text.get("tokenizer_kwargs") or {})
     hub_name = text.get("hf_tokenizer_name")
     if not hub_name:
-        simple = open_clip.SimpleTokenizer(**options)
-        start, end = simple.sot_token_id, simple.eot_token_id
-        return OpenClipTokenizer(
-            simple.encode, simple.encoder, (start,), end, 0, simple.all_special_ids
-        )
-    words = load(source.removeprefix(LOCAL) if source.startswith(LOCAL) else hub_name)
+        own = open_clip.SimpleTokenizer(**options)
+        opening, special = (own.sot_token_id,), own.all_special_ids
+        return OpenClipTokenizer(own.encode, own.encoder, opening, own.eot_token_id, 0, special)
+    words = load_words(source.removeprefix(LOCAL) if source.startswith(LOCAL) else hub_name)
     clean = open_clip.tokenizer.get_clean_fn(options.get("clean", "whitespace"))
     *opening, end = words("")["input_ids"]
     if options.get("strip_sep_token"):  # CLIPA writes 0 in its place
@@ -162,7 +147,7 @@ def _preprocessing(name: str, values: dict[str, Any]) -> Preprocessing:
 
 
 def _explain_failure(error: Exception, name: str, published: dict[str, Any]) -> str:
-    """Returns the message for a model that could not be loaded."""
+    """The message for a model that could not be loaded."""
     if isinstance(error, UnpicklingError):
         return (
             f"The weights of {name} are not a file of plain tensors, and ipl unpickles nothing "
@@ -182,7 +167,7 @@ def _explain_failure(error: Exception, name: str, published: dict[str, Any]) -> 
 
 
 def _first_line(error: Exception) -> str:
-    """Returns what is wrong in one line; torch writes it below a heading."""
+    """What is wrong, in one line; torch writes it below a heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     line = lines[min(1, len(lines) - 1)] if lines else type(error).__name__
     return line[:200].rstrip(".")

@@ -29,17 +29,17 @@ class Preprocessing:
     squash: bool = False  # the whole image to crop x crop, whatever its shape
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the fields as plain values for JSON."""
+        """The fields as plain values for JSON."""
         values = {**asdict(self), "resample": int(self.resample)}
         values.update(mean=list(self.mean), std=list(self.std))
         return values
 
     def evaluate(self, image: Image.Image) -> np.ndarray[Any, Any]:
-        """Returns the centre of the resized image, or all of it: (crop, crop, 3) in bytes."""
+        """The centre of the resized image, or all of it: (crop, crop, 3) in bytes."""
         return np.asarray(self.centre(image))
 
     def centre(self, image: Image.Image) -> Image.Image:
-        """Returns the same as an image."""
+        """The same as an image."""
         if self.squash:
             return image.resize((self.crop, self.crop), Image.Resampling(self.resample))
         image = _crop_long_ends(image)
@@ -55,13 +55,13 @@ class Preprocessing:
         return image.crop((left, top, left + self.crop, top + self.crop))
 
     def augment(self, image: Image.Image, stream: random.Random) -> Image.Image:
-        """Returns a random resized crop (area 8-100 %, ratio 3:4 to 4:3), flipped half the time."""
+        """A random resized crop (area 8-100 %, ratio 3:4 to 4:3), flipped half the time."""
         box, flip = random_crop_box(image.size, stream), stream.random() < 0.5
         image = image.resize((self.crop, self.crop), Image.Resampling(self.resample), box=box)
         return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else image
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Returns bytes (batch, height, width, 3) as floats (batch, 3, height, width).
+        """Bytes (batch, height, width, 3) as floats (batch, 3, height, width).
 
         The bytes may have a fourth channel, which is ignored.
         """
@@ -75,7 +75,7 @@ class Preprocessing:
 
 @cache
 def _on_gpu(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Returns numbers on a GPU, sent there once, because sending waits for the work before it."""
+    """Numbers on a GPU, sent there once, because sending waits for the work before it."""
     import torch
 
     return torch.tensor(values, device=device)
@@ -92,12 +92,12 @@ def _crop_long_ends(image: Image.Image) -> Image.Image:
 
 
 def centre_offset(margin: int) -> int:
-    """Returns what is cut off before the centre: half pixels go to even, as in torchvision."""
+    """What is cut off before the centre: half pixels go to even, as in torchvision."""
     return round(margin / 2)
 
 
 def random_crop_box(size: tuple[int, int], stream: random.Random) -> tuple[int, int, int, int]:
-    """Returns left, top, right, bottom of a random crop of 8 to 100 % of the area."""
+    """Left, top, right, bottom of a random crop of 8 to 100 % of the area."""
     width, height = size
     for _ in range(10):
         area = width * height * stream.uniform(0.08, 1.0)

@@ -11,7 +11,7 @@ from torch import Tensor
 def side_by_side(
     first: Callable[[], Tensor], second: Callable[[], Tensor], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Returns what two functions return, neither of which may depend on the other.
+    """What two functions return, neither of which may depend on the other.
 
     On a GPU the first runs on a stream of its own; elsewhere they run one after the other.
     """

@@ -1,4 +1,4 @@
-"""A frozen SigLIP from `transformers`, run layer by layer so that prompts can enter anywhere.
+"""A frozen SigLIP from `transformers`.
 
 Three things differ from CLIP. No token opens a text. A text always fills all positions, every row
 sees every other, and the feature is read at the last one, padding or not. The image feature is
@@ -7,12 +7,12 @@ pooled from all rows by attention instead of read at one.
 
 from __future__ import annotations
 
-from functools import cached_property
-
+import torch
 from torch import Tensor
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.replaced_rows import Enter, run_layers
+from ipl.backbone.clip import text_tower, tower
+from ipl.backbone.tower import TextTower, Tower
 
 
 class SiglipBackbone(Backbone):
@@ -23,44 +23,22 @@ class SiglipBackbone(Backbone):
     """
 
     causal = False
-    fills_positions = True
-
-    @property
-    def feature_dim(self) -> int:
-        """Returns the dimension of the space that both towers share."""
-        return int(self.model.text_model.head.out_features)
 
     @property
     def opening(self) -> tuple[int, ...]:
-        """Returns no token: SigLIP never sees SOS, even if its tokenizer has one."""
-        return ()
+        return ()  # SigLIP never sees SOS, even if its tokenizer has one
 
-    @cached_property
-    def pad(self) -> int:
-        """Returns the id of the token that fills a text up to all positions."""
-        return int(self.tokenizer.pad_token_id)
-
-    def _encode_prompts(self, embeddings: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
-        """Returns the features (prompts, dim) of prompts that fit in memory.
-
-        Rows after each prompt's EOS become the pad token's, up to all positions, and every row
-        sees them, as in SigLIP's training: a shared beginning cannot be run once for all.
-        """
-        rows = self._fill_positions(embeddings, eos, self.embed([self.pad]))
-        hidden = run_layers(self.text_layers, self._with_positions(rows), enter)
-        return self._project(hidden[:, -1])
-
-    def _project(self, rows: Tensor) -> Tensor:
-        """Returns the features (prompts, dim) of the last rows (prompts, width)."""
+    def _build_text_tower(self, dtype: torch.dtype) -> TextTower:
         text = self.model.text_model
-        features: Tensor = text.head(text.final_layer_norm(rows))
-        return features.float()
+        return text_tower(text, text.head, False, dtype)
 
-    def encode_image(
-        self, pixels: Tensor, prompts: Tensor | None = None, enter: Enter | None = None
-    ) -> Tensor:
-        """Encode images, as described in `Backbone`; prompts are pooled like patch rows."""
+    def _build_image_tower(self) -> Tower:
+        return tower(self.model.vision_model.encoder.layers, False, self.dtype)
+
+    def _image_rows(self, pixels: Tensor, prompts: Tensor | None) -> Tensor:
+        return self._append_prompts(self.model.vision_model.embeddings(pixels), prompts)
+
+    def _pool_image(self, rows: Tensor) -> Tensor:
         vision = self.model.vision_model
-        hidden = run_layers(self.image_layers, self._patch_rows(pixels, prompts), enter)
-        features: Tensor = vision.head(vision.post_layernorm(hidden))
-        return features.float()
+        features: Tensor = vision.head(vision.post_layernorm(rows))  # attention over all rows
+        return features

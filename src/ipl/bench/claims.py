@@ -1,11 +1,10 @@
-"""Claims: two processes that share an OUT folder never do the same run at the same time."""
+"""Claims: two processes that share an OUT folder never do the same training at the same time."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from filelock import BaseFileLock, FileLock, Timeout
 
@@ -15,7 +14,7 @@ FOLDER = ".claims"
 
 
 class Claims:
-    """A lock file for each run that is being done.
+    """A lock file for each training that is being done.
 
     The system releases a lock when its process ends, however it ends: none is ever stale.
     """
@@ -24,10 +23,16 @@ class Claims:
         self._folder = out / FOLDER
         self._locks: dict[str, BaseFileLock] = {}
 
-    def take(self, run_id: str) -> bool:
-        """Returns whether the run is ours now; False if another process is doing it."""
-        # One thread takes a run and another one releases it.
-        lock = FileLock(self._folder / f"{run_id}.lock", timeout=0, thread_local=False)
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._locks):
+            self.release(name)
+
+    def take(self, name: str) -> bool:
+        """Claims a training; False if another process, or another run here, is doing it."""
+        lock = FileLock(self._folder / f"{name}.lock", timeout=0)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
@@ -38,24 +43,12 @@ class Claims:
                 f"{self._folder} cannot be locked ({error.strerror or error}); put --out on a file "
                 "system that has locks."
             ) from error
-        self._locks[run_id] = lock
+        self._locks[name] = lock
         return True
 
-    def release(self, run_id: str) -> None:
-        """Lets another process have the run."""
-        lock = self._locks.pop(run_id)
+    def release(self, name: str) -> None:
+        """Lets others have the training."""
+        lock = self._locks.pop(name)
         with suppress(OSError):
             os.unlink(lock.lock_file)  # before the lock ends, so that it is nobody else's
         lock.release()
-
-    def __enter__(self) -> Claims:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for run_id in list(self._locks):
-            self.release(run_id)

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from ipl.bench.claims import Claims
-from ipl.bench.protocols.registry import find_protocol
-from ipl.bench.record_writing import write_record
-from ipl.bench.records import DONE, read_record, record_path
+from ipl.bench.records import RunRecord, read_record, record_path, write_record
 from ipl.bench.run import Run, titles_of
 from ipl.display.formatting import several
 from ipl.support.errors import DataError
 from ipl.support.files import check_writable
-from ipl.support.progress import SILENT, Advance, Reporter
+from ipl.support.progress import SILENT, Reporter
 
-ReportProgress = Callable[[Run, str], None]  # how far a run has come; from any thread
-
-
-@dataclass(frozen=True)
-class FinishedRun:
-    """A run and its record, which may be one of failure."""
-
-    run: Run
-    record: dict[str, Any]
+ReportProgress = Callable[[Run, str], None]  # how far a run has come
+Finished = Generator[tuple[Run, RunRecord], None, None]  # the record may be one of failure
 
 
 class Engine(Protocol):
     """Something that computes runs."""
 
-    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def work(self, queue: RunQueue, report: ReportProgress) -> Finished:
         """Yields each run that it took, until none is left; closing it stops everything."""
         ...
 
@@ -44,39 +34,36 @@ class GridResult:
 
     out: Path
     runs: tuple[Run, ...]
-    before: list[str] = field(default_factory=list)  # done earlier, or by another process
-    done: list[str] = field(default_factory=list)  # done now
+    done_earlier: list[str] = field(default_factory=list)  # or by another process
+    done_now: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # now or earlier, and why
-    shown: list[str] = field(default_factory=list)  # failed now, and a line has said why
-    elsewhere: list[str] = field(default_factory=list)  # another process is doing them
+    failed_now: list[str] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)  # another process is doing them
 
     @property
-    def all_done(self) -> list[str]:
-        """Returns the runs that have a result, whoever did them and when."""
-        return [*self.before, *self.done]
+    def done(self) -> list[str]:
+        return [*self.done_earlier, *self.done_now]
 
     @property
     def summary(self) -> str:
-        """Returns a sentence on all of it."""
         runs = several(len(self.runs), "run is", "runs are")
-        parts = [f"{len(self.all_done)} of {runs} done"]
-        if self.before:
-            parts.append(f"{len(self.before)} of them earlier")
+        parts = [f"{len(self.done)} of {runs} done"]
+        if self.done_earlier:
+            parts.append(f"{len(self.done_earlier)} of them earlier")
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
-        if self.elsewhere:
-            parts.append(f"{len(self.elsewhere)} left to another process")
+        if self.taken:
+            parts.append(f"{len(self.taken)} left to another process")
         return ", ".join(parts) + "."
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns everything as plain values for JSON."""
         return {
             "out": str(self.out),
             "runs": len(self.runs),
-            "done": sorted(self.all_done),
-            "new": sorted(self.done),
+            "done": sorted(self.done),
+            "new": sorted(self.done_now),
             "failed": self.failed,
-            "elsewhere": sorted(self.elsewhere),
+            "elsewhere": sorted(self.taken),
         }
 
 
@@ -90,117 +77,109 @@ def run_grid(
 ) -> GridResult:
     """Does the runs that have no record yet, and writes the record of each to OUT/records.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        The runs.
-    out : Path
-        The folder of the records.
-    engine : Engine
-        What computes the runs.
-    retry_failed : bool
-        Whether runs that failed earlier are done again.
-    reporter : Reporter
-        Hears how far the grid has come.
-    result : GridResult, optional
-        Is filled in, for a caller that needs it after an interruption.
-
-    Returns
-    -------
-    GridResult
-        What became of the runs.
+    `result` is filled in, for a caller that needs it after an interruption.
     """
     result = result or GridResult(out, tuple(runs))
     check_writable(record_path(out, "record"))
+    titles = titles_of(result.runs)
     with Claims(out) as claims:
-        queue = RunQueue(runs, out, claims, retry_failed, reporter, result)
-        if not len(queue):
+        queue = RunQueue(claims, retry_failed, reporter, result)
+        if not (total := len(queue)):
             return result
-        started, total, notes = time.monotonic(), len(queue), set[str]()
+        started, told = time.monotonic(), set[str]()
         with reporter.task("Runs", total) as advance:
-            titles = titles_of(result.runs)
-            work = engine.work(queue, _progress(advance, titles))
+
+            def report(run: Run, text: str) -> None:
+                advance(0, note=f"{titles[run.id]}: {text}" if text else titles[run.id])
+
+            work = engine.work(queue, report)
             try:
-                for finished in work:
-                    write_record(out, finished.record)
-                    queue.finish(finished)
-                    elapsed = time.monotonic() - started
+                for run, record in work:
+                    write_record(out, record)
+                    queue.finish(run, record)
                     done = total - queue.unfinished
-                    left = elapsed / done * queue.unfinished
-                    reporter.say(_line(titles[finished.run.id], finished, done, total, left))
-                    for note in finished.record.get("notes", ()):
-                        if note not in notes:  # many runs of a dataset have the same
-                            notes.add(note)
+                    left = (time.monotonic() - started) / done * queue.unfinished
+                    ahead = f"; about {duration(left)} left" if done < total else ""
+                    reporter.say(f"[{done}/{total}] {titles[run.id]}: {_told(run, record)}{ahead}")
+                    for note in record.notes:
+                        if note not in told:  # many runs of a dataset have the same
+                            told.add(note)
                             reporter.say(f"  note: {note}")
                     advance(1)
             finally:
-                if hasattr(work, "close"):
-                    work.close()
-        queue.check_others()
+                work.close()
+        queue.check_taken()
     return result
 
 
 class RunQueue:
-    """The runs without a record, each handed out once; any thread may take from it."""
+    """The runs without a record, each handed out once."""
 
     def __init__(
-        self,
-        runs: Iterable[Run],
-        out: Path,
-        claims: Claims,
-        retry_failed: bool,
-        reporter: Reporter,
-        result: GridResult,
+        self, claims: Claims, retry_failed: bool, reporter: Reporter, result: GridResult
     ) -> None:
-        self.out, self.claims, self.result = out, claims, result
-        self.retry_failed, self.reporter = retry_failed, reporter
-        self._lock = threading.Lock()
+        self.claims, self.retry_failed = claims, retry_failed
+        self.reporter, self.result = reporter, result
         self._busy: dict[str, Run] = {}
-        self._elsewhere: dict[str, Run] = {}
+        self._taken: dict[str, Run] = {}  # by others, when we tried
         self._damaged: set[str] = set()
-        self._waiting = [
-            run for run in {run.id: run for run in runs}.values() if self._is_open(run)
-        ]
+        every = {run.id: run for run in result.runs}.values()
+        self._waiting = [run for run in every if self._is_open(run)]
 
     def __len__(self) -> int:
-        """Returns how many may be left to take."""
+        """How many may be left to take."""
         return len(self._waiting)
 
     @property
     def unfinished(self) -> int:
-        """Returns how many runs wait or are being done here."""
-        return len(self._waiting) + len(self._busy)
+        """How many runs wait or are being done here."""
+        return len(self._waiting) + len(self._busy) + len(self._taken)
 
     def take(self, near: Run | None = None) -> Run | None:
-        """Returns a run that nobody else does; None if none is left.
+        """A run that nobody else does; None if none is left.
 
         It is one of the same dataset as `near`, whose features are in memory, else of an idle one.
         """
-        with self._lock:
-            while self._waiting:
-                run = self._next(near)
-                self._waiting.remove(run)
-                if not self.claims.take(run.id):
-                    self._elsewhere[run.id] = run
-                elif self._taken(run):
+        while self._waiting:
+            run = self._next(near)
+            self._waiting.remove(run)
+            if not self.claims.take(run.training):
+                self._taken[run.id] = run
+            elif self._begin(run):
+                return run
+        for run in list(self._taken.values()):  # its process may have ended meanwhile
+            if self.claims.take(run.training):
+                del self._taken[run.id]
+                if self._begin(run):
                     return run
-            for run in list(self._elsewhere.values()):  # its process may have died meanwhile
-                if self.claims.take(run.id):
-                    del self._elsewhere[run.id]
-                    if self._taken(run):
-                        return run
-            return None
+        return None
 
-    def _taken(self, run: Run) -> bool:
-        """Returns whether a run that we have claimed has still to be done."""
+    def finish(self, run: Run, record: RunRecord) -> None:
+        """Takes note of a run whose record is written."""
+        del self._busy[run.id]
+        if record.error is None:
+            self.result.done_now.append(run.id)
+            self.result.failed.pop(run.id, None)
+        else:
+            self.result.failed[run.id] = record.error
+            self.result.failed_now.append(run.id)
+        self.claims.release(run.training)
+
+    def check_taken(self) -> None:
+        """Takes note of what other processes have done meanwhile."""
+        self.retry_failed = False
+        self.result.taken = [run.id for run in self._taken.values() if self._is_open(run)]
+
+    def _begin(self, run: Run) -> bool:
+        """Whether a run that we have claimed has still to be done."""
         if self._is_open(run):  # another process may have done it meanwhile
             self._busy[run.id] = run
             return True
-        self.claims.release(run.id)
+        self.claims.release(run.training)
         return False
 
     def _next(self, near: Run | None) -> Run:
-        """Returns the run that repeats least of what another worker has in memory or searches."""
+        """The run that repeats least of what another worker has in memory or searches."""
         datasets = {run.dataset for run in self._busy.values()}
         searches = {(run.dataset, run.seed) for run in self._busy.values() if run.searches}
 
@@ -211,28 +190,10 @@ class RunQueue:
 
         return min(self._waiting, key=cost)
 
-    def finish(self, finished: FinishedRun) -> None:
-        """Takes note of a run whose record is written."""
-        name, error = finished.run.id, finished.record["error"]
-        with self._lock:
-            del self._busy[name]
-            if finished.record["status"] == DONE:
-                self.result.done.append(name)
-                self.result.failed.pop(name, None)
-            else:
-                self.result.failed[name] = error
-                self.result.shown += [] if self.reporter.quiet else [name]
-            self.claims.release(name)
-
-    def check_others(self) -> None:
-        """Takes note of what other processes have done meanwhile."""
-        self.retry_failed = False
-        self.result.elsewhere = [run.id for run in self._elsewhere.values() if self._is_open(run)]
-
     def _is_open(self, run: Run) -> bool:
-        """Returns whether a run has still to be done, and takes note if not."""
+        """Whether a run has still to be done; takes note if not."""
         try:
-            record = read_record(record_path(self.out, run.id))
+            record = read_record(record_path(self.result.out, run.id))
         except DataError as error:
             if run.id not in self._damaged:  # it is read twice
                 self.reporter.warn(f"{error} It is done again.")
@@ -244,34 +205,22 @@ class RunQueue:
             self.result.failed[run.id] = record.error
             return self.retry_failed
         self.result.failed.pop(run.id, None)
-        self.result.before.append(run.id)
+        self.result.done_earlier.append(run.id)
         return False
 
 
-def _progress(advance: Advance, titles: dict[str, str]) -> ReportProgress:
-    def report(run: Run, text: str) -> None:
-        advance(0, note=f"{titles[run.id]}: {text}" if text else titles[run.id])
-
-    return report
-
-
-def _line(title: str, finished: FinishedRun, done: int, total: int, left: float) -> str:
-    """Returns one line on a finished run, with the time that the others may take."""
-    record, head = finished.record, f"[{done}/{total}] {title}: "
-    if record["status"] != DONE:
-        return f"{head}failed: {record['error']}"
-    scores = find_protocol(finished.run.protocol).scores(record["accuracy"])
+def _told(run: Run, record: RunRecord) -> str:
+    """What a finished run came to, in one line."""
+    if record.error is not None:
+        return f"failed: {record.error}"
+    scores = run.rules.scores(record.accuracy)
     parts = [f"{name} {100 * value:.1f}" for name, value in scores.items()]
-    chosen = f" ({', '.join(record['chosen'])})" if record["chosen"] else ""
-    seconds = sum(record["seconds"].values())
-    ahead = f"; about {duration(left)} left" if done < total else ""
-    return f"{head}{', '.join(parts)}{chosen}, {duration(seconds)}{ahead}"
+    chosen = f" ({', '.join(record.chosen)})" if record.chosen else ""
+    return f"{', '.join(parts)}{chosen}, {duration(sum(record.seconds.values()))}"
 
 
 def duration(seconds: float) -> str:
-    """Returns a time as a person would say it."""
+    """A time as a person would say it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -1,76 +1,77 @@
-"""A plan: which learners, arms, words, shots and seeds on which datasets, and one config."""
+"""A plan: which learners, arms, words, shots and seeds on which datasets, and its runs."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from ipl.bench.arms import ARMS, DEFAULT_ARMS, UNTRAINED, WITH_WORDS
+from ipl.bench.arms import (
+    ARMS,
+    DEFAULT_ARMS,
+    LINEAR_PROBE,
+    UNTRAINED,
+    WITH_WORDS,
+    WORDS_ONLY,
+    ZERO_SHOT,
+)
 from ipl.bench.protocols.protocol import Protocol
-from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
-from ipl.config import FitConfig, field_name, given_words, settings
-from ipl.config_fields import Setting, checked_value
+from ipl.bench.protocols.registry import find_protocol, known_protocols
+from ipl.bench.published import PAPER_SETTINGS, paper_value, schedule
+from ipl.bench.run import BUNDLED, Run
+from ipl.config import (
+    AUTO,
+    CHOSEN,
+    DATA,
+    EMPTY,
+    GIVEN,
+    MODEL,
+    PAPER,
+    PLAIN,
+    RANDOM,
+    WORDS,
+    FitConfig,
+    Setting,
+    checked_value,
+    field_name,
+    given_words,
+    settings,
+)
+from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, brief, closest
+from ipl.support.files import read_text
 
-OWN_NAMES = ("protocol", "source", "arms", "draws", "given")  # of a plan, beside lists and config
 MOST_DRAWS = 1000
 
 
-def _without_words() -> FitConfig:
-    return FitConfig(words=0)
+def _paper_config() -> FitConfig:
+    """The defaults of a bench, which compares with published numbers, whatever a fit has."""
+    return FitConfig(words=0, **PAPER_SETTINGS)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides what a grid of runs computes, but not where or how fast.
-
-    Parameters
-    ----------
-    protocol : str
-        The name of a protocol.
-    datasets : tuple of str
-        If the protocol has a source, the targets to test on; otherwise the datasets to train on
-        and test, one by one.
-    arms : tuple of str
-        What is compared, keys of `ARMS`; those without a learner are run once for all learners.
-    learners : tuple of str
-        The learners.
-    words : tuple of int or str
-        The numbers of words in the arms that have words; 0 is the plain learner.
-    draws : int
-        How often random words are drawn for each seed.
-    given : str or None
-        The words of the arm `given`, with commas between them.
-    shots : tuple of int
-        The training images per class; empty for those of the protocol.
-    seeds : tuple of int
-        The seeds.
-    source : str or None
-        The dataset to train on; None for the protocol's own.
-    config : FitConfig
-        All other settings. Its learner, words, shots and seed, its class template and its protocol
-        are those of each run.
-
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed.
-    """
+    """Everything that decides what a grid of runs computes, but not where or how fast."""
 
     protocol: str
-    datasets: tuple[str, ...]
-    arms: tuple[str, ...] = DEFAULT_ARMS
+    datasets: tuple[str, ...]  # to train on and test, one by one; with a source, its targets
+    arms: tuple[str, ...] = DEFAULT_ARMS  # without a learner, they are run once for all learners
     learners: tuple[str, ...] = ("coop",)
-    words: tuple[int | str, ...] = (3,)
-    draws: int = 3
-    given: str | None = None
-    shots: tuple[int, ...] = ()
+    words: tuple[int | str, ...] = (3,)  # or slots, in the arms that have them
+    draws: int = 3  # of random words for each seed
+    given: str | None = None  # the words of the arm `given`, with commas
+    shots: tuple[int, ...] = ()  # empty for those of the protocol
     seeds: tuple[int, ...] = (1, 2, 3)
-    source: str | None = None
-    config: FitConfig = field(default_factory=_without_words)
+    source: str | None = None  # None for the protocol's own
+    # All other settings. Learner, words, shots, seed, class template and protocol are each run's.
+    config: FitConfig = field(default_factory=_paper_config)
+    per_dataset: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # A setting and its values, one after the other; `paper` is the paper's for each dataset.
+    vary: tuple[str, tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
         protocol = self.rules
@@ -78,7 +79,19 @@ class Plan:
         for name in ("datasets", "arms", *list_settings()):
             if not getattr(self, name):
                 raise ConfigError(f"{name} is empty; give at least one.")
-        self._check_arms()
+        for arm in self.arms:
+            if arm not in ARMS:
+                raise ConfigError(
+                    f"arms contains {arm!r}; allowed are {', '.join(ARMS)}.{closest(arm, ARMS)}"
+                )
+        if not any(arm in WITH_WORDS for arm in self.arms):
+            object.__setattr__(self, "words", (0,))
+        for learner in self.learners:
+            if learner in UNTRAINED:
+                raise ConfigError(
+                    f"learners contains {learner!r}, which is an arm; name it among the arms."
+                )
+            learner_class(learner)
         if self.source is None:
             object.__setattr__(self, "source", protocol.default_source)
         elif not protocol.has_source:
@@ -91,101 +104,85 @@ class Plan:
                 f"datasets contains {self.source!r}, which is the source; name only the targets "
                 "(the test images of the source are always scored)."
             )
-        for learner in self.learners:
-            if learner in UNTRAINED:
-                raise ConfigError(
-                    f"learners contains {learner!r}, which is an arm; name it among the arms."
-                )
-            learner_class(learner)
-        for name, setting in list_settings().items():
-            for value in getattr(self, name):
-                checked_value(setting, value)
-        for seed in self.seeds:
-            replace(self.config, seed=seed)  # raises what is wrong with a seed
-
-    def _check_arms(self) -> None:
-        for arm in self.arms:
-            if arm not in ARMS:
-                raise ConfigError(
-                    f"arms contains {arm!r}; allowed are {', '.join(ARMS)}.{closest(arm, ARMS)}"
-                )
-        whole = isinstance(self.draws, int) and not isinstance(self.draws, bool)
-        if not (whole and 1 <= self.draws <= MOST_DRAWS):
-            raise ConfigError(
-                f"draws is {brief(self.draws)}; it must be a whole number from 1 to {MOST_DRAWS:,}."
-            )
-        if self.given is not None:
-            object.__setattr__(self, "given", ", ".join(given_words(self.given)))
-        if not self.has_words:
-            object.__setattr__(self, "words", (0,))
-
-    @property
-    def has_words(self) -> bool:
-        """Returns whether the number of words makes a difference to an arm."""
-        return any(arm in WITH_WORDS for arm in self.arms)
 
     @property
     def rules(self) -> Protocol:
-        """Returns the protocol."""
         return find_protocol(self.protocol)
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Plan:
-        """Returns the plan that plain values mean, as a command line or a YAML file gives them.
+        """The plan that plain values mean, as a command line or a YAML file gives them.
 
-        Parameters
-        ----------
-        values : mapping
-            `protocol`, `datasets`, `source`, `arms`, `draws`, `given`, the settings that have
-            several values by their plural (`learners`, `words`, `shots`, `seeds`), and those of
-            FitConfig. A list may be a single value or text with commas. What is left out keeps its
-            default; with 0 words, these are the arms that have none.
-
-        Raises
-        ------
-        ConfigError
-            If a name is unknown, or a value is not allowed.
+        A list may be a single value or text with commas. What is left out keeps its default; with
+        0 words, these are the arms that have none.
         """
-        lists = list_settings()
-        plan: dict[str, Any] = {}
-        config: dict[str, Any] = {}
+        if "protocol" not in values:
+            raise ConfigError(f"protocol is missing: one of {', '.join(known_protocols())}.")
+        if "datasets" not in values:
+            raise ConfigError("datasets is missing: one or more, or all (--datasets).")
+        first = cls(
+            _text("protocol", values["protocol"]),
+            _entries("datasets", values["datasets"]),
+            source=values.get("source"),
+        )
+        plan = first.changed({key: value for key, value in values.items() if key != "protocol"})
+        if "arms" not in values and plan.words == (0,):
+            plan = replace(plan, arms=tuple(a for a in DEFAULT_ARMS if a not in WITH_WORDS))
+        return plan
+
+    def changed(self, values: Mapping[str, Any]) -> Plan:
+        """The plan with other settings, in plain values."""
+        lists, own, config = list_settings(), dict[str, Any](), dict[str, Any]()
         for key, value in values.items():
             name = field_name(str(key))
-            if name in ("protocol", "source"):
-                if not (isinstance(value, str) or (name == "source" and value is None)):
-                    raise ConfigError(f"{name} is {brief(value)}; it must be text.")
-                plan[name] = value
+            if name in ("datasets", "arms"):
+                own[name] = _entries(name, value)
+            elif name in lists:
+                own[name] = tuple(checked_value(lists[name], v) for v in _items(name, value))
+            elif name == "source":
+                own[name] = None if value is None else _text(name, value)
             elif name == "given":
-                plan[name] = _given(value)
+                own[name] = ", ".join(given_words(",".join(_entries(name, value))))
             elif name == "draws":
-                is_number = isinstance(value, str) and value.isdecimal() and len(value) < 10
-                plan[name] = int(value) if is_number else value
-            elif name in ("datasets", "arms") or name in lists:
-                plan[name] = _entries(name, value, lists.get(name))
+                own[name] = checked_value(_draws(), value)
+            elif name in ("per_dataset", "vary"):
+                own[name] = value
             elif name in _shared_names():
                 config[name] = value
             else:
                 hint = closest(str(key), setting_names())
                 raise ConfigError(f"{key!r} is not a setting of a plan.{hint}")
-        if "protocol" not in plan:
-            raise ConfigError(f"protocol is missing: one of {', '.join(PROTOCOLS)}.")
-        find_protocol(plan["protocol"])
-        if "datasets" not in plan:
-            raise ConfigError("datasets is missing: one or more, or all (--datasets).")
-        if "arms" not in plan and plan.get("words") == (0,):
-            plan["arms"] = tuple(arm for arm in DEFAULT_ARMS if arm not in WITH_WORDS)
         # A learner that takes all settings: some are for certain learners alone.
-        learners = [name for name in plan.get("learners", cls.learners) if name not in UNTRAINED]
-        shared = {"words": 0, **({"learner": learners[0]} if learners else {})}
-        return cls(**plan, config=FitConfig.from_dict({**config, **shared}))
+        learners = [name for name in own.get("learners", self.learners) if name not in UNTRAINED]
+        config |= {"learner": learners[0]} if learners else {}
+        return replace(self, **own, config=replace(self.config, **config))
 
-    def as_values(self) -> dict[str, Any]:
-        """Returns the plan as plain values that `from_values` takes."""
-        values: dict[str, Any] = {"protocol": self.protocol, "source": self.source}
-        for name in ("datasets", "arms", *list_settings()):
-            values[name] = list(getattr(self, name))
-        values |= {"draws": self.draws, "given": self.given}
-        return values | {s.title: getattr(self.config, s.name) for s in shared_settings()}
+    def of_dataset(self, dataset: str, level: Any = None) -> Plan:
+        """The plan with the settings of a dataset, and with a value of the setting that varies."""
+        values = dict(self.per_dataset.get(dataset, {}))
+        if self.vary is not None:
+            setting = self.vary[0]
+            published = paper_value(setting, dataset) if level == PAPER else None
+            if published is not None:
+                level = published
+            elif level == PAPER and setting == "lambda":  # of a dataset that the paper lacks
+                level = self.config.objective.lambda_
+            values[setting] = level
+        return self.changed(values) if values else self
+
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, each once, those of one dataset together."""
+        runs: dict[str, Run] = {}
+        for level in self.vary[1] if self.vary else (None,):
+            for dataset in self.datasets if self.source is None else (self.source,):
+                plan = self.of_dataset(dataset, level)
+                pool = _pool_name(plan.config)
+                for learner, config in _configs(plan, dataset):
+                    targets = () if self.source is None else self.datasets
+                    run = Run(self.protocol, dataset, targets, learner, config)
+                    run = replace(run, pool=pool) if run.searches else run
+                    runs.setdefault(run.id, run)
+        return tuple(runs.values())
 
 
 # -- what a plan takes, derived from FitConfig ----------------------------------------------------
@@ -193,15 +190,15 @@ class Plan:
 
 @cache
 def list_settings() -> Mapping[str, Setting]:
-    """Returns the settings that a plan has several values of, by their plural."""
-    several = [setting for setting in settings() if setting.option.bench == "list"]
+    """The settings that a plan has several values of, by their plural."""
+    several = [setting for setting in settings() if setting.bench == "list"]
     return {f"{setting.name.removesuffix('s')}s": setting for setting in several}
 
 
 @cache
 def shared_settings() -> tuple[Setting, ...]:
-    """Returns the settings that a plan has one value of, for all its runs."""
-    return tuple(setting for setting in settings() if setting.option.bench == "setting")
+    """The settings that a plan has one value of, for all its runs."""
+    return tuple(setting for setting in settings() if setting.bench == "setting")
 
 
 @cache
@@ -211,42 +208,155 @@ def _shared_names() -> frozenset[str]:
 
 @cache
 def setting_names() -> tuple[str, ...]:
-    """Returns everything that a plan takes, as recipe files and messages name it."""
-    shared = (setting.title for setting in shared_settings())
-    return ("datasets", *OWN_NAMES, *list_settings(), *shared)
+    """Everything that a plan takes, as recipe files and messages name it."""
+    own = [entry.name for entry in fields(Plan) if entry.name != "config"]
+    return (*own, *(setting.title for setting in shared_settings()))
+
+
+@cache
+def _draws() -> Setting:
+    (setting,) = (setting for setting in settings() if setting.name == "random_words")
+    return replace(setting, name="draws", optional=False, most=MOST_DRAWS)
 
 
 def plan_options() -> Iterator[Setting]:
-    """Yields the settings of a plan in the form that command-line options are made from."""
+    """The settings of a plan in the form that command-line options are made from."""
     defaults: dict[str, Any] = {entry.name: entry.default for entry in fields(Plan)}
     for name, setting in list_settings().items():
-        text = setting.option.help.rstrip(".") + "; several with commas"
-        option = replace(setting.option, help=f"{text}.", flag=f"--{name}")
         default = ",".join(str(value) for value in defaults[name]) or "the protocol's"
-        yield Setting(name, (str,), False, default, option)
-    yield from shared_settings()
+        yield replace(
+            setting,
+            name=name,
+            kinds=(str,),
+            optional=False,
+            default=default,
+            help=f"{setting.help.rstrip('.')}; several with commas.",
+            flag=f"--{name}",
+        )
+    config = _paper_config()
+    for setting in shared_settings():
+        yield replace(setting, default=getattr(config, setting.name))
 
 
-def _given(value: Any) -> str | None:
-    """Returns the words of the arm `given` as text with commas between them."""
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return ", ".join(value)
-    if value is None or isinstance(value, str):
-        return value
-    raise ConfigError(f"given is {brief(value)}; it must be words with commas between them.")
+# -- plain values ---------------------------------------------------------------------------------
 
 
-def _entries(name: str, value: Any, setting: Setting | None) -> tuple[Any, ...]:
-    """Returns the entries of a list, each once; with a setting, as values of it."""
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} is {brief(value)}; it must be text.")
+    return value
+
+
+def _items(name: str, value: Any) -> tuple[Any, ...]:
+    """The items of a list, a single value, or text with commas, each once."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     elif isinstance(value, int):
         value = [value]
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, list | tuple) or any(isinstance(v, list | dict) for v in value):
         raise ConfigError(f"{name} is {brief(value)}; it must be a list, or text with commas.")
-    if setting is not None:
-        value = [checked_value(setting, entry) for entry in value]
-    for entry in value:
-        if setting is None and not isinstance(entry, str):
-            raise ConfigError(f"{name} contains {brief(entry)}; its entries must be names.")
     return tuple(dict.fromkeys(value))
+
+
+def _entries(name: str, value: Any) -> tuple[str, ...]:
+    """The names in a list or a text with commas."""
+    return tuple(_text(f"an entry of {name}", entry) for entry in _items(name, value))
+
+
+# -- the configs of a plan's runs -----------------------------------------------------------------
+
+
+def _configs(plan: Plan, dataset: str) -> Iterator[tuple[str, FitConfig]]:
+    """The learner, or an arm without one, and the config of each run on a dataset.
+
+    Some come more than once: nothing is drawn for zero-shot, and 0 words make several arms the
+    same.
+    """
+    for seed in plan.seeds:
+        for shots in plan.shots:
+            for arm in plan.arms:
+                for words, slots in _slots(plan, dataset, arm):
+                    if arm == ZERO_SHOT:
+                        yield arm, _untrained_config(plan, plan.shots[0], plan.seeds[0], words)
+                    elif arm in UNTRAINED:
+                        yield arm, _untrained_config(plan, shots, seed, words)
+                    else:
+                        for learner in plan.learners:
+                            config = _run_config(plan, dataset, learner, shots, words, slots)
+                            yield learner, replace(config, seed=seed)
+
+
+def _slots(plan: Plan, dataset: str, arm: str) -> Iterator[tuple[int | str, dict[str, Any]]]:
+    """Each number of words or slots of an arm, and what fills them."""
+    given = None if plan.given is None else len(plan.given.split(","))
+    if arm == GIVEN:
+        if given is None:
+            raise ConfigError(
+                f"The arm {GIVEN} has no words for {dataset}; give them with --given FILE, a line "
+                f"`{dataset}: word, word` for each dataset (in a recipe, as `given`)."
+            )
+        yield given, {"words_given": plan.given}
+        return
+    numbers = (0,) if arm in (PLAIN, ZERO_SHOT, LINEAR_PROBE) else _numbers(plan, dataset, arm)
+    if arm == EMPTY and GIVEN in plan.arms and given is not None:
+        numbers = tuple(dict.fromkeys([*numbers, given]))  # given words, and as many empty slots
+    for number in numbers:
+        if number and arm == EMPTY:
+            yield number, {"empty_slots": True}
+        elif number and arm == RANDOM:
+            for draw in range(1, plan.draws + 1):
+                yield number, {"random_words": draw}
+        else:
+            yield number, {}
+
+
+def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
+    """The numbers of words of an arm; ConfigError if one is not possible."""
+    for words in plan.words:
+        if (words == PAPER and arm != CHOSEN) or (words == AUTO and arm in (WORDS_ONLY, GIVEN)):
+            raise ConfigError(
+                f"words is {words} for {dataset}; the arm {arm} needs a number, so that it is as "
+                "long as the prompt it is compared with: --words 3, or --arms plain,words."
+            )
+    if not any(plan.words) and arm != CHOSEN:
+        raise ConfigError(f"words is 0; the arm {arm} needs 1 or more.")
+    return plan.words
+
+
+def _run_config(
+    plan: Plan,
+    dataset: str,
+    learner: str,
+    shots: int,
+    words: int | str,
+    slots: Mapping[str, Any],
+) -> FitConfig:
+    """The plan's config with what is one run's."""
+    changes: dict[str, Any] = {
+        "learner": learner,
+        "shots": shots,
+        "words": words,
+        "class_template": teacher_template_of(dataset),
+        "protocol": plan.rules.recipe_protocol,
+    }
+    if plan.config.epochs is None:
+        changes |= schedule(plan.protocol, dataset, learner, shots, words != 0)
+    return replace(plan.config, **changes, **slots)
+
+
+def _untrained_config(plan: Plan, shots: int, seed: int, words: int | str) -> FitConfig:
+    """A config with what an arm without a learner depends on."""
+    parts = (DATA, MODEL, WORDS) if words else (DATA, MODEL)
+    values = {s.name: getattr(plan.config, s.name) for s in settings() if s.part in parts}
+    # An interval of 1 leaves room for any number of words; nothing is trained.
+    fixed = {"learner": "coop", "words": words, "shots": shots, "seed": seed, "interval": 1}
+    return FitConfig(**{**values, **fixed})
+
+
+def _pool_name(config: FitConfig) -> str:
+    """What a pool of words is called: bundled, or the name of its file with a hash."""
+    name = BUNDLED
+    if config.words_file is not None:
+        sha256 = hashlib.sha256(read_text(Path(config.words_file)).encode()).hexdigest()
+        name = f"{Path(config.words_file).name} {sha256[:8]}"
+    return name if config.pool_part == "all" else f"{name}, {config.pool_part}"

@@ -1,266 +1,133 @@
-"""Recipes: a plan in a small YAML file, with per-dataset settings and one setting that may vary."""
+"""Recipes: plans in small YAML files; those of the package are the paper's."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ipl.bench.arms import the_arms
-from ipl.bench.data import ALL, SCENES, full_path, name_of
-from ipl.bench.plan import Plan, list_settings, setting_names, shared_settings
-from ipl.bench.run import POOL
-from ipl.config import CHOSEN, GIVEN, PLAIN
-from ipl.datasets.benchmarks import BENCHMARKS
+from ipl.bench.plan import Plan
+from ipl.bench.published import published_settings
+from ipl.config import PAPER, field_name
 from ipl.support.errors import ConfigError, IplError, brief, closest
+from ipl.support.files import read_text
 
 SUFFIX = ".yaml"
-MAX_YAML = 1_000_000  # characters
-MAX_DEPTH = 20  # of lists and mappings inside of each other
-KEYS = ("title", "per_dataset", "vary")  # of a recipe, beside the settings of its plan
-MAY_BE_EMPTY = ("per_dataset", "vary", "source", "given")  # the same as left out
-# What is the same for all datasets of a plan.
-FOR_ALL_DATASETS = ("protocol", "datasets", "source", "seeds", "learners")
 
 
 @dataclass(frozen=True)
-class BenchRecipe:
-    """What to run: settings of a plan, some of them for single datasets, one that may vary."""
+class Recipe:
+    """What to run: the values of a plan, or other recipes."""
 
-    name: str = ""  # to begin a sentence with
+    name: str = ""
     title: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    per_dataset: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    vary: tuple[str, tuple[Any, ...]] | None = None  # a setting and its values
+    values: Mapping[str, Any] = field(default_factory=dict)
+    recipes: tuple[str, ...] = ()
 
-    def override(self, settings: Mapping[str, Any]) -> BenchRecipe:
-        """Returns the recipe with other settings, which then hold for every dataset."""
-        given = {key.rstrip("_"): value for key, value in settings.items()}
-        per_dataset = {
-            name: {key: value for key, value in values.items() if key not in given}
-            for name, values in self.per_dataset.items()
-        }
-        vary = None if self.vary is None or self.vary[0] in given else self.vary
-        return replace(
-            self, settings={**self.settings, **given}, per_dataset=per_dataset, vary=vary
-        )
+    def override(self, given: Mapping[str, Any]) -> Recipe:
+        """The recipe with other values, which then hold for every dataset."""
+        names = {field_name(key) for key in given}
+        values = {**self.values, **given}
+        if per_dataset := self.values.get("per_dataset"):
+            values["per_dataset"] = {
+                dataset: {key: v for key, v in those.items() if field_name(key) not in names}
+                for dataset, those in per_dataset.items()
+            }
+        vary = values.get("vary")
+        if vary and "vary" not in given and field_name(vary[0]) in names:
+            del values["vary"]
+        return replace(self, values=values)
 
-    def varying(self, setting: str, values: Sequence[Any]) -> BenchRecipe:
-        """Returns the recipe with one setting that takes each of these values."""
-        dropped = self.override({setting: None})
-        settings = {key: value for key, value in dropped.settings.items() if key != setting}
-        return replace(dropped, settings=settings, vary=(setting, tuple(values)))
-
-    def with_given(self, path: Path) -> BenchRecipe:
-        """Returns the recipe with the words of a file for the arm `given`.
-
-        Parameters
-        ----------
-        path : Path
-            A YAML file with a line `dataset: word, word` for each dataset.
-
-        Raises
-        ------
-        ConfigError
-            If the file cannot be read, or the arm is not among those of the recipe.
-        """
-        if GIVEN not in self.plan().arms:
-            raise ConfigError(
-                f"--given is {path}, but the arm {GIVEN} is not run; add it with --arms."
-            )
-        words = _read_yaml(recipe_text(str(path), "list of words"), f"The list of words {path}")
-        if not isinstance(words, dict):
-            raise ConfigError(
-                f"The list of words {path} must have a line `dataset: word, word` for each dataset."
-            )
-        names = {*self.per_dataset, *map(str, words)}
-        per_dataset = {name: dict(self.per_dataset.get(name, {})) for name in names}
-        for name, value in words.items():
-            per_dataset[str(name)]["given"] = value
-        return replace(self, per_dataset=per_dataset)
+    def with_given(self, path: Path) -> Recipe:
+        """The recipe with the words of a YAML file for the arm `given`, by dataset."""
+        words = _read_yaml(read_text(path), f"The list of words {path}")
+        per_dataset = {**self.values.get("per_dataset", {})}
+        for dataset, value in words.items():
+            per_dataset[dataset] = {**per_dataset.get(dataset, {}), "given": value}
+        return replace(self, values={**self.values, "per_dataset": per_dataset})
 
     def plan(self) -> Plan:
-        """Returns the plan without what is said of single datasets."""
+        """The plan, checked; the recipe begins a sentence on what is wrong with it."""
         try:
-            plan = Plan.from_values(self.settings)
-            if self.settings.get("words") not in (None, 0, "0", [0]) and not plan.has_words:
-                raise ConfigError(
-                    f"words is {self.settings['words']}; it does not apply to "
-                    f"{the_arms(plan.arms)}, so leave it out."
-                )
-            if "arms" in self.settings and CHOSEN in plan.arms and plan.words == (0,):
-                raise ConfigError(
-                    f"words is 0, but the arm {CHOSEN} needs 1 or more; the learner without words "
-                    f"is the arm {PLAIN}."
-                )
+            return Plan.from_values(self.values)
         except IplError as error:
-            raise ConfigError(f"{self.name}: {error}" if self.name else str(error)) from None
-        return plan
+            raise ConfigError(
+                f"The recipe {self.name}: {error}" if self.name else str(error)
+            ) from None
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Returns the names of the recipes in the package."""
-    names = [f"{path.parent.name}/{path.stem}" for path in _folder().glob(f"*/*{SUFFIX}")]
-    return tuple(sorted(names))
+    """The names of the recipes in the package."""
+    return tuple(sorted(path.stem for path in _folder().glob(f"*{SUFFIX}")))
 
 
-def recipe_text(name: str, what: str = "recipe") -> str:
-    """Returns the YAML of a recipe: one of the package by its name, or a file."""
+def recipe_text(name: str) -> str:
+    """The YAML of a recipe: one of the package by its name, or a file."""
     if name in recipe_names():
         return (_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
-    path = Path(name)
-    if not os.path.exists(path) and what != "recipe":
-        raise ConfigError(f"There is no {what} {name}.")
-    if not os.path.exists(path):
+    if not os.path.isfile(name):
+        hint = closest(name, recipe_names()) or " See: ipl list recipes."
+        raise ConfigError(f"There is no recipe {name!r}, and no such file.{hint}")
+    return read_text(Path(name))
+
+
+def read_recipe(name: str) -> Recipe:
+    """A recipe of the package by its name, or of a YAML file.
+
+    Its keys are those of a plan, `title`, and `recipes`, a list of other recipes in place of a
+    plan. `per_dataset: paper` stands for the paper's number of words and lambda for each dataset.
+    """
+    whole = f"The recipe {name}"
+    values = _read_yaml(recipe_text(name), whole)
+    title, recipes = str(values.pop("title", "")), values.pop("recipes", ())
+    if recipes:
+        if not isinstance(recipes, list) or values:
+            raise ConfigError(f"{whole}: recipes must be a list of names, with a title at most.")
+        return Recipe(name, title, recipes=tuple(map(str, recipes)))
+    per_dataset = values.get("per_dataset", {})
+    if per_dataset == PAPER:
+        per_dataset = {
+            dataset: {key: those[key] for key in ("words", "lambda")}
+            for dataset, those in published_settings().items()
+        }
+    if not isinstance(per_dataset, dict) or {*map(type, per_dataset.values())} - {dict}:
         raise ConfigError(
-            f"There is no {what} {name!r}, and no such file."
-            f"{closest(name, recipe_names()) or ' See: ipl recipe list.'}"
+            f"{whole}: per_dataset is {brief(per_dataset)}; it must name datasets, each with "
+            "`setting: value` lines."
         )
+    values["per_dataset"] = per_dataset
+    if vary := values.get("vary"):
+        if not isinstance(vary, dict) or [*map(type, vary.values())] != [list]:
+            raise ConfigError(f"{whole}: vary must have one setting and a list of its values.")
+        values["vary"] = next((setting, tuple(levels)) for setting, levels in vary.items())
+    return Recipe(name, title, values)
+
+
+def read_recipes(names: Sequence[str]) -> list[Recipe]:
+    """The recipes of these names; one that is a list of others stands for those."""
+    found: list[Recipe] = []
+    for name in names:
+        recipe = read_recipe(name)
+        found += read_recipes(recipe.recipes) if recipe.recipes else [recipe]
+    return found
+
+
+def _read_yaml(text: str, name: str) -> dict[str, Any]:
     try:
-        return path.read_text(encoding="utf-8")
-    except IsADirectoryError:
-        raise ConfigError(f"The {what} {name} is a folder; it must be a YAML file.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"The {what} {name} is not UTF-8 text.") from None
-    except OSError as error:
-        raise ConfigError(f"The {what} {name} cannot be read: {error.strerror}.") from None
-
-
-def read_recipe(name: str) -> BenchRecipe:
-    """Returns a recipe of the package by its name, or of a YAML file."""
-    return parse_recipe(recipe_text(name), f"The recipe {name}")
-
-
-def parse_recipe(text: str, name: str) -> BenchRecipe:
-    """Returns the recipe that YAML says; `name` begins the sentence on what is wrong with it."""
-    values = _read_yaml(text, name)
-    _check_keys(name, values, (*KEYS, *setting_names()))
-    title = values.get("title", "")
-    if not isinstance(title, str):
-        raise ConfigError(f"{name}: title is {brief(title)}; it must be text.")
-    per_dataset = values.get("per_dataset") or {}
-    if not isinstance(per_dataset, dict):
-        raise ConfigError(
-            f"{name}: per_dataset is {brief(per_dataset)}; it must have a dataset's name in each "
-            "line."
-        )
-    allowed = [setting for setting in setting_names() if setting not in FOR_ALL_DATASETS]
-    for dataset, settings in per_dataset.items():
-        _check_keys(f"{name}: per_dataset of {dataset}", settings, allowed)
-    _check_names(name, per_dataset, values.get("datasets"), values.get("source"))
-    settings = {key: value for key, value in values.items() if key not in KEYS}
-    return BenchRecipe(name, title, settings, per_dataset, _vary(name, values.get("vary"), allowed))
-
-
-def _read_yaml(text: str, name: str) -> Any:
-    """Returns the content of a YAML file; `name` begins the sentence on what is wrong with it."""
-    if len(text) > MAX_YAML:
-        raise ConfigError(f"{name} has more than {MAX_YAML:,} characters.")
-    try:
-        refusal = _costly_yaml(text)
-        values = None if refusal else yaml.load(text, _loader())
-    except yaml.YAMLError as error:
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a wrong date
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
+        problem = getattr(error, "problem", None) or error
         raise ConfigError(f"{name} is not valid YAML{line}: {problem}.") from None
-    except (ValueError, RecursionError) as error:  # a date that does not exist
-        raise ConfigError(f"{name} is not valid YAML: {error}.") from None
-    if refusal:
-        raise ConfigError(f"{name} {refusal}")
-    return values
-
-
-def _costly_yaml(text: str) -> str:
-    """Returns why a short text would take much time or memory; "" if it would not."""
-    depth = 0
-    for event in yaml.parse(text, _loader()):
-        if isinstance(event, yaml.AliasEvent):  # a few lines of them can stand for gigabytes
-            return "has an alias (*name); write the value out."
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:  # the parser's time grows with its square
-            return f"has values inside of each other, more than {MAX_DEPTH} levels deep."
-    return ""
-
-
-@cache
-def _loader() -> Any:
-    """Returns YAML's safe loader, which here refuses a key that is given twice."""
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, seven times as fast
-
-    class Loader(base):  # type: ignore[misc]
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                    problem = f"the key {brief(key.value)} is given twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-                seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
-            return super().construct_mapping(node, deep)
-
-    return Loader
-
-
-def _vary(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, tuple[Any, ...]] | None:
-    if value is None:
-        return None
-    _check_keys(f"{name}: vary", value, [*allowed, POOL])
-    if len(value) != 1:
-        raise ConfigError(f"{name}: vary has {len(value)} settings; it must have one.")
-    ((setting, values),) = value.items()
-    if not isinstance(values, list) or not values:
-        raise ConfigError(f"{name}: vary of {setting} is {brief(values)}; it must be a list.")
-    return setting, tuple(values)
-
-
-def _check_names(name: str, per_dataset: Mapping[Any, Any], datasets: Any, source: Any) -> None:
-    """Raises ConfigError if a name can be none of the datasets that a recipe lists, or published.
-
-    Without a list anything is possible: `--datasets` may name data of the user's own.
-    """
-    entries = datasets.split(",") if isinstance(datasets, str) else datasets
-    if not isinstance(entries, list):
-        return
-    named = [str(entry).strip() for entry in [*entries, source] if entry not in (None, "", ALL)]
-    known = [*BENCHMARKS, SCENES, *(name_of(full_path(entry)) for entry in named)]
-    for dataset in map(str, per_dataset):
-        if dataset not in known and "/" not in dataset:
-            raise ConfigError(
-                f"{name}: per_dataset has {brief(dataset)}, which is not one of its datasets."
-                f"{closest(dataset, known)}"
-            )
-
-
-def _check_keys(name: str, values: Any, allowed: Sequence[str]) -> None:
     if not isinstance(values, dict):
-        is_what = "is empty" if values is None else f"contains {brief(values)}"
-        raise ConfigError(f"{name} {is_what}; it must contain `setting: value` lines.")
-    for key in values:
-        if key not in allowed:
-            listed, hint = ", ".join(allowed), closest(str(key), allowed)
-            raise ConfigError(
-                f"{name}: {key!r} is not a setting; it must be one of {listed}.{hint}"
-            )
-        entries = values[key] if isinstance(values[key], list) else [values[key]]
-        for value in entries:
-            _check_kind(f"{name}: {key}", key, value)
-
-
-def _check_kind(name: str, key: str, value: Any) -> None:
-    """Raises ConfigError for what only YAML has: a line without a value, and true for a number."""
-    setting = {**{s.title: s for s in shared_settings()}, **list_settings()}.get(key)
-    if value is None and key not in MAY_BE_EMPTY and not (setting and setting.optional):
-        raise ConfigError(f"{name} has no value; give it one, or leave it out.")
-    if isinstance(value, bool) and not (setting and bool in setting.kinds):
-        allowed = setting.allowed if setting else "text or a number"
-        raise ConfigError(f"{name} is {str(value).lower()}; it must be {allowed}.")
+        raise ConfigError(f"{name} is {brief(values)}; it must contain `name: value` lines.")
+    return values
 
 
 def _folder() -> Path:

@@ -1,17 +1,23 @@
-"""Whether a difference is more than chance: intervals, sign-flip tests and their correction."""
+"""Whether a difference is more than chance: sign-flip tests, their intervals and correction."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy.special import stdtrit
 
 MOST_EXACT = 16  # units, whose 65,536 sign flips are all computed
 DRAWS = 100_000  # flips of more units
 FEWEST_UNITS = 6  # with five, no p is below 2 / 2**5 = 0.0625
-RESAMPLES = 10_000
+LEVEL = 0.05
+CLOSE = 1.0  # points; a difference whose whole interval is smaller counts as none
+
+# What an interval is from.
+SIGN_FLIP, STUDENT, STUDENT_SEEDS = ("sign-flip", "Student", "Student, over seeds")
 
 
 @dataclass(frozen=True)
@@ -24,70 +30,52 @@ class Effect:
     p: float | None  # None if there are too few units for a test
     units: int
     pairs: int  # of all units
+    interval: str = ""  # what the interval is from: SIGN_FLIP, STUDENT or STUDENT_SEEDS
     reason: str = ""  # why there is no test
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether there is an interval and 0 is outside it."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the interval lets the difference be no larger than 1 point."""
+        return (
+            self.low is not None
+            and self.high is not None
+            and -CLOSE < self.low <= self.high < CLOSE
+        )
 
 
 def measure_effect(differences: Sequence[Sequence[float]], unit: str = "datasets") -> Effect:
-    """Average paired differences over units, with an interval and a test over units.
+    """The mean over units of paired differences, with an interval and a test over units.
 
-    Seeds of one unit are not independent evidence about other units. The differences are
-    therefore averaged within each unit first, and the test flips the signs of these means.
-
-    Parameters
-    ----------
-    differences : sequence of sequences of float
-        For each unit, one difference per pair of runs (usually per seed).
-    unit : str, default="datasets"
-        What a unit is, in the plural, for the reason.
-
-    Returns
-    -------
-    Effect
-        The mean difference; its 95 % bootstrap interval over units, then seeds; and p of the
-        two-sided sign-flip test: exact up to 16 units, 100,000 drawn flips above. With fewer
-        than six units p is None, for a single pair the interval as well; `reason` says so.
-
-    Raises
-    ------
-    ValueError
-        If there is no unit, if a unit is empty, or if a difference is not finite.
+    `differences` has for each unit one number per pair of runs, usually per seed. Seeds of one
+    unit say nothing about other units, so they are averaged within each unit first. p is that of
+    the two-sided sign-flip test of these means (exact up to 16 units, 100,000 drawn flips above);
+    the interval has all shifts that this test does not reject at 5 %. With two to five units there
+    is no test, and the interval is Student's; with one, Student's over its seeds; with a single
+    pair there is none.
     """
-    values = _check(differences)
+    values = [np.asarray(unit_values, dtype=np.float64) for unit_values in differences]
     means = np.array([unit_values.mean() for unit_values in values])
-    low, high = _bootstrap(values) or (None, None)
-    p, reason = None, ""
-    if len(means) >= FEWEST_UNITS:
-        p = _flip_signs(means)
-    else:
-        name = unit.removesuffix("s") if len(means) == 1 else unit
-        reason = f"no test: {len(means)} {name}, at least {FEWEST_UNITS} are needed"
-        if low is None:
-            reason = f"no interval: one pair of runs; {reason}"
-    pairs = sum(len(unit_values) for unit_values in values)
-    return Effect(float(means.mean()), low, high, p, len(means), pairs, reason)
+    units, pairs = len(means), sum(map(len, values))
+    if units >= FEWEST_UNITS:
+        low, high, p = _invert_sign_flips(means)
+        return Effect(float(means.mean()), low, high, p, units, pairs, SIGN_FLIP)
+    name = unit.removesuffix("s") if units == 1 else unit
+    reason = f"with {units} {name}, p cannot be below {2 / 2**units:.2g}; {FEWEST_UNITS} are needed"
+    if pairs == 1:
+        return Effect(float(means[0]), None, None, None, 1, 1, "", reason)
+    low, high = _student(means if units > 1 else values[0])
+    origin = STUDENT if units > 1 else STUDENT_SEEDS
+    return Effect(float(means.mean()), low, high, None, units, pairs, origin, reason)
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Adjust the p of a family of tests by Holm's step-down method.
-
-    Parameters
-    ----------
-    ps : sequence of float or None
-        The p of each test; None where there was no test, which does not count.
-
-    Returns
-    -------
-    list of float or None
-        The adjusted p in the same order, at most 1.
-
-    Raises
-    ------
-    ValueError
-        If a p is not between 0 and 1.
-    """
+    """The p of a family of tests by Holm's step-down method; None is no test and stays."""
     tests = sorted((p, index) for index, p in enumerate(ps) if p is not None)
-    if not all(0 <= p <= 1 for p, _ in tests):
-        raise ValueError("p must be between 0 and 1.")
     adjusted: list[float | None] = [None] * len(ps)
     largest = 0.0
     for rank, (p, index) in enumerate(tests):
@@ -96,38 +84,35 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _check(values: Sequence[Sequence[float]]) -> list[np.ndarray]:
-    """Returns the values of each unit as an array; raises ValueError if they cannot be used."""
-    arrays = [np.asarray(unit_values, dtype=np.float64) for unit_values in values]
-    if not arrays or not all(len(array) and np.isfinite(array).all() for array in arrays):
-        raise ValueError("Values must be finite numbers, at least one for each unit.")
-    return arrays
+def _invert_sign_flips(means: np.ndarray) -> tuple[float, float, float]:
+    """The shifts that the sign-flip test of `means` does not reject, and its p for no shift.
 
-
-def _bootstrap(values: Sequence[np.ndarray]) -> tuple[float, float] | None:
-    """Returns the 95 % interval of the mean of unit means, or None for a single value."""
-    counts = np.array([len(unit_values) for unit_values in values])
-    if counts.sum() == 1:
-        return None
-    starts = np.cumsum(counts) - counts
-    flat = np.concatenate(values)
-    generator = np.random.default_rng(0)
-    units = generator.integers(len(values), size=(RESAMPLES, len(values)))
-    first, size, sums = starts[units], counts[units], np.zeros(units.shape)
-    for position in range(counts.max()):  # one array over all seeds would need more memory
-        drawn = flat[first + generator.integers(size)]
-        sums += np.where(position < size, drawn, 0)
-    low, high = np.percentile((sums / size).mean(1), [2.5, 97.5])
-    return float(low), float(high)
-
-
-def _flip_signs(means: np.ndarray) -> float:
-    """Returns the share of sign flips whose sum is at least as far from 0 as that of `means`."""
-    if len(means) <= MOST_EXACT:
-        signs = np.array(list(product((-1, 1), repeat=len(means))))
+    Flipping the signs of some units gives a sum at least as far from 0 exactly if 0 lies between
+    the mean of those units and the mean of the others. So each flip has a lower and an upper
+    bound with the mean of all between them, and p of a shift is the share of flips whose bounds
+    enclose it.
+    """
+    count = len(means)
+    if count <= MOST_EXACT:
+        flipped = np.array(list(product((0.0, 1.0), repeat=count)))
     else:
-        signs = np.random.default_rng(0).choice((-1, 1), (DRAWS, len(means)))
-        signs[0] = 1  # the observed signs are one of the flips
+        flipped = np.random.default_rng(0).integers(2, size=(DRAWS, count)).astype(float)
+        flipped[0] = 0  # the observed signs are one of the flips
+    sizes, sums = flipped.sum(1), flipped @ means
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = np.stack([sums / sizes, (means.sum() - sums) / (count - sizes)])
     # Sums that are equal on paper differ in their last digits.
-    limit = abs(means.sum()) - 1e-9 * np.abs(means).sum()
-    return float((np.abs(signs @ means) >= limit).mean())
+    parts[np.abs(parts) <= 1e-9 * np.abs(means).max()] = 0
+    every = (sizes == 0) | (sizes == count)  # these flips enclose every shift
+    lows = np.where(every, -np.inf, parts.min(0))
+    highs = np.where(every, np.inf, parts.max(0))
+    rejected = math.floor(LEVEL * len(flipped))
+    p = float(((lows <= 0) & (highs >= 0)).mean())
+    return float(np.sort(lows)[rejected]), float(np.sort(highs)[::-1][rejected]), p
+
+
+def _student(values: np.ndarray) -> tuple[float, float]:
+    """Student's 95 % interval of a mean."""
+    t = stdtrit(len(values) - 1, 1 - LEVEL / 2)
+    half = float(t * values.std(ddof=1) / math.sqrt(len(values)))
+    return float(values.mean()) - half, float(values.mean()) + half

@@ -9,26 +9,17 @@ from typing import Any
 
 import typer
 
-from ipl.config import settings
-from ipl.config_fields import Setting
+from ipl.config import GROUPS, RARE, Setting, settings
 
 
 def config_options(
-    chosen: Iterable[Setting] | None = None, *, unset: bool = False, show_defaults: bool = True
+    chosen: Iterable[Setting] | None = None, *, unset: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command an option for every field of FitConfig.
+    """Give a command an option for every field of FitConfig, or for the chosen ones.
 
     The command is a function with a parameter `settings`: a dictionary with the values of these
-    options by field name. Its options stand where `settings` stands among the parameters.
-
-    Parameters
-    ----------
-    chosen : iterable of Setting, optional
-        The fields; all that have a flag, if it is left out.
-    unset : bool
-        Whether an option that is not given is left out of `settings`, so that a recipe decides.
-    show_defaults : bool
-        Whether the help names the default of each field; not where a recipe always decides.
+    options by field name. With `unset`, an option that is not given is left out of it, so that a
+    recipe decides.
     """
     options = [s for s in (settings() if chosen is None else chosen) if s.flag is not None]
 
@@ -36,16 +27,22 @@ def config_options(
         signature = inspect.signature(command, eval_str=True)
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
-            if parameter.name == "settings":
-                parameters += [_parameter(setting, unset, show_defaults) for setting in options]
+            if parameter.name == "settings":  # the help shows groups in the order of their options
+                for group in GROUPS.values():
+                    grouped = [setting for setting in options if setting.group == group]
+                    parameters += [_parameter(each, unset) for each in grouped]
             else:
-                parameters.append(parameter)
+                parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+        rare = [setting for setting in options if setting.group == RARE]
+        parameters += [_parameter(setting, unset) for setting in rare]
 
         @wraps(command)
         def run(**values: Any) -> None:
-            chosen_values = {setting: values.pop(setting.name) for setting in options}
-            chosen_values = {s: v for s, v in chosen_values.items() if not (unset and v is None)}
-            command(**values, settings={s.name: _value(s, v) for s, v in chosen_values.items()})
+            given = {setting: values.pop(setting.name) for setting in options}
+            given = {s: v for s, v in given.items() if not (unset and v is None)}
+            command(
+                **values, settings={s.name: not v if s.negated else v for s, v in given.items()}
+            )
 
         del run.__wrapped__  # its signature is not the command's
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -55,26 +52,22 @@ def config_options(
     return decorate
 
 
-def _parameter(setting: Setting, unset: bool, show_default: bool) -> inspect.Parameter:
+def _parameter(setting: Setting, unset: bool) -> inspect.Parameter:
     kind: Any = setting.kinds[0] if len(setting.kinds) == 1 else str  # "3" or "auto"
     default: Any = setting.default
     if kind is bool:
         default = False
     elif kind is str and default is not None:
         default = str(default)
-    help_text = setting.option.flag_help or setting.option.help
+    help_text = setting.flag_help or setting.help
     has_default = setting.default is not None or setting.kinds != (str,)
-    if (unset or setting.default is None) and show_default and has_default and kind is not bool:
+    if (unset or setting.default is None) and has_default and kind is not bool:
         help_text = f"{help_text.rstrip('.')} (default: {setting.default_text})."
     if unset:
         default = None
     if default is None:
         kind = kind | None
-    option = typer.Option(default, str(setting.flag), help=help_text)
+    option = typer.Option(default, str(setting.flag), help=help_text, rich_help_panel=setting.group)
     return inspect.Parameter(
-        setting.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=option, annotation=kind
+        setting.name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind
     )
-
-
-def _value(setting: Setting, value: Any) -> Any:
-    return not value if setting.negated else value

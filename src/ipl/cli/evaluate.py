@@ -10,9 +10,10 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from ipl.backbone.feature_store import FeatureStore
-from ipl.classifier import PromptClassifier
+from ipl.backbone.families import suggest_backbone
+from ipl.backbone.features import FeatureStore
 from ipl.cli import shared_options as common
+from ipl.cli.loading import load_classifier
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import first_few, several
@@ -21,13 +22,11 @@ from ipl.inference.evaluation import (
     class_rows,
     prediction_rows,
     score_table,
-    summary_table,
-    threshold_sentence,
     threshold_table,
 )
 from ipl.inference.evaluation import evaluate as evaluate_on
 from ipl.saving.format import read_run
-from ipl.saving.run_folder import find_run, read_config
+from ipl.saving.run_folder import find_run
 from ipl.support.cache import Cache
 from ipl.support.files import write_text
 from ipl.support.progress import Reporter
@@ -60,31 +59,28 @@ def evaluate(
     any_backbone: bool = common.ANY_BACKBONE,
     device: str = common.DEVICE,
     no_cache: bool = common.NO_CACHE,
-    strict: bool = common.STRICT,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
     """Evaluate a saved prompt on labelled images: accuracy, every class, calibration."""
     reporter = Reporter(quiet=quiet)
     folder = find_run(run)
-    read_config(folder)
-
-    options = ((csv, class_rows), (predictions, prediction_rows))
-    files = [(path, rows) for path, rows in options if path is not None]
     config = read_run(folder).config  # reports a damaged RUN before the images are looked for
     if held_out is not None:
         config = replace(config, held_out=held_out)
-    names = common.read_class_names(classes) if classes is not None else None
-    dataset = read_dataset(data, strict, config.held_out, to_test=True)
-    for option, path in (("--csv", csv), ("--predictions", predictions)):
+    dataset = read_dataset(data, config.held_out, to_test=True)
+    files = []
+    for option, path, rows in (
+        ("--csv", csv, class_rows),
+        ("--predictions", predictions, prediction_rows),
+    ):
         if path is not None:
             check_output_file(path, overwrite, option)
+            files.append((path, rows))
     with on_interrupt(lambda: "nothing was written."):
-        classifier = PromptClassifier.from_pretrained(
-            folder, backbone, device, reporter=reporter, any_backbone=any_backbone
-        ).set_params(strict=strict, held_out=config.held_out)
-        if names is not None:
-            classifier = classifier.with_classes(names)
+        classifier = load_classifier(
+            folder, classes, backbone, device, any_backbone, reporter=reporter
+        ).set_params(held_out=config.held_out)
         cache = None if no_cache else Cache(reporter=reporter)
         store = FeatureStore(classifier.learner_.backbone, cache)
         evaluation = evaluate_on(classifier, dataset, everything, store, reporter)
@@ -96,6 +92,8 @@ def evaluate(
         print_json({"run": run, "data": str(data), **evaluation.as_dict(), **gate})
     else:
         console().print(evaluation_report(evaluation, threshold))
+        if suggestion := suggest_backbone(classifier.config.backbone):
+            console().print(f"Note: {suggestion}", style="yellow", markup=False)
         for path, _ in files:
             console().print(f"Written: {path}", markup=False, soft_wrap=True)
     if not passed:
@@ -108,7 +106,7 @@ def evaluate(
 
 
 def evaluation_report(evaluation: Evaluation, with_thresholds: bool = False) -> Group:
-    """Returns the numbers over all classes, those of each class, and the confusions."""
+    """The numbers over all classes, those of each class, and the confusions."""
     comparison = evaluation.comparison
     parts: list[Group | Text] = [Text("\n".join(comparison.verdict), "bold"), Text("")]
     images = several(comparison.total, "image")
@@ -116,10 +114,7 @@ def evaluation_report(evaluation: Evaluation, with_thresholds: bool = False) -> 
     if evaluation.left_out:
         parts.append(Text(f"Left out as training images: {first_few(evaluation.left_out)}"))
     parts += [Text(f"Note: {note}", "yellow") for note in evaluation.notes]
-    parts += [Text(""), summary_table(evaluation).to_terminal()]
-    parts += [Text(""), score_table(evaluation).to_terminal()]
-    parts.append(Text(comparison.confusions))
+    parts += [Text(""), score_table(evaluation).to_terminal(), Text(comparison.confusions)]
     if with_thresholds:
         parts += [Text(""), threshold_table(evaluation).to_terminal()]
-        parts.append(Text(threshold_sentence(evaluation)))
     return Group(*parts)

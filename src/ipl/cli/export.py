@@ -1,4 +1,4 @@
-"""`ipl export RUN --to ...`: a saved prompt for other programs."""
+"""`ipl export RUN --to ...`: a saved prompt for other programs and other people."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ from typing import Any
 
 import typer
 
-from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
-from ipl.cli.output import check_output_file, on_interrupt, print_json
-from ipl.cli.shared_options import read_class_names
+from ipl.cli.loading import load_classifier
+from ipl.cli.output import check_output_file, command_line, echo, on_interrupt, print_json
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import several
 from ipl.inference.exports.classifier import export_classifier
 from ipl.inference.exports.common import check_export_folder
 from ipl.inference.exports.onnx import check_packages, export_onnx
 from ipl.inference.exports.text import export_text
-from ipl.inference.exports.transformers import export_transformers
-from ipl.saving.run_folder import find_run, read_config
+from ipl.inference.exports.transformers import HEAD, export_transformers
+from ipl.saving.format import read_run
+from ipl.saving.run_folder import find_run
+from ipl.saving.sharing import push_run
 from ipl.support.errors import ConfigError, closest
 from ipl.support.progress import Reporter
+from ipl.training.result import FitResult
 
-TARGETS = ("classifier", "onnx", "transformers", "text")
+TARGETS = ("classifier", "onnx", "transformers", "text", "hub")
 
 
 def export(
     run: str = common.RUN,
-    to: str = typer.Option(..., "--to", help="classifier, onnx, transformers or text."),
+    to: str = typer.Option(..., "--to", help="classifier, onnx, transformers, text or hub."),
     save_to: Path | None = typer.Option(
-        None, "--out", help="A new folder (default: ipl-exports/RUN-TO); text: a file."
+        None,
+        "--out",
+        help="A new folder (default: ipl-exports/RUN-TO); text: a file; hub: OWNER/NAME.",
     ),
     classes: str | None = common.CLASSES,
     check: Path | None = typer.Option(
@@ -37,13 +41,16 @@ def export(
         help="onnx: images in class folders, to measure accuracy on those that it was not trained "
         "on (default: drawn ones).",
     ),
+    private: bool = typer.Option(
+        False, "--private", help="hub: visible only to you, if the name is new."
+    ),
     overwrite: bool = typer.Option(False, "--overwrite", help="text: replace the file in --out."),
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Write a saved prompt as a matrix, as ONNX, as a transformers folder or as plain text."""
+    """Write a saved prompt as a linear layer, ONNX, a transformers folder or text, or share it."""
     if to not in TARGETS:
         raise ConfigError(
             f"--to is {to!r}; allowed are {', '.join(TARGETS)}.{closest(to, TARGETS)}"
@@ -52,24 +59,24 @@ def export(
         raise ConfigError("--check works with --to onnx only.")
     if overwrite and to != "text":
         raise ConfigError("--overwrite works with --to text only; other exports need a new folder.")
+    if private and to != "hub":
+        raise ConfigError("--private works with --to hub only.")
     if to == "onnx":
         check_packages()
     folder = find_run(run)
-    read_config(folder)
+    result = read_run(folder)  # reports a damaged RUN before the images are looked for
+    if to == "hub":
+        _share(result, save_to, private, classes, as_json)
+        return
 
     target = save_to or Path("ipl-exports") / f"{Path(run).name}-{to}"
     if to != "text":
         check_export_folder(target)
     elif save_to is not None:
         check_output_file(save_to, overwrite)
-    names = read_class_names(classes) if classes is not None else None
     images = read_dataset(check, to_test=True) if check is not None else None
     with on_interrupt(lambda: "nothing was written."):
-        classifier = PromptClassifier.from_pretrained(
-            folder, backbone, "cpu", precision="fp32", any_backbone=any_backbone
-        )
-        if names is not None:
-            classifier = classifier.with_classes(names)
+        classifier = load_classifier(folder, classes, backbone, "cpu", any_backbone, "fp32")
         if to != "text":
             Reporter(quiet=quiet).say(f"Writing {target} ...")
         if to == "text":
@@ -84,32 +91,47 @@ def export(
     if as_json:
         print_json({"out": None if to_stdout else str(target), **content})
     elif to_stdout:
-        print(content["text"], end="")
+        echo(content["text"], end="")
     else:
-        print("\n".join([*_summary(to, content), f"Saved:  {target}"]))
+        echo("\n".join([*_summary(to, content), f"Saved:  {target}"]))
 
 
-def _images(checked: dict[str, Any]) -> str:
-    """Returns how many images were compared, and where they are."""
-    if "trained_on" not in checked:  # only labelled images have it
-        return f"{checked['images']} {checked['of']}"
-    return f"{several(checked['images'], 'image')} in {checked['of']!r}"
+def _share(
+    result: FitResult, name: Path | None, private: bool, classes: str | None, as_json: bool
+) -> None:
+    """Uploads the three small files of a run, and nothing else."""
+    if name is None:
+        raise ConfigError("--to hub needs the name of the prompt there: --out OWNER/NAME.")
+    if classes is not None:
+        raise ConfigError("--classes does not work with --to hub, which shares a run as it is.")
+    address = push_run(result, str(name), private)
+    if as_json:
+        print_json({"name": str(name), "address": address})
+        return
+    echo(f"Shared: {address}\nNext:   {command_line('predict', name)} IMAGE...")
 
 
 def _summary(to: str, content: dict[str, Any]) -> list[str]:
-    """Returns the lines that describe an export."""
+    """The lines that describe an export."""
+    with_head = ", with the head" if content["head"] else ""
     if to == "classifier":
         rows, dim = content["shape"]
-        return [f"{rows} classes x {dim} float32, logit scale {content['logit_scale']:.4g}"]
+        scale = f"logit scale {content['logit_scale']:.4g}"
+        return [f"{rows} classes x {dim} float32, {scale}{with_head}"]
     if to == "transformers":
+        head = [f"The head for these classes is in {HEAD} (README.md)."] if content["head"] else []
         return [
             f"hypothesis_template: {content['hypothesis_template']}",
             f"Text features differ from ours by {content['largest_difference']:.1e} at most.",
+            *head,
         ]
     if to == "text":
         return []
     checked = content["checked"]
-    lines = [f"Compared with our own predictions on {_images(checked)}:"]
+    lines = [
+        f"Compared with our own predictions{with_head} on "
+        f"{several(checked['images'], 'image')} ({checked['of']}):"
+    ]
     for precision in ("fp32", "int8"):
         model = checked[precision]
         line = (
@@ -121,17 +143,4 @@ def _summary(to: str, content: dict[str, Any]) -> list[str]:
             accuracy, ours = 100 * model["accuracy"], 100 * checked["accuracy"]
             line += f", accuracy {accuracy:.1f} % (ours {ours:.1f} %)"
         lines.append(line)
-    return [*lines, *_about_accuracy(checked)]
-
-
-def _about_accuracy(checked: dict[str, Any]) -> list[str]:
-    """Returns a line on images that the prompt was trained on, if any were compared."""
-    trained = checked.get("trained_on", 0)
-    if trained is None:
-        return ["Images that it was trained on count in the accuracy, if there are any."]
-    if not trained:
-        return []
-    if "accuracy" not in checked:
-        return ["All of these images were used in training, so no accuracy is given."]
-    new = several(checked["accuracy_images"], "image")
-    return [f"The accuracy is that on the {new} that it was not trained on."]
+    return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -15,24 +15,19 @@ from rich.console import Console
 
 from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
+from ipl.cli.loading import load_classifier
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
-from ipl.cli.shared_options import read_class_names
+from ipl.display.formatting import first_few
 from ipl.inference.image_paths import find_images, read_paths
-from ipl.inference.prediction_stream import Prediction, PredictionSpeed, Ranking, predict_stream
-from ipl.inference.prediction_writers import (
-    CsvWriter,
-    JsonLinesWriter,
-    ParquetWriter,
-    PredictionWriter,
-    TableWriter,
-)
+from ipl.inference.stream import Prediction, Ranking, predict_stream
+from ipl.inference.writers import CsvWriter, JsonLinesWriter, TableWriter, one_line
 from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import replace_file
 from ipl.support.progress import Reporter
 
-FORMATS = ("table", "csv", "jsonl", "parquet")
-ENOUGH_TO_TIME = 100  # images
+FORMATS = ("table", "csv", "jsonl")
+Writer = TableWriter | CsvWriter | JsonLinesWriter
 CHUNK = 65_536  # bytes that are read from standard input at a time
 
 
@@ -53,11 +48,9 @@ def predict(
     style: str | None = typer.Option(
         None,
         "--format",
-        help="table, csv, jsonl or parquet (default: by the ending of --out, else table).",
+        help="table, csv or jsonl (default: by the ending of --out, else table).",
     ),
-    save_to: Path | None = typer.Option(
-        None, "--out", help="Write to this file (parquet needs one)."
-    ),
+    save_to: Path | None = typer.Option(None, "--out", help="Write to this file."),
     overwrite: bool = common.OVERWRITE,
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
@@ -69,59 +62,62 @@ def predict(
     """Classify images with a saved prompt, into its classes or any others."""
     reporter = Reporter(quiet=quiet)
     output_format = _output_format(style, save_to)
-    if output_format == "parquet" and save_to is None:
-        raise ConfigError("--format parquet needs a file to write to: --out FILE.")
     if as_json and (output_format != "table" or save_to is not None):
         raise ConfigError("--json prints one object; it does not work with --format or --out.")
     if save_to is not None:
         check_output_file(save_to, overwrite)
     folder = find_run(run)
     read_config(folder)  # reports a wrong RUN before the images are looked for
-    names = read_class_names(classes) if classes is not None else None
     sources, total = _sources(images)
-    tally = _Tally(reporter, strict)
+    tally, ranking = _Tally(reporter, strict), Ranking(top, threshold)
+    in_lines = save_to is None and not as_json
 
-    ranking = Ranking(top, threshold)
-    with on_interrupt(lambda: tally.summary(save_to)), _quiet_pipe():
-        classifier = PromptClassifier.from_pretrained(
-            folder, backbone, device, any_backbone=any_backbone
-        )
-        if names is not None:
-            classifier = classifier.with_classes(names)
-        if as_json:
-            predictions: list[Prediction] = []
-            for batch in _run(classifier, sources, ranking, max_pixels, total, reporter, tally):
-                predictions.extend(batch)
-        else:
-            with _open_writer(output_format, save_to) as writer:
-                # On a terminal the lines themselves show the progress.
-                on_terminal = save_to is None and sys.stdout.isatty()
-                progress = Reporter(quiet=True) if on_terminal else reporter
-                for batch in _run(classifier, sources, ranking, max_pixels, total, progress, tally):
+    with on_interrupt(lambda: tally.summary(in_lines)), _quiet_pipe():
+        classifier = load_classifier(folder, classes, backbone, device, any_backbone)
+        if classes is not None and classifier.untrained_classes:
+            reporter.say(_about_untrained(classifier))
+        predictions: list[Prediction] = []
+        # On a terminal the lines themselves show the progress.
+        progress = Reporter(quiet=True) if in_lines and sys.stdout.isatty() else reporter
+        with (
+            _open_writer(output_format, save_to) as writer,
+            progress.task("Classifying images", total) as advance,
+        ):
+            for batch in predict_stream(classifier, sources, ranking, advance, max_pixels):
+                tally.add(batch)
+                if as_json:
+                    predictions += batch
+                else:
                     writer.write(batch)
-                    tally.written += len(batch)
-                tally.check()
-            tally.report_speed()
-            if save_to is not None:
-                reporter.say(f"Written: {save_to}")
+            tally.check()
+        if save_to is not None:
+            reporter.say(f"Written: {save_to}")
     if as_json:
-        tally.check()
         readable = [each.as_dict() for each in predictions if each.error is None]
         skipped = [f"{each.image}: {each.error}" for each in predictions if each.error is not None]
         head = {"run": run, "prompt": classifier.prompt_, "words": classifier.words_}
-        print_json(
-            {**head, "predictions": readable, "skipped": skipped, "speed": tally.speed.as_dict()}
-        )
+        print_json({**head, "predictions": readable, "skipped": skipped})
+
+
+def _about_untrained(classifier: PromptClassifier) -> str:
+    """What is known about classes that a prompt was not trained on."""
+    head = ", and its head is not used" if classifier.result_.head is not None else ""
+    shown = " Where zero-shot CLIP disagrees, its answer stands beside."
+    return (
+        f"Not trained on {first_few(classifier.untrained_classes)}: how good this prompt "
+        f"({classifier.config.learner}) is for them is not known{head}; `ipl evaluate` with "
+        f"labelled images tells.{'' if classifier.learner_.prompts_images else shown}"
+    )
 
 
 def _output_format(style: str | None, save_to: Path | None) -> str:
-    """Returns the format of --format, else the one that the ending of --out names."""
+    """The format of --format, else the one that the ending of --out names."""
     if style is None:
         ending = "" if save_to is None else save_to.suffix.lower().removeprefix(".")
         if ending not in ("", "txt", *FORMATS):
             raise ConfigError(
                 f"--out ends in .{ending}, which is not one of the formats; it may end in .csv, "
-                ".jsonl, .parquet or .txt, or --format says what is written."
+                ".jsonl or .txt, or --format says what is written."
             )
         return ending if ending in FORMATS else "table"
     if style not in FORMATS:
@@ -134,68 +130,35 @@ class _Tally:
 
     def __init__(self, reporter: Reporter, strict: bool) -> None:
         self.reporter, self.strict = reporter, strict
-        self.readable = self.written = 0
+        self.readable, self.first_error = 0, ""
         self.pending: list[str] = []  # a single unreadable image is an error, not a warning too
-        self.first_error: str | None = None
-        self.speed = PredictionSpeed()
 
-    def add(self, batch: list[Prediction]) -> None:
-        """Counts a batch and warns of unreadable images; with `strict` they raise DataError."""
-        for prediction in batch:
-            if prediction.error is None:
-                self.readable += 1
-                continue
-            message = f"{prediction.printable_image}: {prediction.error}"
-            self.first_error = self.first_error or message
-            if self.strict:
-                raise DataError(f"Unreadable image: {self.first_error}.")
-            self.pending.append(f"skipped {message}")
+    def add(self, batch: Sequence[Prediction]) -> None:
+        failed = [f"{one_line(p.image)}: {p.error}" for p in batch if p.error is not None]
+        self.readable += len(batch) - len(failed)
+        self.pending += failed
+        if failed and not self.first_error:
+            self.first_error = f"Unreadable image: {failed[0]}."
+        if failed and self.strict:
+            raise DataError(self.first_error)
         if self.readable or len(self.pending) > 1:
-            for warning in self.pending:
-                self.reporter.warn(warning)
+            for each in self.pending:
+                self.reporter.warn(f"skipped {each}")
             self.pending = []
 
     def check(self) -> None:
         """Raises DataError if there was nothing to classify."""
-        if not self.readable and self.first_error is not None:
-            raise DataError(f"Unreadable image: {self.first_error}.")
         if not self.readable:
-            raise DataError("No image was given.")
+            raise DataError(self.first_error or "No image was given.")
 
-    def report_speed(self) -> None:
-        """Says how fast it was, and how fast decoding alone would be; nothing for a few images."""
-        speed = self.speed
-        if speed.images >= ENOUGH_TO_TIME:
-            self.reporter.say(
-                f"{speed.images:,} images in {speed.seconds:.1f} s: {speed.rate:,.0f} images/s; "
-                f"decoding alone could reach {speed.decoder_limit:,.0f} images/s here."
-            )
-
-    def summary(self, save_to: Path | None) -> str:
-        """Returns what had been written when Ctrl-C was pressed."""
-        if save_to is not None or not self.written:
-            return "nothing was written."
-        return f"{self.written} images were classified."
-
-
-def _run(
-    classifier: PromptClassifier,
-    sources: Iterable[Path],
-    ranking: Ranking,
-    max_pixels: int,
-    total: int | None,
-    reporter: Reporter,
-    tally: _Tally,
-) -> Iterator[list[Prediction]]:
-    with reporter.task("Classifying images", total) as advance:
-        stream = predict_stream(classifier, sources, ranking, advance, max_pixels, tally.speed)
-        for batch in stream:
-            tally.add(batch)
-            yield batch
+    def summary(self, in_lines: bool) -> str:
+        """What had been written when Ctrl-C was pressed."""
+        classified = f"{self.readable} images were classified."
+        return classified if in_lines and self.readable else "nothing was written."
 
 
 def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
-    """Returns the images and their number, which is unknown for paths from standard input."""
+    """The images and their number, which is unknown for paths from standard input."""
     if "-" in images:
         if len(images) > 1:
             raise DataError("IMAGES has - and other paths; give paths on stdin or as arguments.")
@@ -206,28 +169,19 @@ def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
 
 
 @contextmanager
-def _open_writer(output_format: str, save_to: Path | None) -> Iterator[PredictionWriter]:
+def _open_writer(output_format: str, save_to: Path | None) -> Iterator[Writer]:
     """Yields a writer; a file at `save_to` appears when it is complete, or not at all."""
 
-    def text_writer(stream: TextIO) -> PredictionWriter:
+    def writer(stream: TextIO) -> Writer:
         if output_format == "table":
             return TableWriter(console() if save_to is None else Console(file=stream, width=160))
         return CsvWriter(stream) if output_format == "csv" else JsonLinesWriter(stream)
 
     if save_to is None:
-        with text_writer(sys.stdout) as writer:
-            yield writer
+        yield writer(sys.stdout)
         return
-    with replace_file(save_to) as work:
-        if output_format == "parquet":
-            with ParquetWriter(work) as writer:
-                yield writer
-        else:
-            with (
-                open(work, "w", encoding="utf-8", newline="") as stream,
-                text_writer(stream) as writer,
-            ):
-                yield writer
+    with replace_file(save_to) as work, open(work, "w", encoding="utf-8", newline="") as stream:
+        yield writer(stream)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import typer
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, print_json
 from ipl.explain.ratings import key_of, read_sheets, word_sets, write_sheet
-from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
 
 
@@ -21,9 +20,6 @@ def rate(
     save_to: Path = typer.Option(
         Path("sheet.csv"), "--out", help="The sheet to write; its key is SHEET.key.json beside it."
     ),
-    key: Path | None = typer.Option(
-        None, "--key", help="The key of the sheets to read (default: the only one beside them)."
-    ),
     words_file: Path | None = typer.Option(
         None, "--words-file", help="The list of words that a run chose from, if it had its own."
     ),
@@ -34,25 +30,16 @@ def rate(
 ) -> None:
     """Write a sheet on which people rate words blindly from 1 to 5, or read filled ones."""
     if read:
-        ratings = read_sheets(paths, key)
+        ratings = read_sheets(paths)
         if as_json:
-            print_json(
-                {
-                    "means": ratings.means,
-                    "alpha": ratings.alpha,
-                    "sets": [{**vars(one), "mean": mean} for one, mean in ratings.sets],
-                    "notes": ratings.notes,
-                }
-            )
+            print_json(vars(ratings))
         else:
             console().print(ratings.table().to_terminal())
         return
-    if key is not None:
-        raise ConfigError("key is for reading; add --read.")
     check_output_file(save_to, overwrite)
     check_output_file(key_of(save_to), overwrite)
-    sets = word_sets(paths, words_file, backbone, Reporter(quiet=quiet))
-    rows = write_sheet(save_to, sets)
+    reporter = Reporter(quiet=quiet)
+    rows = write_sheet(save_to, word_sets(paths, words_file, backbone, reporter))
     if as_json:
         print_json({"sheet": str(save_to), "key": str(key_of(save_to)), "rows": rows})
         return

@@ -1,8 +1,7 @@
-"""`ipl report RUN`: an account of what a saved prompt has learnt."""
+"""`ipl report RUN...`: what a saved prompt has learnt, or several side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -13,23 +12,21 @@ from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.display.document import Document
 from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
-from ipl.explain.report import ReportSettings, analyse_run, check_arguments, report_document
-from ipl.explain.report_values import report_values
-from ipl.loggers import check_loggers, log_run
+from ipl.explain.comparison import compare_runs
+from ipl.explain.report import make_report, report_values
 from ipl.support.errors import ConfigError
 from ipl.support.files import write_json, write_text
 from ipl.support.hub import is_on_hub
 from ipl.support.progress import Reporter
 
 FORMATS = ("html", "md", "json")
-FORMAT = typer.Option(
-    None, "--format", help="html (one file), md or json (default: as --out ends, else html)."
-)
-IMAGES = typer.Option(2000, "--images", help="The largest number of held-out images to use.")
 
 
 def report(
-    run: Path = common.RUN,
+    runs: list[Path] = typer.Argument(
+        metavar="RUN...",
+        help="A folder that `ipl fit` saved, or owner/name on the hub; several are compared.",
+    ),
     data: Path | None = typer.Option(
         None,
         "--data",
@@ -37,16 +34,20 @@ def report(
         "images is left out.",
     ),
     save_to: Path | None = typer.Option(
-        None, "--out", help="The file to write (default: RUN-report.html, .md or .json)."
-    ),
-    kind: str | None = FORMAT,
-    plain: str | None = typer.Option(
-        None, "--plain", help="Compare with the learner without words: train, or a saved run."
+        None,
+        "--out",
+        help="The file to write (default: RUN-report.html, several: ipl-comparison.html); its "
+        "ending .html, .md or .json is the format.",
     ),
     resamples: int = typer.Option(
-        5, "--resamples", help="How often to choose words again for other shots; 0: never."
+        5,
+        "--resamples",
+        min=0,
+        help="How often to choose words again for other images; 0: never.",
     ),
-    images: int = IMAGES,
+    images: int = typer.Option(
+        2000, "--images", min=1, help="The largest number of held-out images to use for one run."
+    ),
     words_file: Path | None = typer.Option(
         None, "--words-file", help="The list of words that the run chose from, if it had its own."
     ),
@@ -56,85 +57,67 @@ def report(
     device: str = common.DEVICE,
     overwrite: bool = common.OVERWRITE,
     no_cache: bool = common.NO_CACHE,
-    strict: bool = common.STRICT,
-    log_to: list[str] = common.LOG_TO,
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
-    """Report what a saved prompt has learnt: its words, what they do, whether to believe it."""
-    kind = choose_format(kind, save_to)
-    target = save_to or default_target(run, kind)
-
-    check_loggers(log_to)
-    reporter = Reporter(quiet=quiet)
-    settings = ReportSettings(resamples, images, plain, strict)
-    check_arguments(run, data, settings, words_file)
+    """Report what a saved prompt has learnt, or compare several on one page."""
+    run, several_runs = runs[0], len(runs) > 1
+    target = save_to or (Path("ipl-comparison.html") if several_runs else default_target(run))
+    ending = {"htm": "html", "markdown": "md"}.get(target.suffix[1:].lower(), target.suffix[1:])
+    if ending not in FORMATS:
+        raise ConfigError(f"--out is {target}; its name must end in .html, .md or .json.")
     if not as_json:  # then nothing is written
         check_output_file(target, overwrite)
+    reporter = Reporter(quiet=quiet)
     with on_interrupt(lambda: "nothing was written."):
-        analysis = analyse_run(
-            run, data, settings, backbone, device, words_file, not no_cache, reporter
-        )
-        for note in analysis.notes:
+        if several_runs:
+            document = compare_runs(runs, data, device, not no_cache, reporter)
+        else:
+            document = make_report(
+                run,
+                data,
+                backbone,
+                device,
+                words_file,
+                not no_cache,
+                reporter,
+                resamples,
+                images,
+            )
+        for note in document.warnings:
             reporter.warn(note)
-        values = report_values(analysis)
-        if not as_json or log_to:
-            document = report_document(analysis)
-            if not as_json:
-                write_page(target, kind, document, values)
-            log_report(log_to, run, document, reporter)
+        if not as_json:
+            write_document(target, document)
     if as_json:
-        print_json(values)
+        print_json(report_values(document))
         return
     terminal = console()
+    if several_runs and document.table is not None:
+        terminal.print(document.table.to_terminal())
+        terminal.print("\n".join(document.lead), markup=False)
     for each in document.answers:
         terminal.print(Text.assemble((each.question, "bold"), " ", each.answer))
-    terminal.print()
-    for missing in analysis.missing:
-        terminal.print(f"Left out: {missing.part}. {missing.why}", markup=False, soft_wrap=True)
-    terminal.print(f"Written:  {target}", markup=False, soft_wrap=True)
+    for section in document.sections:
+        if section.anchor == "missing":
+            terminal.print(f"Left out: {section.summary}", markup=False, soft_wrap=True)
+    terminal.print(f"\nWritten:  {target}", markup=False, soft_wrap=True)
 
 
-def log_report(log_to: Sequence[str], run: Path, document: Document, reporter: Reporter) -> None:
-    """Logs a report as a page and as text."""
-    if not log_to:
-        return
+def default_target(run: Path) -> Path:
+    """RUN-report.html beside the run, whose folder has only its own files.
 
-    with log_run(log_to, f"{run.resolve().name}-report", {"run": str(run)}, reporter) as log:
-        log.log_text("result/report", as_markdown(document))
-        log.log_file("report.html", as_html(document).encode())
-
-
-def default_target(run: Path, kind: str) -> Path:
-    """Returns RUN-report.KIND beside the run: the folder of a run has only its own files.
-
-    For a run on the hub it is owner-name-report.KIND in the current folder.
+    For a run on the hub it is owner-name-report.html in the current folder.
     """
     if is_on_hub(str(run)):
-        return Path(f"{run.parent.name}-{run.name}-report.{kind}")
-    return run.parent / f"{run.resolve().name}-report.{kind}"
+        return Path(f"{run.parent.name}-{run.name}-report.html")
+    return run.parent / f"{run.resolve().name}-report.html"
 
 
-def choose_format(kind: str | None, save_to: Path | None) -> str:
-    """Returns the format that was asked for or, if none was, the one that the file's name has."""
-    ending = save_to.suffix.removeprefix(".").lower() if save_to is not None else ""
-    ending = {"htm": "html", "markdown": "md"}.get(ending, ending)
-    if kind is None:
-        if ending and ending not in FORMATS:
-            raise ConfigError(
-                f"--out is {save_to}; without --format its name must end in .html, .md or .json."
-            )
-        return ending or FORMATS[0]
-    if kind not in FORMATS:
-        raise ConfigError(f"format is {kind!r}; allowed are {', '.join(FORMATS)}.")
-    if ending in FORMATS and ending != kind:
-        raise ConfigError(f"--format is {kind}, but --out is {save_to}; leave one of them out.")
-    return kind
-
-
-def write_page(target: Path, kind: str, document: Document, values: object) -> None:
-    """Writes a report in one of its formats."""
-    if kind == "json":
-        write_json(target, values)
+def write_document(target: Path, document: Document) -> None:
+    """Writes a document in the format of the file's name."""
+    if target.suffix.lower() == ".json":
+        write_json(target, report_values(document))
+    elif target.suffix.lower() in (".md", ".markdown"):
+        write_text(target, as_markdown(document))
     else:
-        write_text(target, as_html(document) if kind == "html" else as_markdown(document))
+        write_text(target, as_html(document))

@@ -1,66 +1,54 @@
-"""`ipl select DATA`: choose words without training."""
+"""`ipl select DATA`: choose words without training; `ipl select --explain WORD`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from ipl.backbone.loading import find_model, load_backbone
-from ipl.bench.engines.ray_search import RaySearch
+from ipl.backbone.loading import load_tokenizer
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, on_interrupt, print_json
-from ipl.config import FitConfig, settings
-from ipl.config_fields import TRAINING
+from ipl.config import TRAINING, FitConfig, settings
 from ipl.datasets.readers import read_dataset
 from ipl.select import select_words
-from ipl.support.errors import ConfigError, brief
 from ipl.support.progress import Reporter
-from ipl.words.greedy import ScoreWords, score_words
+from ipl.training.fit import read_pool
+from ipl.words.explain_word import explain_word
 from ipl.words.selection import selection_report
 
 
-@config_options(s for s in settings() if s.option.part != TRAINING and s.name != "words")
+@config_options(s for s in settings() if s.part != TRAINING and s.name != "words")
 def select(
     settings: dict[str, Any],
-    data: Path = common.DATA,
-    words: str = typer.Option(str(FitConfig.words), "--words", help="How many words to choose."),
-    workers: int = typer.Option(
-        0, "--workers", help="Distribute the pool over this many Ray workers (0: search here)."
-    ),
-    address: str | None = typer.Option(
-        None, help="With --workers: the Ray cluster to join (default: one is started here)."
+    data: Path | None = common.OPTIONAL_DATA,
+    words: int = typer.Option(3, min=0, help="How many words to choose."),
+    explain: list[str] = typer.Option(
+        [], metavar="WORD", help="Say why a word is in the pool or not, instead; repeatable."
     ),
     quiet: bool = common.QUIET,
     as_json: bool = common.JSON,
 ) -> None:
     """Choose words for a few images per class and show the gain of each; nothing is trained."""
-    count = _word_count(words)
-    config = FitConfig.from_dict({**settings, "words": min(count, 1)})
-
+    # Nothing is trained, so the number of words need not agree with epochs and interval.
+    config = FitConfig.from_dict({**settings, "words": min(words, 1)})
     reporter = Reporter(quiet=quiet)
+    if explain:
+        _explain(explain, config, reporter, as_json)
+        return
+    if data is None:
+        raise typer.BadParameter("DATA is missing; give your images, or --explain WORD.")
     outcome = (
         "the search resumes when you run the same command again."
         if config.cache
         else "nothing was saved."
     )
     with on_interrupt(lambda: outcome):
-        dataset = read_dataset(data, config.strict)
-        find_model(config.backbone)
-
-        score: ScoreWords = score_words
-        if workers:
-            score = RaySearch(workers, address, config.device)
-        backbone = load_backbone(config.backbone, config.device, config.precision)
-        selection = select_words(
-            dataset,
-            count,
-            **{**settings, "backbone": backbone},
-            reporter=reporter,
-            score=score,
-        )
+        dataset = read_dataset(data)
+        selection = select_words(dataset, words, reporter=reporter, **settings)
     if as_json:
         values: dict[str, Any] = {"data": str(data), "backbone": config.backbone}
         values |= {"shots": config.shots, "seed": config.seed, "notes": reporter.warnings}
@@ -69,15 +57,12 @@ def select(
         console().print(selection_report(selection))
 
 
-def _word_count(text: str) -> int:
-    """Returns the number of words; raises ConfigError unless it is one that a fit may have too."""
-    most = next(setting.option.most for setting in settings() if setting.name == "words")
-    assert most is not None
-    is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) < 10
-    count: int | str = int(text) if is_number else text
-    if isinstance(count, str) or not 0 <= count <= most:
-        raise ConfigError(
-            f"words is {brief(count)}; it must be a whole number from 0 to {most:,} "
-            "(auto and paper are for ipl fit)."
-        )
-    return count
+def _explain(words: list[str], config: FitConfig, reporter: Reporter, as_json: bool) -> None:
+    tokenizer = load_tokenizer(config.backbone)
+    pool = read_pool(config, tokenizer, reporter=reporter).for_tokenizer(tokenizer)
+    explanations = [explain_word(word, pool, tokenizer) for word in words]
+    if as_json:
+        print_json({"explained": [asdict(explanation) for explanation in explanations]})
+    else:
+        sentences = "\n".join(explanation.sentence for explanation in explanations)
+        console().print(sentences, markup=False, soft_wrap=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ipl.datasets.images import ImageSource
-from ipl.display.formatting import first_few, several
+from ipl.display.formatting import first_few
 from ipl.support.errors import DataError
 
 TRAIN, VAL, TEST = "train", "val", "test"
@@ -19,10 +19,8 @@ PART_NAMES = {
     **dict.fromkeys(("val", "valid", "validation"), VAL),
     **dict.fromkeys(("test", "testing"), TEST),
 }
-EXAMPLES = 3  # files or classes that a sentence names
-EMPTY_PART = "empty part"  # the kind of a finding on a held-out part without images
-UNUSED = "unused part"  # the kind of a finding on a part that is not held out
-NO_FIT = "ipl fit cannot use the data"
+UNUSED = "unused part"  # a part that is not held out
+SINGLE_CLASS = "only one class"
 
 
 class Item(NamedTuple):
@@ -34,50 +32,18 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something unusual about the data: what it is, in one sentence, and where.
+    """Something unusual about the data."""
 
-    Parameters
-    ----------
-    kind : str
-        A short name for programs, such as "broken link".
-    note : str
-        A sentence with the count, the first few names, and what becomes of them.
-    names : tuple of str
-        All files or classes that it is about.
-    stops_fit : bool, default=False
-        Whether the data cannot be trained on because of it.
-    """
+    kind: str  # what it is, such as "broken link"
+    names: tuple[str, ...]  # all files or classes that it is about
+    advice: str = ""  # what becomes of them, or what to do
+    stops_fit: bool = False  # whether the data cannot be trained on because of it
 
-    kind: str
-    note: str
-    names: tuple[str, ...]
-    stops_fit: bool = False
-
-
-def make_finding(
-    kind: str,
-    names: Iterable[object],
-    singular: str,
-    plural: str,
-    then: str = "",
-    stops_fit: bool = False,
-) -> tuple[Finding, ...]:
-    """Returns a finding about these files or classes; none if there are none.
-
-    `singular` and `plural` follow the count, `then` follows the names.
-    """
-    texts = tuple(str(name) for name in names)
-    if not texts:
-        return ()
-    count = several(len(texts), singular, plural)
-    if stops_fit:
-        then += f"; {NO_FIT}"
-    return (Finding(kind, f"{count}: {examples(texts)}{then}.", texts, stops_fit),)
-
-
-def examples(names: Sequence[str]) -> str:
-    """Returns the first few names, with dots if there are more."""
-    return ", ".join(names[:EXAMPLES]) + (", ..." if len(names) > EXAMPLES else "")
+    @property
+    def note(self) -> str:
+        """A sentence with the first few names."""
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"{self.kind[0].upper()}{self.kind[1:]}: {first_few(self.names)}{advice}."
 
 
 @dataclass(frozen=True)
@@ -120,10 +86,7 @@ class Dataset:
     def __post_init__(self) -> None:
         check_class_names(self.class_names, self.alike)
         if len(self.class_names) < 2 and not any(found.stops_fit for found in self.findings):
-            raise DataError(
-                f"{self.display_name} has only one class ({self.class_names[0]!r}); "
-                "a classifier needs at least two."
-            )
+            raise DataError(f"{self.display_name}: {one_class(self.class_names)[0].note}")
         for item in (*self.train, *self.test):
             if not 0 <= item.label < len(self.class_names):
                 raise DataError(
@@ -133,34 +96,16 @@ class Dataset:
 
     @property
     def display_name(self) -> str:
-        """Returns what messages call it: as it was given, else its name."""
+        """What messages call it: as it was given, else its name."""
         return self.source or self.name
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Returns the sentences of the findings."""
-        return tuple(finding.note for finding in self.findings)
-
-    @property
-    def test_notes(self) -> tuple[str, ...]:
-        """Returns the same without what matters to a fit alone."""
+        """The sentences of the findings, without those that only a fit cannot accept."""
         return tuple(finding.note for finding in self.findings if not finding.stops_fit)
 
     def only(self, labels: Sequence[int], name: str) -> Dataset:
-        """Restrict the dataset to some of its classes.
-
-        Parameters
-        ----------
-        labels : sequence of int
-            Labels of the classes; the first one becomes label 0, and so on.
-        name : str
-            The name of the new dataset.
-
-        Returns
-        -------
-        Dataset
-            The images of these classes, relabelled.
-        """
+        """The images of some classes; the first of `labels` becomes 0, and so on."""
         new_labels = {label: index for index, label in enumerate(labels)}
 
         def relabel(items: Iterable[Item]) -> tuple[Item, ...]:
@@ -175,39 +120,41 @@ class Dataset:
         )
 
 
-def one_class_findings(names: Sequence[str]) -> tuple[Finding, ...]:
-    """Returns a finding if there is only one class, with which a dataset may be made."""
-    if len(names) != 1:
-        return ()
-    note = f"There is only one class ({names[0]}), and a classifier needs at least two; {NO_FIT}."
-    return (Finding("single class", note, tuple(names), stops_fit=True),)
-
-
-def held_out_findings(
-    sizes: Mapping[str, int], held_out: str, source: object
+def findings_on(
+    kind: str, names: Iterable[str], advice: str = "", stops_fit: bool = False
 ) -> tuple[Finding, ...]:
-    """Returns a finding on the part that is neither trained on nor held out, if there is one.
+    """A finding about these files or classes; none if there are none."""
+    names = tuple(names)
+    return (Finding(kind, names, advice, stops_fit),) if names else ()
 
-    `sizes` are the images of each part. Raises DataError if validation images are asked for and
-    there are none.
+
+def one_class(names: Sequence[str]) -> tuple[Finding, ...]:
+    """A finding if there is only one class, with which a dataset may be made."""
+    advice = "a classifier needs at least two"
+    return findings_on(SINGLE_CLASS, names if len(names) == 1 else (), advice, stops_fit=True)
+
+
+def unused_part(parts: Collection[str], held_out: str, source: object) -> tuple[Finding, ...]:
+    """A finding if there are images that are neither trained on nor held out.
+
+    Raises DataError if validation images are asked for and there are none.
     """
-    if held_out == VAL and not sizes.get(VAL):
+    if held_out == TEST and VAL in parts:
+        scored = "the test images" if TEST in parts else "training images that are not drawn"
+        advice = f"{scored} are held out, unless you ask for val (--held-out val)"
+        return (Finding(UNUSED, (VAL,), advice),)
+    if held_out == VAL and VAL not in parts:
         raise DataError(f"{source} has no validation images (val) to hold out.")
-    unused = TEST if held_out == VAL else VAL
-    count = sizes.get(unused, 0)
-    if not count:
-        return ()
-    note = f"{several(count, f'{unused} image is', f'{unused} images are')} not used"
-    if unused == VAL:
-        scored = "test images" if sizes.get(TEST) else "training images that are not drawn"
-        note += f": the {scored} are held out, unless you ask for val (--held-out val)"
-    return (Finding(UNUSED, f"{note}.", (unused,)),)
+    return (Finding(UNUSED, (TEST,)),) if held_out == VAL and TEST in parts else ()
 
 
 def hint_at_other_part(parts: Collection[str], asked: str) -> str:
-    """Returns how to test on the val or test images that there are instead of those asked for."""
+    """How to test on the val or test images that there are instead of those asked for."""
     other = {TEST: VAL, VAL: TEST}.get(asked)
     return f"; --held-out {other} uses its {other} images" if other in parts else ""
+
+
+# -- class names ----------------------------------------------------------------------------------
 
 
 def quote_classes(names: Sequence[str]) -> str:
@@ -216,7 +163,7 @@ def quote_classes(names: Sequence[str]) -> str:
 
 
 def clean_class_name(raw: str) -> str:
-    """Returns a class name as a prompt says it: runs of underscores and white space are blanks.
+    """A class name as a prompt says it: runs of underscores and white space are blanks.
 
     Letters with accents are one character each; macOS writes them as two in the names of folders.
     """
@@ -224,7 +171,7 @@ def clean_class_name(raw: str) -> str:
 
 
 def read_alike(names: Sequence[str]) -> bool:
-    """Returns whether two of these names read the same to CLIP."""
+    """Whether two of these names read the same to CLIP."""
     return len({_as_read(name) for name in names}) < len(names)
 
 

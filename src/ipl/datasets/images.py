@@ -12,9 +12,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError, features
 
 from ipl.support.errors import DataError
+from ipl.support.files import is_special
 
 EXTENSIONS = frozenset(
     {".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -34,10 +36,6 @@ HEIC_EXTENSIONS = frozenset({".heic", ".heif", ".hif"})
 MAX_PIXELS = 100_000_000  # of an image, as it is decoded
 EXACT_PIXELS = 25_000_000  # a JPEG with more is decoded at a reduced size
 REDUCED_SIDE = 2048  # pixels that its short side then has at least
-NO_MEANING = {  # of pixels in RGB
-    "F": "its pixels are floating-point numbers of unknown range",
-    "LAB": "its colours are Lab, which is not supported; save it in RGB",
-}
 THUMBNAIL = 96  # pixels
 LITTER = frozenset({"thumbs.db", "desktop.ini"})  # files that systems put into image folders
 _one_large = threading.Lock()  # of several threads, one decodes a large image
@@ -68,7 +66,7 @@ class ImageSource:
 
 @cache
 def image_formats() -> tuple[str, ...]:
-    """Returns Pillow's names of the formats that can be read here.
+    """Pillow's names of the formats that can be read here.
 
     Only those of EXTENSIONS: some of Pillow's other decoders start programs.
     """
@@ -86,7 +84,7 @@ def image_formats() -> tuple[str, ...]:
 
 
 def open_image(path: Path | ImageSource, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Returns the image upright in RGB; raises UnreadableImageError with the reason.
+    """The image upright in RGB; raises UnreadableImageError with the reason.
 
     A JPEG of more than EXACT_PIXELS is returned smaller, with at least REDUCED_SIDE pixels along
     its short side. EXIF data that cannot be parsed is ignored: the image is returned as it is
@@ -108,30 +106,47 @@ def open_image(path: Path | ImageSource, max_pixels: int = MAX_PIXELS) -> Image.
 
 
 def read_image(
-    file: Path | BytesIO, name: str, max_pixels: int = MAX_PIXELS, side: int | None = None
+    file: Path | BytesIO,
+    name: str,
+    max_pixels: int = MAX_PIXELS,
+    side: int | None = None,
+    formats: tuple[str, ...] | None = None,
+    exact: bool = True,
 ) -> Image.Image:
-    """Returns the image in a file or in bytes, as `open_image` does; errors begin with its name.
+    """The image in a file or in bytes, as `open_image` does; errors begin with its name.
 
-    With `side`, a JPEG is decoded at a half, a quarter or an eighth of its size if its sides can
-    be divided by that and still have so many pixels then. (A remainder would shift the image.)
+    `formats` are those that are opened, if not all. With `side`, a JPEG is decoded at a half, a
+    quarter or an eighth of its size if its sides still have so many pixels then; an exact one only
+    if they can be divided by that, as a remainder would shift the image.
     """
-    with _reasons(name), Image.open(file, formats=image_formats()) as image:
-        _check_size(image, name, max_pixels)
-        if side is not None:
-            width, height = image.size
-            for factor in (8, 4, 2):
-                if not (width % factor or height % factor) and min(image.size) >= factor * side:
-                    image.draft(None, (width // factor, height // factor))
-                    break  # and without effect on an image that is reduced already
-        with _one_large if image.width * image.height > EXACT_PIXELS else nullcontext():
-            rgb = _upright_rgb(image, name)
+    with _reasons(name):
+        if isinstance(file, Path) and is_special(file):  # a pipe or a device may have no end
+            raise UnreadableImageError(f"{name}: not a regular file")
+        with Image.open(file, formats=formats or image_formats()) as image:
+            _check_size(image, name, max_pixels)
+            if side is not None:
+                _reduce(image, side, exact)
+            with _one_large if image.width * image.height > EXACT_PIXELS else nullcontext():
+                rgb = _upright_rgb(image, name)
         rgb.info = {}  # without the EXIF orientation, which has been applied
         return rgb
 
 
-def check_image(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
-    """Returns the width and height in the header of these bytes; raises UnreadableImageError."""
-    with _reasons(name), Image.open(BytesIO(data), formats=image_formats()) as image:
+def _reduce(image: Image.Image, side: int, exact: bool) -> None:
+    """Lets a JPEG be decoded at a reduced size, without effect on one that is reduced already."""
+    width, height = image.size
+    for factor in (8, 4, 2):
+        divisible = not (width % factor or height % factor)
+        if (divisible or not exact) and min(image.size) >= factor * side:
+            image.draft(None, (width // factor, height // factor))
+            break
+
+
+def check_image(
+    data: bytes, name: str, max_pixels: int, formats: tuple[str, ...]
+) -> tuple[int, int]:
+    """The width and height in the header of these bytes; raises UnreadableImageError."""
+    with _reasons(name), Image.open(BytesIO(data), formats=formats) as image:
         size = image.size
         _check_size(image, name, max_pixels)
         return size
@@ -178,7 +193,7 @@ def _reasons(name: str) -> Iterator[None]:
 
 
 def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
-    """Returns the image in RGB, turned as its EXIF orientation says; perhaps the same object."""
+    """The image in RGB, turned as its EXIF orientation says; perhaps the same object."""
     image.load()
     # ImageOps.exif_transpose would also rewrite the other EXIF entries, of which one may be
     # damaged.
@@ -186,8 +201,10 @@ def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
         turn = TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:  # Pillow's EXIF parser raises almost anything
         turn = None
-    if reason := NO_MEANING.get(image.mode):
-        raise UnreadableImageError(f"{name}: {reason}")
+    if image.mode in ("F", "LAB"):  # numbers of unknown range, and colours that need a profile
+        raise UnreadableImageError(
+            f"{name}: pixels of mode {image.mode} are not supported; save it in RGB"
+        )
     if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip to white
         image = image.convert("I").point(lambda tone: tone / 257 + 0.5).convert("L")
     elif image.mode == "P" and "transparency" in image.info:
@@ -197,7 +214,7 @@ def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
 
 
 def thumbnail(path: Path | ImageSource, side: int = THUMBNAIL) -> str | None:
-    """Returns a small JPEG of an image as a data URI; None if it can no longer be opened."""
+    """A small JPEG of an image as a data URI; None if it can no longer be opened."""
     try:
         image = open_image(path)
     except UnreadableImageError:
@@ -208,16 +225,24 @@ def thumbnail(path: Path | ImageSource, side: int = THUMBNAIL) -> str | None:
     return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
+def grey_thumbnail(path: Path | ImageSource, side: int) -> np.ndarray[Any, Any]:
+    """The bytes (side, side) of a small grey image, of which a JPEG is decoded fast."""
+    if isinstance(path, ImageSource):
+        image = open_image(path)
+    else:
+        image = read_image(path, str(path), side=4 * side, exact=False)
+    return np.asarray(image.convert("L").resize((side, side), Image.Resampling.BOX))
+
+
 def short_name(path: Path | ImageSource) -> str:
-    """Returns an image's folder and file, without the rest of its path."""
+    """An image's folder and file, without the rest of its path."""
     return "/".join(Path(str(path)).parts[-2:])
 
 
 def is_image_name(path: Path) -> bool:
-    """Returns whether a file's extension is that of an image."""
     return path.suffix.lower() in EXTENSIONS
 
 
 def is_litter(path: Path) -> bool:
-    """Returns whether a relative path is hidden, or a file that systems put into folders."""
+    """Whether a relative path is hidden, or a file that systems put into folders."""
     return any(part.startswith(".") for part in path.parts) or path.name.lower() in LITTER

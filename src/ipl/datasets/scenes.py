@@ -28,25 +28,10 @@ def scenes_dataset(
     test: int = PER_CLASS,
     classes: Sequence[str] = CLASSES,
 ) -> Dataset:
-    """Unpack scenes into a folder, as train/<class>/ and test/<class>/.
+    """Unpacks scenes into a folder, as train/<class>/ and test/<class>/, and returns them.
 
-    Images that are there already are left alone.
-
-    Parameters
-    ----------
-    root : Path
-        The folder to unpack into; it is created if necessary.
-    train : int, default=24
-        Training images per class; there are 24.
-    test : int, default=24
-        Test images per class; there are 24.
-    classes : sequence of str, default=CLASSES
-        The classes, in the order of their labels.
-
-    Returns
-    -------
-    Dataset
-        The images that were asked for.
+    `train` and `test` are images per class, of which there are 24 each. Images that are there
+    already are left alone.
     """
     parts: dict[str, list[Item]] = {"train": [], "test": []}
     with ZipFile(ARCHIVE) as archive:
@@ -62,5 +47,5 @@ def scenes_dataset(
 
 
 def cached_scenes() -> Dataset:
-    """Returns the drawn scenes in the cache's folder; missing images are unpacked first."""
+    """The drawn scenes in the cache's folder; missing images are unpacked first."""
     return replace(scenes_dataset(cache_folder() / "scenes"), name="scenes")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
 
 from ipl.display.table import Table
 
@@ -28,26 +31,7 @@ class Figure:
 
     title: str
     svg: str
-    table: Table | None  # None: it is in the table of its group
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Drawings that stand side by side where there is room, and numbers they may share."""
-
-    figures: tuple[Figure, ...]
-    table: Table | None = None
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawing as a data URI, its width in pixels, its description in words, and its numbers."""
-
-    title: str
-    uri: str
-    width: int
-    alt: str
-    table: Table | None = None
+    table: Table | None  # None: they are in another table
 
 
 @dataclass(frozen=True)
@@ -61,16 +45,12 @@ class Thumb:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small images under a heading."""
-
     title: str
     thumbs: tuple[Thumb, ...]
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading inside a section."""
-
     text: str
 
 
@@ -82,14 +62,7 @@ class Piece:
     text: str
 
 
-@dataclass(frozen=True)
-class Prompts:
-    """Prompts read aloud, each under its name."""
-
-    prompts: tuple[tuple[str, tuple[Piece, ...]], ...]
-
-
-Block = Paragraph | Code | Table | Figure | Figures | Picture | Gallery | Heading | Prompts
+Block = Paragraph | Code | Table | Figure | Gallery | Heading
 
 
 @dataclass(frozen=True)
@@ -100,6 +73,7 @@ class Section:
     title: str
     blocks: tuple[Block, ...]
     summary: str = ""  # one line
+    values: Mapping[str, Any] = field(default_factory=dict)  # what it shows, for JSON
 
 
 @dataclass(frozen=True)
@@ -112,8 +86,6 @@ class QuestionAnswer:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole report."""
-
     title: str
     subtitle: str
     prompt: tuple[Piece, ...]
@@ -123,3 +95,10 @@ class Document:
     foot: str
     answers: tuple[QuestionAnswer, ...] = ()
     table: Table | None = None  # the numbers behind the answers
+    values: Mapping[str, Any] = field(default_factory=dict)  # of the whole, for JSON
+
+    def _repr_html_(self) -> str:
+        from ipl.display.page import as_html  # which knows documents
+
+        style = "width: 100%; height: 50rem; border: 0"
+        return f'<iframe srcdoc="{escape(as_html(self))}" style="{style}"></iframe>'

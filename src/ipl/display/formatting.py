@@ -6,32 +6,33 @@ from collections.abc import Sequence
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Returns a number with a real minus sign."""
+    """A number with a real minus sign."""
     return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def signed(value: float, digits: int = 4) -> str:
-    """Returns a number with its sign, plus or minus."""
-    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    """A number with its sign, plus or minus."""
+    text = f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return text if any(digit in text for digit in "123456789") else text[1:]
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """Returns a share as per cent; nothing for None."""
+    """A share as per cent; nothing for None."""
     return "" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def points(value: float) -> str:
-    """Returns a difference of shares in percentage points, with its sign."""
+    """A difference of shares in percentage points, with its sign."""
     return signed(100 * value, 1)
 
 
 def range_of_percent(low: float, high: float, digits: int = 1) -> str:
-    """Returns an interval of shares as per cent: "43.1 to 56.9"."""
+    """An interval of shares as per cent: "43.1 to 56.9"."""
     return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
 
 
 def several(count: int, singular: str, plural: str | None = None) -> str:
-    """Returns a count with its noun: "1 word" or "2 words"."""
+    """A count with its noun: "1 word" or "2 words"."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
@@ -41,12 +42,6 @@ def listed(names: Sequence[str]) -> str:
 
 
 def first_few(names: Sequence[str]) -> str:
-    """Returns up to three names, and how many more there are: "a, b, c and 4 more"."""
+    """Up to three names, and how many more there are: "a, b, c and 4 more"."""
     more = [f"{len(names) - 3:,} more"] if len(names) > 3 else []
     return listed([*names[:3], *more])
-
-
-def ordinal(position: int) -> str:
-    """Returns 1st, 2nd, 3rd, 4th, 11th, 21st."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(position % 10, "th")
-    return f"{position}{'th' if position % 100 in (11, 12, 13) else ending}"

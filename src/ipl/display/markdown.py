@@ -9,19 +9,15 @@ from ipl.display.document import (
     Code,
     Document,
     Figure,
-    Figures,
     Gallery,
     Heading,
     Paragraph,
-    Picture,
     Piece,
-    Prompts,
 )
 from ipl.display.table import Table, escape_markdown
 
 
 def as_markdown(document: Document) -> str:
-    """Returns the document as a Markdown text."""
     parts = [f"# {escape_markdown(document.title)}", escape_markdown(document.subtitle)]
     if document.prompt:
         parts.append(f"> {_prompt(document.prompt)}")
@@ -38,13 +34,13 @@ def as_markdown(document: Document) -> str:
 
 
 def code_span(text: str) -> str:
-    """Returns a text in one line that Markdown shows as code."""
+    """A text in one line that Markdown shows as code."""
     text, fence = " ".join(text.split()), _fence(text, least=1)
     return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
 
 
 def _fence(text: str, least: int) -> str:
-    """Returns more backticks than the text has in a row."""
+    """More backticks than the text has in a row."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
@@ -60,26 +56,14 @@ def _block(block: Block) -> list[str]:
         return ["\n".join([fence, *block.text.splitlines(), fence])]
     if isinstance(block, Table):
         return [block.to_markdown().rstrip("\n")]
-    if isinstance(block, Figure | Picture):
+    if isinstance(block, Figure):
         return _block(block.table) if block.table else []  # a title may describe the drawing
-    if isinstance(block, Figures):
-        shared = _block(block.table) if block.table else []
-        return [part for figure in block.figures for part in _block(figure)] + shared
-    if isinstance(block, Prompts):
-        return [
-            "\n".join(
-                f"- {escape_markdown(name)}: {_prompt(pieces)}" for name, pieces in block.prompts
-            )
-        ]
     assert isinstance(block, Gallery)
     thumbs = "\n".join(f"- {escape_markdown(thumb.caption)}" for thumb in block.thumbs)
     return [f"**{escape_markdown(block.title)}**", thumbs]
 
 
 def _prompt(pieces: tuple[Piece, ...]) -> str:
-    return " ".join(_piece(piece) for piece in pieces).replace(" .", ".")
-
-
-def _piece(piece: Piece) -> str:
-    text = escape_markdown(piece.text)
-    return f"**{text}**" if piece.kind == "word" else text
+    texts = [(escape_markdown(piece.text), piece.kind) for piece in pieces]
+    marked = (f"**{text}**" if kind == "word" else text for text, kind in texts)
+    return " ".join(marked).replace(" .", ".")

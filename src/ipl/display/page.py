@@ -14,25 +14,13 @@ from ipl.display.table import Table
 
 
 def as_html(document: Document) -> str:
-    """Returns a document as an HTML page; every text is escaped, SVG drawings are not.
-
-    Parameters
-    ----------
-    document : Document
-        The report to write.
-
-    Returns
-    -------
-    str
-        The page, with its style sheet and images in it.
-    """
     template = files("ipl.display") / "document.html.jinja"
     style = (files("ipl.display") / "style.css").read_text(encoding="utf-8")
     return render(template.read_text(encoding="utf-8"), document=document, style=style)
 
 
 def notebook_html(title: str, parts: Iterable[str | Table]) -> str:
-    """Returns HTML for `_repr_html_`: a title, then sentences and tables; every text is escaped."""
+    """HTML for `_repr_html_`: a title, then sentences and tables; every text is escaped."""
     blocks = [
         part.to_html() if isinstance(part, Table) else f"<p>{escape(part)}</p>" for part in parts
     ]
@@ -40,12 +28,16 @@ def notebook_html(title: str, parts: Iterable[str | Table]) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Returns a Jinja template filled in, with every text escaped; a missing value is an error."""
-    environment = Environment(
+    """A Jinja template filled in, with every text escaped; a missing value is an error."""
+    return environment(autoescape=True).from_string(template).render(**values)
+
+
+def environment(**options: Any) -> Environment:
+    """An environment of Jinja in which a missing value is an error."""
+    return Environment(
         undefined=StrictUndefined,
-        autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        **options,
     )
-    return environment.from_string(template).render(**values)

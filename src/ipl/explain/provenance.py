@@ -1,187 +1,100 @@
-"""How a run was made: settings, times, versions, and the command that makes it again."""
+"""How a run was made: the command that makes it again, its settings, its losses and times."""
 
 from __future__ import annotations
 
-import platform
-from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from dataclasses import replace
 
 from ipl._version import __version__
-from ipl.display.document import Block, Code, Figure, Heading, Paragraph, Section
+from ipl.display.document import Block, Code, Figure, Paragraph, Section
 from ipl.display.formatting import listed, number, several
-from ipl.display.plots import Series, lines
+from ipl.display.plots import line
 from ipl.display.table import Table
-from ipl.explain.loaded_run import LoadedRun, RunImages
-from ipl.training.result import FitResult
-from ipl.words.pool import Pool
-
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "pillow")
+from ipl.explain.data import ReportData
+from ipl.explain.run import LoadedRun
+from ipl.training.history import EpochRecord
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """Rows of (name, value), the command that repeats the run, and what it leaves out."""
-
-    settings: tuple[tuple[str, str], ...]
-    times: tuple[tuple[str, float], ...]  # seconds
-    versions: tuple[tuple[str, str], ...]
-    losses: tuple[tuple[int, float, str | None], ...]  # epoch, training loss, word that entered
-    about_losses: str
-    command: str | None
-    unsaid: tuple[str, ...]  # sentences on what the command leaves out
-
-
-def provenance_of(run: LoadedRun, data: str | None, words_file: str | None = None) -> Provenance:
-    """Returns how the run was made, from what is saved with it."""
-    result = run.result
-    epochs = result.history.epochs
-    times = [("training", result.history.seconds)]
-    if run.selection is not None:
-        times.insert(0, ("choosing the words", sum(s.seconds for s in run.selection.steps)))
-    command, unsaid = _command(run, data, words_file)
-    return Provenance(
-        settings=tuple(_settings(run)),
-        times=tuple(times),
-        versions=(("ipl that made the run", result.ipl_version), *_versions()),
-        losses=tuple((epoch.epoch + 1, epoch.loss, epoch.word) for epoch in epochs),
-        about_losses=result.about_losses,
-        command=command,
-        unsaid=unsaid,
-    )
-
-
-def _settings(run: LoadedRun) -> list[tuple[str, str]]:
-    result, training = run.result, run.result.training_settings
-    rows = [
-        ("learner", result.config.learner),
-        ("backbone", str(result.backbone["name"])),
-        ("weights (SHA-256)", str(result.backbone["weights_sha256"])),
-        ("precision", str(result.backbone.get("precision", "fp32"))),
-        ("data", str(training.get("data"))),
-        ("classes", str(len(run.classes))),
-    ]
-    rows += [(k, _text(v)) for k, v in training.items() if k != "data" and v is not None]
-    rows += [("placeholder", result.config.placeholder)] if result.layout.slots else []
-    if (selection := run.selection) is not None:
-        rows += [
-            ("lambda", f"{selection.lambda_:g}"),
-            ("redundancy", selection.preset),
-            ("word embedding", selection.word_embedding),
-            ("sentence that scores words", selection.template),
-            ("search", selection.search),
-            ("pool", f"{selection.pool_size:,} words, SHA-256 {selection.pool_sha256[:12]}"),
-        ]
-    return rows
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _versions() -> tuple[tuple[str, str], ...]:
-    """Returns what is installed where the report is made."""
-    rows = [("ipl that made this report", __version__), ("Python", platform.python_version())]
-    for name in PACKAGES:
-        try:
-            rows.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    return tuple(rows)
-
-
-def _command(
-    run: LoadedRun, data: str | None, words_file: str | None
-) -> tuple[str | None, tuple[str, ...]]:
-    """Returns the command that makes the run again, if its data has no other classes."""
-    run_images = run.run_images
-    if run_images is not None and run_images.shots is None:
-        data = None  # it is other data
-    command, unsaid = fit_command(run.result, run.pool, data, words_file)
-    if run_images is None or run_images.shots is None:
-        return command, unsaid
-    run_count, data_count = len(run_images.dataset.class_names), len(run_images.classes)
-    if run_count != data_count:
-        return None, (
-            f"No command makes the run again: ipl fit would learn all {data_count} classes of "
-            f"{run_images.source}, and the run had {run_count} of them.",
-        )
-    if data is not None and run_images.classes != run_images.dataset.class_names:
-        unsaid += (
-            "This data has the classes in another order than the run: other shots are drawn.",
-        )
-    elif data is not None and not run_images.drawn_again:
-        unsaid += ("This data has changed since the training: other shots are drawn.",)
-    return command, unsaid
-
-
-def fit_command(
-    result: FitResult, pool: Pool | None, data: str | None, words_file: str | None = None
-) -> tuple[str, tuple[str, ...]]:
-    """Returns the command that makes a run again, and sentences on what it leaves out."""
-    config, unsaid = result.config, []
-    if words_file is not None:
-        config = replace(config, words_file=words_file)
-    if result.selection is not None and pool is None and config.words_file is None:
-        unsaid.append("The word list it chose from is not saved with a run: give --words-file.")
-    if data is None:
-        unsaid.append(
-            f"DATA is the folder or file of {result.data!r}, with the "
-            f"{len(result.trained_classes)} classes of the run and no others."
-        )
-    return config.command(data or "DATA"), tuple(unsaid)
-
-
-# -- how it is shown ----------------------------------------------------------------------------
-
-
-def provenance_section(provenance: Provenance, run_images: RunImages | None) -> Section:
-    """Returns the command, settings, times, versions and the training's losses."""
+def provenance_section(run: LoadedRun, data: ReportData) -> Section:
+    """The command, the settings, the training's losses and times."""
+    result, images = run.result, data.images
+    command, unsaid = fit_command(run, data)
     blocks: list[Block] = []
-    if provenance.command is not None:
-        blocks += [Paragraph("This command makes the run again:"), Code(provenance.command)]
-    blocks += [Paragraph(sentence, "note") for sentence in provenance.unsaid]
-    if run_images is not None:
-        left = f" ({run_images.left_out:,} more were left out)" if run_images.left_out else ""
-        shots = f"took the training images, by their hashes, from {run_images.source} and "
-        if run_images.drawn_again:
-            shots = f"drew the shots again from {run_images.source} and "
-        where = f" of {run_images.source}" if run_images.shots is None else ""
-        blocks.append(
-            Paragraph(
-                f"This report {'' if where else shots}looked at "
-                f"{several(len(run_images.test.items), 'held-out image')}{where}{left}."
-            )
+    if command:
+        blocks += [Paragraph("This command makes the run again:"), Code(command)]
+    blocks += [Paragraph(sentence, "note") for sentence in unsaid]
+    if images is not None:
+        left = f" ({images.left_out:,} more were left out)" if images.left_out else ""
+        looked = several(len(images.test.items), "held-out image")
+        blocks.append(Paragraph(f"This report looked at {looked} of {images.source}{left}."))
+    settings = {
+        "learner": result.config.learner,
+        **result.backbone,
+        "classes": len(run.classes),
+        **{key: value for key, value in result.training_settings.items() if value is not None},
+    }
+    seconds = {"training": result.history.seconds}
+    if (found := run.selection) is not None:
+        settings |= {
+            "utility": found.utility,
+            "lambda": found.lambda_,
+            "redundancy": found.preset,
+            "word embedding": found.word_embedding,
+            "sentence that scores words": found.template,
+            "search": found.search,
+            "pool": f"{found.pool_size:,} words, SHA-256 {found.pool_sha256[:12]}",
+        }
+        seconds["choosing the words"] = sum(step.seconds for step in found.steps)
+    settings |= {f"seconds of {name}": round(value, 1) for name, value in seconds.items()}
+    settings |= {"ipl that made the run": result.ipl_version, "ipl that made this": __version__}
+    shown = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in settings.items()}
+    blocks.append(Table(("setting", "value"), list(shown.items()), caption="Settings"))
+    if epochs := result.history.epochs:
+        blocks.append(_loss_figure(epochs))
+    values = {
+        "command": command,
+        "unsaid": unsaid,
+        "settings": shown,
+        "losses": [(epoch.epoch + 1, epoch.loss, epoch.word) for epoch in epochs],
+        "seconds": seconds,
+    }
+    summary = "The command that repeats it, settings, losses and times."
+    return Section("made", "How it was made", tuple(blocks), summary, values)
+
+
+def fit_command(run: LoadedRun, data: ReportData) -> tuple[str, list[str]]:
+    """The command that makes the run again, and sentences on what it leaves out."""
+    config, images, unsaid = run.result.config, data.images, list[str]()
+    same = images is not None and images.shots is not None
+    if same and images is not None and set(images.classes) != set(run.classes):
+        return "", [
+            f"No command makes the run again: ipl fit would learn all {len(images.classes)} "
+            f"classes of {images.source}, and the run had {len(run.classes)} of them."
+        ]
+    if data.words_file is not None:
+        config = replace(config, words_file=str(data.words_file))
+    if run.selection is not None and run.pool is None and config.words_file is None:
+        unsaid.append("The word list it chose from is not saved with a run: give --words-file.")
+    if not same:
+        unsaid.append(
+            f"DATA is the folder or file of {run.result.data!r}, with the {len(run.classes)} "
+            "classes of the run and no others."
         )
-    blocks.append(Table(("setting", "value"), provenance.settings, caption="Settings"))
-    if provenance.losses:
-        blocks += [Heading("Training"), _loss_figure(provenance.losses)]
-        if provenance.about_losses:
-            blocks.append(Paragraph(provenance.about_losses))
-    if provenance.times:
-        rows = [[name, f"{seconds:.1f}"] for name, seconds in provenance.times]
-        blocks.append(Table(("what", "seconds"), rows, caption="Times"))
-    blocks.append(Table(("what", "version"), provenance.versions, caption="Versions"))
-    parts = ["settings", "the loss of each epoch"] if provenance.losses else ["settings"]
-    parts += ["versions", *(["the command that repeats it"] if provenance.command else [])]
-    summary = f"{listed(parts)}."
-    return Section("made", "How it was made", tuple(blocks), summary[0].upper() + summary[1:])
+    return config.command(str(data.path) if same else "DATA"), unsaid
 
 
-def _loss_figure(losses: tuple[tuple[int, float, str | None], ...]) -> Figure:
-    arrivals = [(float(epoch), word) for epoch, _, word in losses if word]
+def _loss_figure(epochs: tuple[EpochRecord, ...]) -> Figure:
+    arrivals = [(epoch.epoch + 1.0, epoch.word) for epoch in epochs if epoch.word]
     entries = [f"“{word}” in epoch {epoch:.0f}" for epoch, word in arrivals]
     entered = f" Words entered: {listed(entries)}." if entries else ""
-    svg = lines(
-        [Series("loss", tuple((float(epoch), loss) for epoch, loss, _ in losses))],
-        f"Training loss from {losses[0][1]:.3f} in the first epoch to {losses[-1][1]:.3f} in the "
-        f"last.{entered}",
+    svg = line(
+        [(epoch.epoch + 1.0, epoch.loss) for epoch in epochs],
+        f"Training loss from {epochs[0].loss:.3f} in the first epoch to {epochs[-1].loss:.3f} in "
+        f"the last.{entered}",
         "epoch",
         "training loss",
         arrivals=arrivals,
     )
     title = "The loss while training" + (", and where words entered" if entries else "")
-    rows = [[str(epoch), number(loss), word or ""] for epoch, loss, word in losses]
-    return Figure(
-        title, svg, Table(("epoch", "loss", "word that entered"), rows, caption="Training")
-    )
+    rows = [[str(each.epoch + 1), number(each.loss), each.word or ""] for each in epochs]
+    columns = ("epoch", "loss", "word that entered")
+    return Figure(title, svg, Table(columns, rows, caption="Training"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -14,27 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipl.backbone.backbone import Backbone
+from ipl.config import PLAIN
 from ipl.display.formatting import several
 from ipl.display.table import Table
-from ipl.explain.baseline import read_baseline
-from ipl.explain.compared_runs import run_names
-from ipl.explain.loaded_run import load_run
-from ipl.explain.vectors import nearest
+from ipl.explain.comparison import run_names
+from ipl.explain.run import LoadedRun, load_run
 from ipl.learners.learner import Learner
-from ipl.saving.format import read_run
-from ipl.saving.run_folder import find_run
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import read_text, write_json, write_text
+from ipl.support.plain_values import from_plain
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.result import FitResult
-from ipl.words.frequency import RandomWords
-from ipl.words.pool import Pool
 
 METHODS = ("prompt", "nearest", "random")
 COLUMNS = ("id", "dataset", "classes", "words", "rating")
-SCALE = ("1", "2", "3", "4", "5")
-MOST_CLASSES = 40  # that a sheet names
-KEY = ".key.json"
 
 
 @dataclass(frozen=True)
@@ -50,27 +42,17 @@ class WordSet:
 
 @dataclass(frozen=True)
 class Ratings:
-    """What filled sheets say; a mean is None where nobody rated."""
+    """What filled sheets say."""
 
-    sets: tuple[tuple[WordSet, float | None], ...]  # each with its mean over raters
-    means: dict[str, float | None]  # of each method over its sets
+    means: dict[str, float | None]  # of each method over its sets; None where nobody rated
     alpha: float | None
     notes: tuple[str, ...]
 
     def table(self) -> Table:
-        """Returns the words of each run with their mean rating, and the mean of each method."""
-        rows = [
-            (one.run, one.dataset, one.method, ", ".join(one.words), _shown(mean))
-            for one, mean in self.sets
-        ]
-        table = Table(("run", "dataset", "words from", "words", "rating"), rows, numbers=["rating"])
-        table.add_section(("mean", "", name, "", _shown(mean)) for name, mean in self.means.items())
+        shown = {name: "-" if mean is None else f"{mean:.2f}" for name, mean in self.means.items()}
+        table = Table(("words from", "mean rating"), list(shown.items()), numbers=["mean rating"])
         table.notes.extend(self.notes)
         return table
-
-
-def _shown(mean: float | None) -> str:
-    return "" if mean is None else f"{mean:.2f}"
 
 
 # -- writing a sheet ----------------------------------------------------------------------------
@@ -82,72 +64,56 @@ def word_sets(
     backbone: str | Backbone | None = None,
     reporter: Reporter = SILENT,
 ) -> list[WordSet]:
-    """Returns three sets for each run with words; runs without words give the nearest words."""
-    results = {folder: read_run(find_run(folder)) for folder in folders}
-    plain = {folder: result for folder, result in results.items() if not result.words}
-    pairs = [
-        (folder, _plain_run(folder, result, plain))
-        for folder, result in results.items()
-        if result.words
-    ]
-    if not pairs:
-        raise ConfigError("None of these runs has words; there is nothing to rate.")
-    name_of = dict(zip(results, run_names(list(results)), strict=True))
-    sets = []
-    with reporter.task("Reading runs", len(pairs)) as advance:
-        for folder, plain_folder in pairs:
-            run = load_run(folder, backbone, words_file=words_file, cache=False)
-            if run.pool is None:
-                raise ConfigError(
-                    f"The run {folder} chose from a list of words that is not the bundled one: "
-                    "give --words-file."
-                )
-            tokens = run.learner.backbone.tokenize_words(run.pool.words)
-            words = (
-                run.words,
-                nearest_words(read_baseline(run, plain_folder).learner, run.pool, len(run.words)),
-                RandomWords(run.pool, tokens).draw(run.words, random.Random(0)),
-            )
-            names, more = run.classes[:MOST_CLASSES], len(run.classes) - MOST_CLASSES
-            classes = ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
-            sets += [
-                WordSet(name_of[folder], method, run.result.data, classes, some)
-                for method, some in zip(METHODS, words, strict=True)
-            ]
+    """Three sets for each run whose words a search chose; one without words gives the nearest."""
+    runs = []
+    with reporter.task("Reading runs", len(folders)) as advance:
+        for folder in folders:
+            runs.append(load_run(folder, backbone, words_file=words_file, cache=False))
             advance()
+    sets = []
+    for name, run in zip(run_names(folders), runs, strict=True):
+        if run.selection is None or not run.words:
+            continue
+        if run.pool is None:
+            raise ConfigError(
+                f"The run {run.folder} chose from a list of words that is not the bundled one: "
+                "give --words-file."
+            )
+        words = {
+            "prompt": run.words,
+            "nearest": nearest_words(_plain_learner(run, runs), len(run.words)),
+            "random": run.pool.draw(run.words, random.Random(0)),
+        }
+        classes = ", ".join(run.classes)
+        sets += [WordSet(name, origin, run.result.data, classes, words[origin]) for origin in words]
+    if not sets:
+        raise ConfigError("None of these runs has words that a search chose.")
     return sets
 
 
-def _plain_run(folder: Path, result: FitResult, plain: dict[Path, FitResult]) -> Path:
-    """Returns the run without words that belongs to a run; the one of its seed, if several do."""
-    if result.selection is None:
-        raise ConfigError(
-            f"The run {folder} cannot be rated, which compares chosen words with others: "
-            f"{result.config.about_words}"
-        )
+def _plain_learner(run: LoadedRun, runs: Sequence[LoadedRun]) -> Learner:
+    """That of the run without words that belongs to a run; of the same seed, if several do."""
 
-    def trained(one: FitResult) -> tuple[object, ...]:
-        return one.config.learner, one.trained_classes, one.backbone["weights_sha256"]
+    def trained(one: LoadedRun) -> tuple[object, ...]:
+        return one.result.config.learner, one.classes, one.result.backbone["weights_sha256"]
 
-    found = [path for path, other in plain.items() if trained(other) == trained(result)]
+    plain = [other for other in runs if other.result.config.arm == PLAIN]
+    found = [other for other in plain if trained(other) == trained(run)]
     if not found:
         raise ConfigError(
-            f"No run without words belongs to {folder}: fit its data with --words 0, the same "
-            f"learner ({result.config.learner}) and backbone, and give that run as well."
+            f"No run without words belongs to {run.folder}: fit its data with --words 0, the same "
+            f"learner ({run.result.config.learner}) and backbone, and give that run as well."
         )
-    return min(found, key=lambda path: plain[path].config.seed != result.config.seed)
+    seed = run.result.config.seed
+    return min(found, key=lambda one: one.result.config.seed != seed).learner
 
 
-def nearest_words(learner: Learner, pool: Pool, count: int) -> tuple[str, ...]:
-    """Returns the words nearest to the soft vectors of a learner.
-
-    First the nearest of each vector, those with the highest cosine before others, then the second
-    nearest, and so on.
-    """
-    embeddings = learner.backbone.embed(learner.backbone.tokenize_words(pool.words))
-    near = [nearest(vector, embeddings, pool, count) for vector in learner.soft.detach()]
-    by_rank = [sorted(words, key=lambda n: -n.cosine) for words in zip(*near, strict=True)]
-    return tuple(dict.fromkeys(n.word for words in by_rank for n in words))[:count]
+def nearest_words(learner: Learner, count: int) -> tuple[str, ...]:
+    """The tokens nearest to a learner's soft vectors: the nearest of each, then the second ones."""
+    # Twice as many, because two tokens may look the same: a word and a piece of one.
+    nearest = learner.backbone.nearest_tokens(learner.soft.detach(), 2 * count)
+    tokens = (token for rank in zip(*nearest, strict=True) for token in rank)
+    return tuple(dict.fromkeys(tokens))[:count]
 
 
 def write_sheet(path: Path, sets: Sequence[WordSet]) -> int:
@@ -161,7 +127,7 @@ def write_sheet(path: Path, sets: Sequence[WordSet]) -> int:
     stream.shuffle(rows)
     # Letters alone: a spreadsheet would take 12e45678 for a number and set-1 for a date.
     id_of = {row: "".join(stream.choices("bcdfghjkmnpqrstvwxz", k=8)) for row in rows}
-    key = [{"id": id_of[row], **vars(one)} for row, one in zip(shown, sets, strict=True)]
+    key = [{"id": id_of[row], **asdict(one)} for row, one in zip(shown, sets, strict=True)]
     write_json(key_of(path), key)
     table = Table(COLUMNS, [(id_of[row], *row, "") for row in rows])
     write_text(path, "\ufeff" + table.to_csv())  # without the mark Excel takes it for Latin-1
@@ -169,73 +135,59 @@ def write_sheet(path: Path, sets: Sequence[WordSet]) -> int:
 
 
 def key_of(sheet: Path) -> Path:
-    """Returns the file beside a sheet that tells whose words are in which row."""
-    return sheet.with_suffix(KEY)
+    """The file beside a sheet that tells whose words are in which row."""
+    return sheet.with_suffix(".key.json")
 
 
 # -- reading filled sheets ----------------------------------------------------------------------
 
 
-def read_sheets(sheets: Sequence[Path], key: Path | None = None) -> Ratings:
-    """Returns what the sheets say; without `key`, the only key beside the first one is read."""
+def read_sheets(sheets: Sequence[Path]) -> Ratings:
+    """What the sheets say; their key is the only one beside the first."""
     if len({sheet.resolve() for sheet in sheets}) < len(sheets):
         raise ConfigError("A sheet is given twice; give the sheet of each rater once.")
-    sets = _read_key(key or _find_key(sheets[0]))
+    sets = _read_key(sheets[0].parent)
     names = list(dict.fromkeys(name for name, _ in sets))
     values = np.full((len(sheets), len(names)), np.nan)
     notes = []
-    for row, sheet in zip(values, sheets, strict=True):
+    for rater, sheet in enumerate(sheets):
         ratings = _read_sheet(sheet)
         if unknown := set(ratings) - set(names):
             raise DataError(f"{sheet} has the id {min(unknown)!r}, which is not in the key.")
-        row[:] = [ratings.get(name, np.nan) for name in names]
+        values[rater] = [ratings.get(name, np.nan) for name in names]
         if missing := len(names) - len(ratings):
             notes.append(f"{sheet}: {missing} of {len(names)} ratings are missing.")
-    means = [(one, _mean(values[:, names.index(name)])) for name, one in sets]
+    means = dict[str, float | None]()
+    for method in METHODS:
+        columns = [values[:, names.index(name)] for name, one in sets if one.method == method]
+        rated = [np.nanmean(each) for each in columns if not np.isnan(each).all()]
+        means[method] = float(np.mean(rated)) if rated else None
     alpha = krippendorff_alpha(values)
     agreement = (
         "no Krippendorff's alpha, which needs two raters of a set and ratings that differ"
         if alpha is None
         else f"Krippendorff's alpha (ordinal) {alpha:.3f}; 1 is perfect agreement, 0 is chance"
     )
-    return Ratings(
-        tuple(means),
-        {method: _mean([m for one, m in means if one.method == method]) for method in METHODS},
-        alpha,
-        (f"{several(len(sheets), 'rater')}; {agreement}.", *notes),
-    )
+    return Ratings(means, alpha, (f"{several(len(sheets), 'rater')}; {agreement}.", *notes))
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    given = [value for value in values if value is not None and not np.isnan(value)]
-    return float(np.mean(given)) if given else None
-
-
-def _find_key(sheet: Path) -> Path:
-    found = sorted(sheet.parent.glob(f"*{KEY}"))
+def _read_key(folder: Path) -> list[tuple[str, WordSet]]:
+    found = sorted(folder.glob("*.key.json"))
     if len(found) != 1:
         raise DataError(
-            f"There are {len(found)} keys (*{KEY}) beside {sheet}; give the one that "
-            "was written with the sheet with --key."
+            f"There are {len(found)} keys (*.key.json) in {folder}; put the sheets beside the key "
+            "that was written with them, and no other."
         )
-    return found[0]
-
-
-def _read_key(path: Path) -> tuple[tuple[str, WordSet], ...]:
-    text = read_text(path)
+    text = read_text(found[0])
     try:
-        sets = tuple((one.pop("id"), WordSet(**one)) for one in json.loads(text))
-        texts = [text for name, one in sets for text in (name, one.run, one.dataset, *one.words)]
-    except (ValueError, TypeError, AttributeError, LookupError):
-        raise DataError(f"{path} is not the key of a sheet.") from None
-    methods = {one.method in METHODS for _, one in sets}
-    if methods != {True} or not all(isinstance(text, str) for text in texts):
-        raise DataError(f"{path} is not the key of a sheet.")
-    return sets
+        values = json.loads(text)
+        return [(from_plain(str, one["id"], "id"), from_plain(WordSet, one)) for one in values]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        raise DataError(f"{found[0]} is not the key of a sheet.") from None
 
 
 def _read_sheet(path: Path) -> dict[str, float]:
-    """Returns the ratings of a sheet by id, without rows that are not rated."""
+    """The ratings of a sheet by id, without rows that are not rated."""
     text = read_text(path)
     # In many countries spreadsheets separate by semicolons.
     reader = csv.DictReader(StringIO(text), delimiter=";" if text.startswith("id;") else ",")
@@ -248,24 +200,22 @@ def _read_sheet(path: Path) -> dict[str, float]:
     ratings: dict[str, float] = {}
     for row in rows:
         name, rating = row["id"], (row["rating"] or "").strip().removesuffix(".0")
-        if rating and rating not in SCALE:
+        if not rating:
+            continue
+        if rating not in ("1", "2", "3", "4", "5"):
             raise DataError(f"{path}: the rating of {name} is {rating!r}; allowed are 1 to 5.")
-        if rating and name in ratings:
-            raise DataError(f"{path} rates the id {name} twice.")
-        if rating:
-            ratings[name] = float(rating)
+        ratings[name] = float(rating)
     if not ratings:
         raise DataError(f"{path} has no rating; its column `rating` is empty.")
     return ratings
 
 
 def krippendorff_alpha(ratings: NDArray[np.float64]) -> float | None:
-    """Returns the ordinal alpha of ratings (raters, units), where NaN is a missing rating.
+    """The ordinal alpha of ratings (raters, units), where NaN is a missing rating.
 
     alpha = 1 - observed / expected disagreement. Observed: over the pairs of ratings of one unit;
-    expected: over the pairs of all ratings, whichever unit they are of. A unit that fewer than
-    two people rated makes no pair and is left out. None if no unit is left, or all ratings are the
-    same.
+    expected: over the pairs of all ratings, whichever unit they are of. None if no unit has two
+    ratings, or all ratings are the same.
     """
     paired = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
     values, totals = np.unique(paired[~np.isnan(paired)], return_counts=True)

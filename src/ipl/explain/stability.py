@@ -1,4 +1,4 @@
-"""Whether the same words are chosen again when other images are drawn as shots."""
+"""Whether the same words are chosen again when the training images are drawn anew."""
 
 from __future__ import annotations
 
@@ -6,134 +6,82 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from ipl.backbone.labelled_features import LabelledFeatures, draw_shots
-from ipl.datasets.dataset import Dataset
-from ipl.display.document import Block, Figure, Heading, Paragraph
+from ipl.backbone.labelled_features import LabelledFeatures
+from ipl.display.document import Paragraph, Section
 from ipl.display.formatting import listed, several
-from ipl.display.plots import Bar, bars
 from ipl.display.table import Table
-from ipl.explain.loaded_run import LoadedRun
+from ipl.explain.data import ReportData
+from ipl.explain.run import LoadedRun
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.schedule import SEARCHED
+from ipl.words.search import WordSearch
 from ipl.words.selection import Selection
-
-RESAMPLES = 5
-DRAWN = 10  # how many words are drawn as bars
-
-
-@dataclass(frozen=True)
-class Resample:
-    """The words of another draw of shots."""
-
-    seed: int
-    words: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Stability:
-    """The words of other draws, and how often each was chosen."""
+    """The words of other draws of the training images."""
 
-    how: str
-    shared: float | None  # mean share of a draw that is among the run's own shots
-    resamples: tuple[Resample, ...]
-    counts: tuple[tuple[str, int], ...]  # every word that was chosen, most often first
-    near: tuple[tuple[str, int], ...]  # each chosen word: draws with it in a step's best twenty
+    draws: tuple[tuple[str, ...], ...]  # the words of each
+    again: dict[str, int]  # each word of the prompt: draws that chose it
+    near: dict[str, int]  # draws with it among the best twenty of a step
 
-    def times(self, word: str) -> int:
-        """Returns in how many draws a word was chosen again."""
-        return dict(self.counts).get(word, 0)
+
+def stability_section(run: LoadedRun, data: ReportData) -> Section | None:
+    """Whether the words of a prompt were chosen again."""
+    images, times = data.images, data.resamples
+    if images is None or images.shots is None or not times or not run.words:
+        return None
+    if run.selection is None or run.pool is None:
+        return None
+    stability = resample_words(run, images.shots, run.selection, times, data.reporter)
+    again = listed([f"“{word}” in {count}" for word, count in stability.again.items()])
+    near = listed([f"“{word}” in {count}" for word, count in stability.near.items()])
+    counts = Counter(word for words in stability.draws for word in words)
+    rows = [(word, str(n), "yes" if word in run.words else "") for word, n in counts.most_common()]
+    draws = several(times, "draw")
+    blocks = (
+        Paragraph(
+            f"The search was done again {several(times, 'time')}, each with as many training "
+            "images of each class, drawn anew with replacement. How many draws chose a word of "
+            f"this prompt again: {again}. In how many it was at least among the best twenty of a "
+            f"step: {near}."
+        ),
+        Table(("word", "draws", "in this prompt"), rows, caption=f"The words of {draws}"),
+    )
+    summary = f"How many of {draws} of the training images chose a word again: {again}."
+    values = {"stability": stability}
+    return Section("stability", "Do the words come back?", blocks, summary, values)
 
 
 def resample_words(
     run: LoadedRun,
-    dataset: Dataset,
-    run_shots: LabelledFeatures,
+    shots: LabelledFeatures,
     selection: Selection,
-    times: int = RESAMPLES,
+    times: int,
     reporter: Reporter = SILENT,
 ) -> Stability:
-    """Returns which words are chosen again: the search repeated with the seeds that follow.
-
-    `dataset` is that of the run, and `run_shots` are the shots of its training.
-    """
-    training, learner, store = run.result.training, run.learner, run.store
-    shots, seed = int(training.get("shots", 16)), int(training.get("seed", 1))
-    choice = run.choice(selection)
-    class_sizes = Counter(item.label for item in dataset.train)
-    has_spare_images = any(size > shots for size in class_sizes.values())
-    own_shots, shares = set(run_shots.items), list[float]()
-    resamples, near = list[Resample](), Counter[str]()
-    with reporter.task("Choosing words for other shots", times) as advance:
-        for offset in range(1, times + 1):
-            if has_spare_images:
-                drawn = draw_shots(dataset, shots, (seed + offset) % 2**32, store)[0]
-                shares.append(sum(item in own_shots for item in drawn.items) / len(drawn.items))
-            else:
-                drawn = _draw_with_replacement(run_shots, seed + offset)
-            other = choice.choose(
-                learner.backbone, dataset.class_names, drawn, len(run.words), store.cache, store
+    """The search repeated on draws of the training images, with the seeds that follow."""
+    search, seed = WordSearch.of(selection, run.pool), run.result.config.seed
+    draws, near = list[tuple[str, ...]](), Counter[str]()
+    with reporter.task("Choosing words for other draws", times) as advance:
+        for other_seed in range(seed + 1, seed + times + 1):
+            drawn = draw_with_replacement(shots.at_most(SEARCHED, other_seed), other_seed)
+            found = search.choose(
+                *(run.learner.backbone, run.classes, drawn, len(run.words)),
+                cache=run.store.cache,
+                store=run.store,
             )
-            resamples.append(Resample(seed + offset, other.words))
-            best = {ranked.word for step in other.steps for ranked in step.runners_up}
-            near.update(word for word in run.words if word in best.union(other.words))
+            draws.append(found.words)
+            near.update({*found.words, *(r.word for s in found.steps for r in s.runners_up)})
             advance()
-    shared = sum(shares) / len(shares) if shares else None
-    how = (
-        "the data has no other training images, so the shots themselves were drawn with replacement"
-        if shared is None
-        else f"with each seed {shots} images of each class were drawn anew from the training "
-        f"images; on average {100 * shared:.0f} % of a draw are among the run's own"
-    )
-    counts = Counter(word for resample in resamples for word in resample.words)
-    return Stability(
-        how=how,
-        shared=shared,
-        resamples=tuple(resamples),
-        counts=tuple(counts.most_common()),
-        near=tuple((word, near[word]) for word in run.words),
-    )
+    again = {word: sum(word in words for words in draws) for word in run.words}
+    return Stability(tuple(draws), again, {word: near[word] for word in run.words})
 
 
-def _draw_with_replacement(shots: LabelledFeatures, seed: int) -> LabelledFeatures:
-    """Returns as many shots of each class, drawn from these with replacement."""
-    stream = random.Random(seed)
-    indices: list[int] = []
-    for label in dict.fromkeys(item.label for item in shots.items):
-        of_class = [index for index, item in enumerate(shots.items) if item.label == label]
-        indices += stream.choices(of_class, k=len(of_class))
-    items = tuple(shots.items[index] for index in indices)
-    return LabelledFeatures(items, shots.features[indices], ())
-
-
-# -- how it is shown ----------------------------------------------------------------------------
-
-
-def stability_blocks(stability: Stability, words: tuple[str, ...]) -> list[Block]:
-    """Returns whether the words of a prompt were chosen again, as blocks of a section."""
-    count, most_frequent = len(stability.resamples), stability.counts[:DRAWN]
-    again = [f"“{word}” in {stability.times(word)}" for word in words]
-    near = [f"“{word}” in {times}" for word, times in stability.near]
-    rows = [
-        Bar(word, times, f"{times} of {count}", 1 if word in words else 0)
-        for word, times in most_frequent
-    ]
-    values = ", ".join(f"{word} {times} of {count}" for word, times in most_frequent)
-    counts = [
-        [word, str(times), "yes" if word in words else ""] for word, times in stability.counts
-    ]
-    draws = [[str(draw.seed), ", ".join(draw.words)] for draw in stability.resamples]
-    return [
-        Heading("Do the words come back?"),
-        Paragraph(
-            f"The search was done again {several(count, 'time')}: {stability.how}. How many of "
-            f"these {several(count, 'draw')} chose a word of this prompt again: {listed(again)}. "
-            f"In how many it was at least among the best twenty of a step: {listed(near)}."
-        ),
-        Figure(
-            "How often a word was chosen; words of this prompt in colour",
-            bars(rows, f"How often each word was chosen: {values}."),
-            Table(
-                ("word", "times", "in this prompt"), counts, caption="Every word that was chosen"
-            ),
-        ),
-        Table(("seed", "words"), draws, caption="The words of each draw"),
-    ]
+def draw_with_replacement(shots: LabelledFeatures, seed: int) -> LabelledFeatures:
+    """As many images of each class, drawn from these with replacement."""
+    stream, by_class = random.Random(seed), dict[int, list[int]]()
+    for index, item in enumerate(shots.items):
+        by_class.setdefault(item.label, []).append(index)
+    return shots.rows([i for rows in by_class.values() for i in stream.choices(rows, k=len(rows))])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +11,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ipl.backbone.encode_images import encode_pixels
+from ipl.backbone.features import encode_pixels
 from ipl.classifier import PromptClassifier
-from ipl.inference.exports.onnx import check_packages, quiet_export, write_fp32, write_int8
+from ipl.inference.exports.onnx import (
+    ImageTower,
+    check_packages,
+    quiet_export,
+    write_fp32,
+    write_int8,
+)
 from ipl.support.errors import ConfigError
+from ipl.support.machine import cores
 
 Array = np.ndarray[Any, Any]
 ENGINES = ("torch", "onnx", "onnx-fp32")
@@ -29,20 +35,8 @@ class ImageEncoder:
 
     On a CPU one thread for each core takes less time than all cores for one batch after another:
     the threads do not wait for each other after every matrix product. With the engine torch, a
-    thread that is alone still uses all cores.
-
-    Parameters
-    ----------
-    classifier : PromptClassifier
-        A fitted classifier.
-    engine : {"torch", "onnx", "onnx-fp32"}, default="torch"
-        What runs the image tower. "onnx" computes matrix products in int8, with one range of
-        numbers for a batch; so a feature depends a little on the other images of its batch.
-
-    Raises
-    ------
-    ConfigError
-        If the engine is unknown, its packages are missing, or it does not run on this device.
+    thread that is alone still uses all cores. The engine "onnx" computes matrix products in int8,
+    with one range of numbers for a batch; so a feature depends a little on the rest of its batch.
     """
 
     def __init__(self, classifier: PromptClassifier, engine: str = "torch") -> None:
@@ -51,8 +45,9 @@ class ImageEncoder:
         learner = classifier.learner_  # raises NotFittedError
         self.preprocessing = learner.backbone.preprocessing
         self.on_cpu = learner.backbone.device.type == "cpu"
-        cores = os.cpu_count() or 1
-        self.workers = min(MAX_WORKERS, cores) if self.on_cpu else 1  # threads that should call it
+        available = cores()
+        # How many threads should call it.
+        self.workers = min(MAX_WORKERS, available) if self.on_cpu else 1
         self._threads = torch.get_num_threads()
         self._busy = 0
         self._lock = Lock()
@@ -64,7 +59,7 @@ class ImageEncoder:
             )
         else:
             # A thread that calls onnxruntime computes too; its pool is for the remaining cores.
-            self.encode = _onnx_tower(classifier, engine == "onnx", cores - self.workers + 1)
+            self.encode = _onnx_tower(classifier, engine == "onnx", available - self.workers + 1)
 
     @contextmanager
     def share(self) -> Iterator[None]:
@@ -85,25 +80,11 @@ class ImageEncoder:
         torch.set_num_threads(self._threads)
 
 
-class _ImageTower(nn.Module):
-    """From bytes (batch, height, width, 3), resized and cropped, to features (batch, dim)."""
-
-    def __init__(self, classifier: PromptClassifier) -> None:
-        super().__init__()
-        self.learner = classifier.learner_
-        self.clip = self.learner.backbone.model  # registered, so that its weights have names
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Returns normalised features, with the learner's image prompts if it has any."""
-        backbone = self.learner.backbone
-        return self.learner.image_features(backbone.preprocessing.normalise(pixels))
-
-
 @torch.no_grad()
 def _onnx_tower(
     classifier: PromptClassifier, int8: bool, threads: int
 ) -> Callable[[Array], Tensor]:
-    """Returns the image tower as a function that runs in onnxruntime."""
+    """The image tower as a function that runs in onnxruntime."""
     check_packages()
     backbone = classifier.learner_.backbone
     if backbone.device.type != "cpu":
@@ -115,7 +96,7 @@ def _onnx_tower(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     with TemporaryDirectory(prefix="ipl-onnx-") as folder, quiet_export():
         path, small = Path(folder) / "fp32.onnx", Path(folder) / "int8.onnx"
-        write_fp32(_ImageTower(classifier).eval(), path, backbone.preprocessing.crop, ["features"])
+        write_fp32(ImageTower(classifier).eval(), path, backbone.preprocessing.crop, ["features"])
         if int8:
             write_int8(path, small)
         session = onnxruntime.InferenceSession(

@@ -13,7 +13,7 @@ from ipl.support.files import similar_path
 
 
 def find_images(arguments: Sequence[str]) -> list[Path]:
-    """Returns the files that paths, folders (all images below) and patterns like `a/*.jpg` name.
+    """The files that paths, folders (all images below) and patterns like `a/*.jpg` name.
 
     The name of an existing file is taken literally, even if it has stars or brackets.
     """

@@ -45,9 +45,9 @@ def check_learner(cls: type[Learner], backbone: Backbone | None = None) -> None:
     >>> from ipl.learners import CoOp, check_learner
     >>> check_learner(CoOp)
     """
-    towers = load_backbone() if backbone is None else backbone
+    backbone = backbone or load_backbone()
     for words in ((), WORDS):
-        check = _Check(cls, towers, words)
+        check = _Check(cls, backbone, words)
         check.hyperparameters()
         check.start()
         check.logits()
@@ -65,18 +65,18 @@ class _Check:
     words: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        backbone, edge = self.backbone, self.backbone.preprocessing.crop
+        edge = self.backbone.preprocessing.crop
         draw = torch.randn(len(LABELS), 3, edge, edge, generator=torch.Generator().manual_seed(0))
-        self.pixels = draw.to(backbone.device)
+        self.pixels = draw.to(self.backbone.device)
         with torch.no_grad():
-            self.frozen = normalize(backbone.encode_image(self.pixels), dim=-1)
+            self.frozen = normalize(self.backbone.encode_image(self.pixels), dim=-1)
 
     def require(self, holds: bool | Tensor, what: str) -> None:
         if not holds:
             raise AssertionError(f"{self.cls.__name__} with {len(self.words)} words: {what}.")
 
     def make(self, seed: int = 1, placed: bool = True) -> Learner:
-        """Returns an untrained learner, with its words in place if wanted."""
+        """An untrained learner, with its words in place if wanted."""
         count = len(self.words)
         numbers = self.cls.hyperparameters(count)
         learner = self.cls.from_hyperparameters(self.backbone, NAMES, count, numbers, seed=seed)
@@ -90,8 +90,8 @@ class _Check:
 
     def hyperparameters(self) -> None:
         """The learner has a name, hyperparameters for every protocol, and a layout."""
-        name, count = getattr(self.cls, "name", None), len(self.words)
-        self.require(isinstance(name, str), "it has no name")
+        count = len(self.words)
+        self.require(isinstance(getattr(self.cls, "name", None), str), "it has no name")
         for protocol in PROTOCOLS:
             found = self.cls.hyperparameters(count, protocol)
             wrong = f"hyperparameters({count}, {protocol!r}) returned {type(found).__name__}"

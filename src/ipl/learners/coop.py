@@ -18,10 +18,6 @@ class CoOp(Learner):
 
     @classmethod
     def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
-        """Returns T = 200, m = 4 for the plain learner and T = 100, t = 10, m = 2 under IPL.
-
-        Across datasets the plain learner trains 50 epochs.
-        """
         if words:
             return Hyperparameters(epochs=100, interval=10, batch=32, lr=0.002, m=2)
         epochs = 50 if protocol == "cross-dataset" else 200
@@ -29,7 +25,6 @@ class CoOp(Learner):
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:
-        """Returns the published layout `[V x m] CLS .`, or IPL's with words."""
         if words:
             return PromptLayout.interleaved(words, m)
         start = START if m == len(START.split()) else None

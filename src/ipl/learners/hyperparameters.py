@@ -1,4 +1,4 @@
-"""Recipe: the hyperparameters that a learner is trained with."""
+"""The hyperparameters that a learner is trained with."""
 
 from __future__ import annotations
 
@@ -63,37 +63,13 @@ class Hyperparameters:
             raise ConfigError(f"lr is {self.lr}; it must be more than 0.")
 
     def override(self, **values: Any) -> Hyperparameters:
-        """Returns a copy with other values.
-
-        Parameters
-        ----------
-        **values
-            New values by field name; a value of None leaves the field as it is.
-
-        Returns
-        -------
-        Recipe
-            The copy.
-        """
+        """A copy with other values; None leaves a value as it is."""
         return replace(self, **{key: value for key, value in values.items() if value is not None})
 
     def word_epochs(self, k: int) -> tuple[int, ...]:
-        """Returns the epochs (from 0) before which k words enter: 0, t, 2t, ...
+        """The epochs (from 0) before which k words enter: 0, t, 2t, ...
 
-        Parameters
-        ----------
-        k : int
-            The number of words.
-
-        Returns
-        -------
-        tuple of int
-            An epoch for each word.
-
-        Raises
-        ------
-        ConfigError
-            If there are too few epochs for k words.
+        Raises ConfigError if there are too few epochs for k words.
         """
         t, total = self.interval, self.epochs
         if k * t > total:

@@ -20,22 +20,19 @@ class KgCoOp(CoOp):
     """CoOp whose loss adds 8 times the mean distance of its text features from a template's."""
 
     name = "kgcoop"
-    uses_class_template = True
 
     @classmethod
     def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
-        """Returns T = 100, t = 10, batch 128."""
         del words, protocol
         return Hyperparameters(epochs=100, interval=10, batch=128, lr=0.002, m=4)
 
     @cached_property
     def teacher(self) -> Tensor:
-        """Returns the normalised features (classes, dim) of the hand-made prompts."""
+        """The normalised features (classes, dim) of the hand-made prompts."""
         texts = [self.class_template.format(name) for name in self.prompts.class_names]
         return normalize(self.backbone.encode_texts(texts), dim=-1)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Returns cross-entropy + 8 * (1 - mean cosine with the hand-made prompts)."""
         assert batch.features is not None
         texts = self.text_features()
         logits = self.backbone.logits(batch.features, texts)

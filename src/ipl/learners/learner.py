@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import CentreCrops, ImageFeatures, Source, encode_files
-from ipl.backbone.replaced_rows import ReplacedRows
+from ipl.backbone.features import CentreCrops, ImageFeatures, Source, encode_files
+from ipl.backbone.side_by_side import side_by_side
+from ipl.backbone.tower import ReplacedRows
 from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
@@ -24,8 +24,7 @@ from ipl.support.errors import ConfigError
 CLASS_TEMPLATE = PHOTO  # a hand-made prompt, for learners that stay near one
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """The training images of one step.
 
     Parameters
@@ -39,9 +38,9 @@ class Batch:
         The normalised pixels; None for a learner whose `prompts_images` is False.
     """
 
-    labels: Tensor  # (images,)
-    features: Tensor | None = None  # (images, dim)
-    pixels: Tensor | None = None  # (images, 3, height, width)
+    labels: Tensor
+    features: Tensor | None = None
+    pixels: Tensor | None = None
 
 
 class Learner(nn.Module, ABC):
@@ -79,8 +78,6 @@ class Learner(nn.Module, ABC):
         Whether the loss needs the features of the frozen image tower.
     deep_prompts : bool
         Whether layers beyond the first get vectors.
-    uses_class_template : bool
-        Whether the loss depends on `class_template`.
     recordable : bool
         Whether every step runs the same operations; False if the loss branches on values.
     words : tuple of str
@@ -93,15 +90,14 @@ class Learner(nn.Module, ABC):
     Raises
     ------
     ConfigError
-        If a parameter is out of range, the prompt is too long for the backbone, or the learner
-        prompts the image tower and the backbone's takes no prompts.
+        If the prompt is too long for the backbone, or the learner prompts the image tower and the
+        backbone's takes no prompts.
     """
 
     name: ClassVar[str]
     prompts_images: ClassVar[bool] = False
     wants_features: ClassVar[bool] = True
     deep_prompts: ClassVar[bool] = False
-    uses_class_template: ClassVar[bool] = False
     recordable: ClassVar[bool] = True
 
     def __init__(
@@ -115,10 +111,7 @@ class Learner(nn.Module, ABC):
         class_template: str = CLASS_TEMPLATE,
     ) -> None:
         super().__init__()
-        if depth < 1:
-            raise ConfigError(f"depth is {depth}; it must be 1 or more.")
-        check_class_template(class_template)
-        if self.prompts_images and not len(backbone.image_layers):
+        if self.prompts_images and not backbone.image_layers:
             raise ConfigError(
                 f"learner is {self.name!r}, whose prompts also enter the image tower, but that of "
                 f"{backbone.name} takes none: it is a ResNet or comes from timm. Use a learner of "
@@ -143,64 +136,19 @@ class Learner(nn.Module, ABC):
         hyperparameters: Hyperparameters,
         **options: Any,
     ) -> Learner:
-        """Returns an untrained learner with the layout and depth of its hyperparameters.
-
-        Parameters
-        ----------
-        backbone : Backbone
-            The frozen towers.
-        class_names : sequence of str
-            The classes to tell apart.
-        words : int
-            The number of word slots.
-        hyperparameters : Hyperparameters
-            Gives the number of soft vectors in a group and the depth.
-        **options
-            Further parameters of the class, such as `seed`.
-
-        Returns
-        -------
-        Learner
-            The untrained learner.
-        """
+        """An untrained learner with the layout and depth of its hyperparameters."""
         layout = cls.layout_for(words, hyperparameters.m)
         return cls(backbone, layout, class_names, depth=hyperparameters.depth, **options)
 
     @classmethod
     @abstractmethod
     def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
-        """Returns the published hyperparameters.
-
-        Parameters
-        ----------
-        words : int
-            The number of words in the prompt; 0 is the plain learner, without IPL.
-        protocol : str, default "base-to-novel"
-            The experiment that they were published for, one of `PROTOCOLS`.
-
-        Returns
-        -------
-        Hyperparameters
-            The hyperparameters.
-        """
+        """The published hyperparameters for a protocol; with 0 words those of the plain learner."""
 
     @classmethod
     @abstractmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:
-        """Returns the layout of the prompt.
-
-        Parameters
-        ----------
-        words : int
-            The number of word slots.
-        m : int
-            The number of soft vectors in a group.
-
-        Returns
-        -------
-        PromptLayout
-            The segments from SOS to EOS.
-        """
+        """The layout of a prompt with so many words, and m soft vectors in a group."""
 
     def build(self, generator: torch.Generator) -> None:
         """Adds parameters beyond the soft vectors of the layout, drawn from `generator`."""
@@ -209,32 +157,33 @@ class Learner(nn.Module, ABC):
 
     @property
     def text_depth(self) -> int:
-        """Returns how many text layers get vectors: `depth`, or all if there are fewer."""
-        return min(self.depth, len(self.backbone.text_layers))
+        """How many text layers get vectors: `depth`, or all if there are fewer."""
+        return min(self.depth, self.backbone.text_layers)
 
     @property
     def image_depth(self) -> int:
-        """Returns how many image layers get vectors: `depth`, or all if there are fewer."""
-        return min(self.depth, len(self.backbone.image_layers))
+        """How many image layers get vectors: `depth`, or all if there are fewer."""
+        return min(self.depth, self.backbone.image_layers)
 
     @property
     def group_size(self) -> int:
-        """Returns how many soft vectors the class-side group has."""
+        """How many soft vectors the class-side group has."""
         return self.layout.groups[-1].size
 
     @cached_property
     def group_row(self) -> int:
-        """Returns the first row of the class-side group, the same in every prompt."""
-        return int(self.prompts.soft_rows[0, self.layout.group_slice(-1)][0])
+        """The first row of the class-side group, the same in every prompt."""
+        first = self.prompts.soft_index == self.layout.group_slice(-1).start
+        return int(self.prompts.soft_rows[first][0])
 
     @staticmethod
     def vectors(layers: int, m: int, width: int, generator: torch.Generator) -> nn.Parameter:
-        """Returns trainable vectors (layers, m, width) drawn from N(0, 0.02)."""
+        """Trainable vectors (layers, m, width) drawn from N(0, 0.02)."""
         return nn.Parameter(0.02 * torch.randn(layers, m, width, generator=generator))
 
     @staticmethod
     def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-        """Returns a linear layer with torch's default initialisation, drawn from `generator`."""
+        """A linear layer with torch's default initialisation, drawn from `generator`."""
         layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
         bound = inputs**-0.5
         with torch.no_grad():
@@ -245,18 +194,9 @@ class Learner(nn.Module, ABC):
     # -- words ----------------------------------------------------------------------------------
 
     def place_word(self, word: str) -> None:
-        """Puts a word into the next empty slot, where it stays.
+        """Put a word into the next empty slot, where it stays.
 
-        Parameters
-        ----------
-        word : str
-            A word of as many tokens of the backbone as the slot has room for: one, unless the
-            layout says otherwise.
-
-        Raises
-        ------
-        ConfigError
-            If no slot is empty, or the word does not fit into it.
+        Raises ConfigError if no slot is empty, or its word needs another number of tokens.
         """
         slot = len(self.words)
         if slot == self.layout.slots:
@@ -278,28 +218,9 @@ class Learner(nn.Module, ABC):
         class_names: Sequence[str] | None = None,
         words: Sequence[str] | None = None,
     ) -> Learner:
-        """Returns a learner with the same trained vectors and another layout, classes or words.
+        """A learner with the same trained vectors and another layout, classes or words.
 
-        Parameters
-        ----------
-        layout : PromptLayout, optional
-            The layout of the new learner, with as many soft vectors as this one's. Default: the
-            same layout.
-        class_names : sequence of str, optional
-            The classes of the new learner. Default: the same classes.
-        words : sequence of str, optional
-            The words of the new learner, for the first slots of its layout. Default: the same
-            words.
-
-        Returns
-        -------
-        Learner
-            A new learner of the same kind on the same backbone; this one stays as it is.
-
-        Raises
-        ------
-        ConfigError
-            If a word is not a single token of the backbone, or if there are more words than slots.
+        The layout must have as many soft vectors as this one's, which stays as it is.
         """
         other = type(self)(
             self.backbone,
@@ -316,32 +237,30 @@ class Learner(nn.Module, ABC):
 
     # -- features, logits, loss -----------------------------------------------------------------
 
-    @property
-    def deep_text(self) -> Tensor | None:
-        """Returns the vectors (layers, rows, width) of the deeper text layers, if there are any.
-
-        They take the place of the class-side group before each layer from the second on.
-        """
-        return None
-
-    def soft_for(self, image_features: Tensor) -> Tensor:
-        """Returns the soft vectors (soft, width) that stand for a set of images (images, dim)."""
-        del image_features
-        return self.soft
-
     def text_features(self) -> Tensor:
-        """Returns the normalised feature of each class (classes, dim)."""
+        """The normalised feature of each class (classes, dim)."""
         return self.encode_prompts(self.soft)
 
-    def encode_prompts(self, soft: Tensor) -> Tensor:
-        """Returns the normalised feature of each prompt (classes, dim) with these soft vectors."""
-        deep = self.deep_text
-        enter = None if deep is None else ReplacedRows(self.group_row, deep)
-        return normalize(self.backbone.encode_shared(self.prompts.split(soft), enter), dim=-1)
+    def encode_prompts(self, soft: Tensor, deep: Tensor | None = None) -> Tensor:
+        """The normalised feature of each class with these soft vectors.
+
+        They are (soft, width), for features (classes, dim), or (groups, soft, width), for features
+        (groups, classes, dim). Vectors `deep` (layers, rows, width) take the place of the
+        class-side group before each layer from the second on.
+        """
+        rows = self.prompts.assemble(soft if soft.ndim == 3 else soft[None])
+        enter = None if deep is None else ReplacedRows(self.group_row, deep.unbind())
+        features = self.backbone.encode_prompts(rows, self.prompts.endings, enter)
+        return normalize(features if soft.ndim == 3 else features[0], dim=-1)
 
     def image_features(self, pixels: Tensor) -> Tensor:
-        """Returns normalised features (images, dim) of normalised pixels."""
+        """Normalised features (images, dim) of normalised pixels."""
         return normalize(self.backbone.encode_image(pixels), dim=-1)
+
+    def features_of_both(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """The features of images and of classes; a GPU runs both towers at once."""
+        encode = partial(self.image_features, pixels)
+        return side_by_side(encode, self.text_features, self.backbone.device)
 
     def encode_images(
         self,
@@ -349,34 +268,34 @@ class Learner(nn.Module, ABC):
         advance: Callable[..., None] | None = None,
         crops: CentreCrops | None = None,
     ) -> ImageFeatures:
-        """Returns the features of image files, with the learner's image prompts if it has any."""
+        """The features of image files, with the learner's image prompts if it has any."""
         encode = self.image_features if self.prompts_images else None
         return encode_files(self.backbone, sources, advance, encode=encode, crops=crops)
 
     def logits(self, image_features: Tensor) -> Tensor:
-        """Returns logits (images, classes) of image features (images, dim)."""
+        """Logits (images, classes) of image features (images, dim)."""
         return self.backbone.logits(image_features, self.text_features())
 
     @torch.no_grad()
     def log_probabilities(self, image_features: Tensor) -> Tensor:
-        """Returns log-probabilities (images, classes), in fp64 on the CPU."""
+        """Log-probabilities (images, classes), in fp64 on the CPU."""
         logits = self.logits(image_features.to(self.backbone.device))
         return logits.cpu().double().log_softmax(1)
 
     @property
     def fixed_texts(self) -> bool:
-        """Returns whether the text features are the same for every image."""
+        """Whether the text features are the same for every image."""
         return type(self).logits is Learner.logits
 
-    def head(self) -> Callable[[Tensor], Tensor]:
-        """Returns a function from image features to logits that computes fixed texts only once."""
+    def logits_function(self) -> Callable[[Tensor], Tensor]:
+        """A function from image features to logits that computes fixed texts only once."""
         if not self.fixed_texts:
             return self.logits
         texts = self.text_features()
         return lambda features: self.backbone.logits(features, texts)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Returns the training loss of a batch."""
+        """The training loss of a batch."""
         assert batch.features is not None
         return cross_entropy(self.logits(batch.features), batch.labels)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.replaced_rows import ReplacedRows
-from ipl.backbone.side_by_side import side_by_side
+from ipl.backbone.tower import ReplacedRows
 from ipl.learners.coop import START
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
@@ -19,7 +17,7 @@ from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Sof
 
 
 def first_words_learnt(m: int) -> PromptLayout:
-    """Returns the layout whose first m words of "a photo of a" are learnt and the rest is text.
+    """The layout whose first m words of "a photo of a" are learnt and the rest is text.
 
     Above four vectors they start at random, and no text follows.
     """
@@ -46,7 +44,6 @@ class MaPLe(Learner):
 
     @classmethod
     def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
-        """Returns T = 5, depth 9; across datasets T = 2, depth 3."""
         del words
         if protocol == "cross-dataset":
             return Hyperparameters(epochs=2, interval=1, batch=4, lr=0.0026, m=2, depth=3)
@@ -54,11 +51,9 @@ class MaPLe(Learner):
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:
-        """Returns the published layout, or IPL's with words."""
         return PromptLayout.interleaved(words, m) if words else first_words_learnt(m)
 
     def build(self, generator: torch.Generator) -> None:
-        """Adds the deeper text vectors and, for each layer, the map to the image side."""
         depth = self.text_depth
         self.deep = self.vectors(depth - 1, self.group_size, self.backbone.text_width, generator)
         widths = (self.backbone.text_width, self.backbone.image_width)
@@ -69,22 +64,16 @@ class MaPLe(Learner):
         deeper += [copy.deepcopy(deeper[0]) for _ in range(couplings - 2)]
         self.couple = nn.ModuleList([first, *deeper])
 
-    @property
-    def deep_text(self) -> Tensor:
-        """Returns the vectors (layers, rows, width) of the deeper text layers."""
-        return self.deep
+    def text_features(self) -> Tensor:
+        return self.encode_prompts(self.soft, self.deep)
 
     def image_features(self, pixels: Tensor) -> Tensor:
-        """Returns normalised features (images, dim) of the prompted image tower."""
         sources = [self.soft[self.layout.group_slice(-1)], *self.deep]
         first, *deeper = (couple(rows) for couple, rows in zip(self.couple, sources, strict=False))
-        deep = torch.stack(deeper) if deeper else first[:0][None][:0]
-        enter = ReplacedRows(-len(first), deep)
+        enter = ReplacedRows(-len(first), deeper)
         return normalize(self.backbone.encode_image(pixels, first, enter), dim=-1)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Returns cross-entropy of the prompted towers."""
         assert batch.pixels is not None
-        encode = partial(self.image_features, batch.pixels)
-        images, texts = side_by_side(encode, self.text_features, self.backbone.device)
+        images, texts = self.features_of_both(batch.pixels)
         return cross_entropy(self.backbone.logits(images, texts), batch.labels)

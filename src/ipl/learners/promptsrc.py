@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
-from ipl.backbone.replaced_rows import ReplacedRows
-from ipl.backbone.side_by_side import side_by_side
+from ipl.backbone.tower import ReplacedRows
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import first_words_learnt
@@ -99,7 +98,6 @@ class PromptSRC(Learner):
 
     @classmethod
     def hyperparameters(cls, words: int, protocol: str = "base-to-novel") -> Hyperparameters:
-        """Returns T = 20, depth 9, average around epoch 15; across datasets depth 3, epoch 6."""
         del words
         average: dict[str, Any] = {"depth": 9, "average_mean": 15.0, "average_std": 1.0}
         if protocol == "cross-dataset":
@@ -108,39 +106,33 @@ class PromptSRC(Learner):
 
     @classmethod
     def layout_for(cls, words: int, m: int) -> PromptLayout:
-        """Returns `[V V V V] CLS .` from "a photo of a", or IPL's layout with words."""
         return PromptLayout.interleaved(words, m) if words else first_words_learnt(m)
 
     def build(self, generator: torch.Generator) -> None:
-        """Adds the deeper text vectors, and the image vectors of every layer."""
         m, image_width = self.group_size, self.backbone.image_width
         self.deep = self.vectors(self.text_depth - 1, m, self.backbone.text_width, generator)
         self.image = self.vectors(self.image_depth, m, image_width, generator)
 
-    @property
-    def deep_text(self) -> Tensor:
-        """Returns the vectors (layers, rows, width) of the deeper text layers."""
-        return self.deep
+    def text_features(self) -> Tensor:
+        return self.encode_prompts(self.soft, self.deep)
 
     def image_features(self, pixels: Tensor) -> Tensor:
-        """Returns normalised features (images, dim) of the prompted image tower."""
-        enter = ReplacedRows(-self.group_size, self.image[1:])
-        return normalize(self.backbone.encode_image(pixels, self.image[0], enter), dim=-1)
+        first, *deeper = self.image.unbind()
+        enter = ReplacedRows(-self.group_size, deeper)
+        return normalize(self.backbone.encode_image(pixels, first, enter), dim=-1)
 
     @cached_property
     def teacher(self) -> Tensor:
-        """Returns the frozen text features (classes, dim): the mean of 60 templates, normalised."""
+        """The frozen text features (classes, dim): the mean of 60 templates, normalised."""
         names = self.prompts.class_names
         texts = [template.format(name) for name in names for template in IMAGENET_TEMPLATES]
         features = self.backbone.encode_texts(texts).unflatten(0, (len(names), -1))
         return normalize(features.mean(1), dim=-1)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Returns cross-entropy + 25 L1(text) + 10 L1(image) + KL(frozen || prompted) / entries."""
         assert batch.pixels is not None
         assert batch.features is not None
-        encode = partial(self.image_features, batch.pixels)
-        images, texts = side_by_side(encode, self.text_features, self.backbone.device)
+        images, texts = self.features_of_both(batch.pixels)
         logits = self.backbone.logits(images, texts)
         frozen = self.backbone.logits(batch.features, self.teacher)
         divergence = kl_div(

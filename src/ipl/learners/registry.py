@@ -18,7 +18,7 @@ L = TypeVar("L", bound="type[Learner]")
 
 
 def register(cls: L) -> L:
-    """Registers a learner under its `name`, so that it can be used by that name.
+    """Register a learner under its `name`, so that it can be used by that name.
 
     Parameters
     ----------
@@ -64,22 +64,9 @@ def register(cls: L) -> L:
 
 
 def learner_class(name: str) -> type[Learner]:
-    """Returns the learner that is registered under a name.
+    """The learner of a name, such as "coop".
 
-    Parameters
-    ----------
-    name : str
-        The name, such as "coop".
-
-    Returns
-    -------
-    type
-        The subclass of `Learner`.
-
-    Raises
-    ------
-    ConfigError
-        If no learner has this name; the message suggests similar names.
+    Raises ConfigError if there is none; the message suggests similar names.
     """
     if name not in _LEARNERS:
         _load_plugins()
@@ -89,13 +76,7 @@ def learner_class(name: str) -> type[Learner]:
 
 
 def known_learners() -> tuple[str, ...]:
-    """Returns the names of all registered learners, sorted.
-
-    Returns
-    -------
-    tuple of str
-        The names, including those of installed packages.
-    """
+    """The names of all learners, those of installed packages included, sorted."""
     _load_plugins()
     return tuple(sorted(_LEARNERS))
 

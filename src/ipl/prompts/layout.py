@@ -37,6 +37,10 @@ class Soft:
         if self.size < 1:
             raise ConfigError(f"m is {self.size}; a soft group has at least 1 vector.")
 
+    @property
+    def text(self) -> str:
+        return "[" + " ".join("V" * self.size) + "]"
+
 
 @dataclass(frozen=True)
 class WordSlot:
@@ -99,64 +103,51 @@ class PromptLayout:
 
     @classmethod
     def interleaved(cls, words: int, m: int) -> PromptLayout:
-        """Returns the layout of IPL, `[V x m] w1 [V x m] w2 ... [V x m] CLS .`.
-
-        Parameters
-        ----------
-        words : int
-            The number of word slots.
-        m : int
-            The number of soft vectors in each group.
-
-        Returns
-        -------
-        PromptLayout
-            The layout.
-        """
+        """The layout of IPL, `[V x m] w1 [V x m] w2 ... [V x m] CLS .`."""
         before = [segment for _ in range(words) for segment in (Soft(m, std=0.01), WordSlot())]
         return cls((SOS, *before, Soft(m, std=0.02), ClassName(), FixedText("."), EOS))
 
     @cached_property
     def groups(self) -> tuple[Soft, ...]:
-        """Returns the soft groups in order."""
+        """The soft groups in order."""
         return tuple(segment for segment in self.segments if isinstance(segment, Soft))
 
     @cached_property
     def soft_count(self) -> int:
-        """Returns the number of soft vectors."""
+        """The number of soft vectors."""
         return sum(group.size for group in self.groups)
 
     @cached_property
     def slot_sizes(self) -> tuple[int, ...]:
-        """Returns the number of tokens of each word slot."""
+        """The number of tokens of each word slot."""
         return tuple(segment.size for segment in self.segments if isinstance(segment, WordSlot))
 
     @property
     def slots(self) -> int:
-        """Returns the number of word slots."""
+        """The number of word slots."""
         return len(self.slot_sizes)
 
     @cached_property
     def after_name(self) -> FixedText | None:
-        """Returns the text that touches the class name, such as a full stop; None without one."""
-        names = [i for i, segment in enumerate(self.segments) if isinstance(segment, ClassName)]
-        following = self.segments[names[0] + 1]
-        touches = isinstance(following, FixedText) and following.text[0] in PUNCTUATION
-        return following if touches and isinstance(following, FixedText) else None
+        """The text that touches the class name, such as a full stop."""
+        following = self.segments[self.segments.index(ClassName()) + 1]
+        if isinstance(following, FixedText) and following.text[0] in PUNCTUATION:
+            return following
+        return None
 
     def group_slice(self, number: int) -> slice:
-        """Returns the slice of a soft group among all soft vectors; -1 is the last group."""
+        """The slice of a soft group among all soft vectors; -1 is the last group."""
         number = range(len(self.groups))[number]
         start = sum(group.size for group in self.groups[:number])
         return slice(start, start + self.groups[number].size)
 
     def slot_slice(self, number: int) -> slice:
-        """Returns the slice of a word slot among the tokens of all slots; 0 is the first."""
+        """The slice of a word slot among the tokens of all slots; 0 is the first."""
         start = sum(self.slot_sizes[:number])
         return slice(start, start + self.slot_sizes[number])
 
     def with_slot_sizes(self, sizes: Sequence[int]) -> PromptLayout:
-        """Returns the layout with this number of tokens in its first word slots."""
+        """The layout with this number of tokens in its first word slots."""
         remaining = iter([*sizes, *self.slot_sizes[len(sizes) :]])
         segments = (
             WordSlot(next(remaining)) if isinstance(s, WordSlot) else s for s in self.segments
@@ -166,62 +157,30 @@ class PromptLayout:
     # -- a line of text and back ----------------------------------------------------------------
 
     def readable(self, words: Sequence[str] = (), class_name: str = "{cls}") -> str:
-        """Returns the layout as a line of text.
+        """The layout as a line of text, such as `[V V] *furry* [V V] {cls}.`.
 
-        Parameters
-        ----------
-        words : sequence of str
-            The words in the first slots; the other slots are written as `*_*`.
-        class_name : str, default "{cls}"
-            The text in place of the class name.
-
-        Returns
-        -------
-        str
-            The line, such as `[V V] *furry* [V V] {cls}.`.
-
-        Raises
-        ------
-        ConfigError
-            If there are more words than slots.
+        Raises ConfigError if there are more words than slots.
         """
         if len(words) > self.slots:
             raise ConfigError(f"{len(words)} words do not fit into {self.slots} slots.")
         slot_words = iter([*words, *[EMPTY] * (self.slots - len(words))])
         line = ""
         for segment in self.segments[1:-1]:
-            if isinstance(segment, Soft):
-                piece = "[" + " ".join("V" * segment.size) + "]"
-            elif isinstance(segment, WordSlot):
+            if isinstance(segment, WordSlot):
                 piece = f"*{next(slot_words)}*"
             elif isinstance(segment, ClassName):
                 piece = class_name
             else:
-                assert isinstance(segment, FixedText)
+                assert isinstance(segment, Soft | FixedText)
                 piece = segment.text
             line += piece if not line or piece[0] in PUNCTUATION else " " + piece
         return line
 
     @classmethod
     def parse(cls, line: str) -> tuple[PromptLayout, tuple[str, ...]]:
-        """Reads a line of text that `readable` wrote.
+        """The layout and the words of a line that `readable` wrote.
 
-        Parameters
-        ----------
-        line : str
-            The line.
-
-        Returns
-        -------
-        layout : PromptLayout
-            The layout.
-        words : tuple of str
-            The words in its slots.
-
-        Raises
-        ------
-        ConfigError
-            If the line is not a prompt.
+        Raises ConfigError if the line is not a prompt.
         """
         segments: list[Segment] = []
         words: list[str] = []
@@ -245,12 +204,12 @@ class PromptLayout:
 
 
 def prompt_pieces(line: str) -> tuple[Piece, ...]:
-    """Returns the pieces of a prompt's line of text, for a document."""
+    """The pieces of a prompt's line of text, for a document."""
     layout, words = PromptLayout.parse(line)
     remaining, pieces = iter(words), list[Piece]()
     for segment in layout.segments:
         if isinstance(segment, Soft):
-            pieces.append(Piece("soft", "[" + " ".join("V" * segment.size) + "]"))
+            pieces.append(Piece("soft", segment.text))
         elif isinstance(segment, WordSlot):
             pieces.append(Piece("word", next(remaining, EMPTY)))
         elif isinstance(segment, ClassName):

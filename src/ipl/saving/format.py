@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jinja2 import Environment, StrictUndefined
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from ipl.config import FitConfig
 from ipl.display.markdown import code_span
+from ipl.display.page import environment
 from ipl.display.table import escape_markdown
 from ipl.learners.registry import known_learners
 from ipl.saving.run_folder import (
@@ -35,85 +35,50 @@ from ipl.support.files import (
     write_text,
 )
 from ipl.support.hub import is_on_hub
-from ipl.training.result import FitResult
+from ipl.training.result import HEAD_TENSORS, FitResult
 
+LARGEST = 1e18  # of a trained number
 PLACEHOLDER_PATH = "path/to/this/folder"  # in the card of a run that is not on the hub
 
 
 def write_run(
     folder: Path, result: FitResult, overwrite: bool = False, location: str = PLACEHOLDER_PATH
 ) -> None:
-    """Writes the result of a fit into a folder.
+    """Write the result of a fit into a folder, with all three files or not at all.
 
-    The folder appears with all three files, or not at all.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder; it must be new or empty, unless it contains a run that may be replaced.
-    result : FitResult
-        The result of a fit.
-    overwrite : bool, default False
-        Whether a saved run in that folder may be replaced.
-    location : str
-        What the card's examples load the run from: a folder, or its name on the hub.
-
-    Raises
-    ------
-    SavedRunError
-        If the folder contains other files, or a run that may not be replaced.
+    The folder must be new or empty, unless it contains a run that may be replaced. `location` is
+    what the card's examples load the run from: a folder, or its name on the hub.
     """
     with replace_folder(folder, overwrite) as work:
         check_target(folder, overwrite)
         config = config_of(result)
         write_json(work / CONFIG, config)
-        tensors = {
-            name: tensor.detach().cpu().contiguous() for name, tensor in result.tensors.items()
-        }
+        tensors = dict(result.tensors)
+        if result.head is not None:
+            tensors |= zip(HEAD_TENSORS, (result.head.weight, result.head.bias), strict=True)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         write_bytes(work / TENSORS, save(tensors, metadata={"format": "pt"}))
         write_text(work / CARD, model_card(config, location))
 
 
 def config_of(result: FitResult) -> dict[str, Any]:
-    """Returns the content of config.json, as plain values."""
+    """The content of config.json, as plain values."""
     return {"format": "ipl-prompt", "format_version": FORMAT_VERSION, **result.as_dict()}
 
 
 def model_card(config: Mapping[str, Any], location: str = PLACEHOLDER_PATH) -> str:
-    """Returns README.md, a model card in the format of Hugging Face.
-
-    Parameters
-    ----------
-    config : mapping
-        The content of config.json.
-    location : str
-        What the examples load the run from: a folder, or its name on the hub.
-
-    Returns
-    -------
-    str
-        The text of the card.
-    """
+    """README.md, a model card in the format of Hugging Face."""
     source = (files("ipl.saving") / "card.md.jinja").read_text(encoding="utf-8")
-    environment = Environment(
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=_as_markdown,
-    )
-    environment.filters |= {
-        "code": lambda text: _Markdown(code_span(text)),
-        "verbatim": _Markdown,
-    }
+    jinja = environment(finalize=_as_markdown)
+    jinja.filters |= {"code": lambda text: _Markdown(code_span(text)), "verbatim": _Markdown}
     name = config["backbone"]["name"]
     values = {
         **config,
         "base_model": name if is_on_hub(name) else None,
         "location": location,
-        "about_words": FitConfig.from_dict(config["config"]).about_words,
+        "words_from": FitConfig.from_dict(config["config"]).about_words,
     }
-    return environment.from_string(source).render(values)
+    return jinja.from_string(source).render(values)
 
 
 class _Markdown(str):
@@ -121,29 +86,13 @@ class _Markdown(str):
 
 
 def _as_markdown(value: Any) -> Any:
-    """Returns a value for the card; names of classes and data may hold markup."""
+    """A value for the card; names of classes and data may hold markup."""
     plain = isinstance(value, str) and not isinstance(value, _Markdown)
     return escape_markdown(value) if plain else value
 
 
 def read_run(folder: Path) -> FitResult:
-    """Reads the saved form of a fit, and checks every field.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that `write_run` wrote.
-
-    Returns
-    -------
-    FitResult
-        The result of the fit, without a learner.
-
-    Raises
-    ------
-    SavedRunError
-        If there is no saved run in the folder, or it is damaged; the message says what is wrong.
-    """
+    """Read the saved form of a fit and check every field; the result has no learner."""
     config = read_config(folder)
     if (learner := config.get("learner")) not in known_learners():
         raise SavedRunError(
@@ -152,11 +101,18 @@ def read_run(folder: Path) -> FitResult:
         )
     try:
         tensors = load((folder / TENSORS).read_bytes())
+    except KeyError as error:  # a type that this version of safetensors does not know
+        raise SavedRunError(
+            f"{folder / TENSORS} is damaged: it has numbers of type {error}."
+        ) from None
     except (OSError, SafetensorError, ValueError) as error:
         raise SavedRunError(f"{folder / TENSORS} is damaged: {error}.") from None
     for name, tensor in tensors.items():
-        if not bool(torch.isfinite(tensor).all()):
-            raise SavedRunError(f"{folder / TENSORS} is damaged: {name} contains NaN or infinity.")
+        # Squares of larger numbers are infinite in fp32; of some types there are no comparisons.
+        if tensor.dtype != torch.float32 or not bool((tensor.abs() < LARGEST).all()):
+            raise SavedRunError(
+                f"{folder / TENSORS} is damaged: {name} must be finite numbers of type float32."
+            )
     try:
         return FitResult.from_dict(config, tensors)
     except ConfigError as error:

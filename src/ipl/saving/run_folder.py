@@ -20,13 +20,13 @@ from ipl.support.files import (
     similar_path,
 )
 
-FORMAT_VERSION = 2  # of saved runs, and of the records of the bench
+FORMAT_VERSION = 3  # of saved runs, and of the records of the bench
 CONFIG, TENSORS, CARD = "config.json", "prompt.safetensors", "README.md"
 FILES = [CONFIG, TENSORS, CARD]
 
 
 def check_target(folder: Path, overwrite: bool = False) -> None:
-    """Raises SavedRunError if a run cannot be saved to `folder` without the loss of other files."""
+    """SavedRunError if a run cannot be saved to `folder` without the loss of other files."""
     check_writable(folder)
     if not folder.exists():
         return
@@ -45,28 +45,9 @@ def check_target(folder: Path, overwrite: bool = False) -> None:
 
 
 def find_run(location: str | Path, revision: str | None = None) -> Path:
-    """Returns the local folder of a saved run, downloaded from the hub if necessary.
+    """The local folder of a saved run, downloaded from the hub if `location` is `owner/name`.
 
     Only the three files of a run are downloaded, whatever else the repository contains.
-
-    Parameters
-    ----------
-    location : str or Path
-        A folder, or `owner/name` on the hub.
-    revision : str, optional
-        A revision on the hub.
-
-    Returns
-    -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    SavedRunError
-        If there is no such run on the hub, or the hub cannot be reached.
-    ConfigError
-        If a revision is given for a folder.
     """
     name = str(location)
     recover_folder(Path(location))  # before its name is taken for one on the hub
@@ -93,41 +74,18 @@ def find_run(location: str | Path, revision: str | None = None) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Reads the config.json of a saved run; its fields are checked by `read_run`.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that `write_run` wrote.
-
-    Returns
-    -------
-    dict
-        Its content.
-
-    Raises
-    ------
-    SavedRunError
-        If there is no saved run in the folder, or not one that this version reads.
-    """
+    """The config.json of a saved run; its fields are checked by `read_run`."""
     recover_folder(folder)
     if not os.path.isdir(folder):
-        if os.path.exists(folder):
-            raise SavedRunError(
-                f"{folder} is not a saved run: it is a file, and a run is a folder."
-            )
-        raise SavedRunError(
-            f"No saved run at {folder}: there is no such folder.{similar_path(folder)}"
-        )
+        reason = "a run is a folder" if os.path.exists(folder) else "there is no such folder"
+        raise SavedRunError(f"No saved run at {folder}: {reason}.{similar_path(folder)}")
     for name in (CONFIG, TENSORS):
         if not (folder / name).is_file():
             raise SavedRunError(f"{folder} is not a saved run: {name} is missing.")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SavedRunError(f"{folder / CONFIG} cannot be read: {error}.") from None
-    except (ValueError, RecursionError) as error:
-        raise SavedRunError(f"{folder / CONFIG} is not valid JSON: {error}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise SavedRunError(f"{folder / CONFIG} is damaged: {error}.") from None
     if not isinstance(config, dict) or config.get("format") != "ipl-prompt":
         raise SavedRunError(f"{folder / CONFIG} does not describe an ipl prompt.")
     if (version := config.get("format_version")) != FORMAT_VERSION:

@@ -18,30 +18,9 @@ from ipl.training.result import FitResult
 def push_run(
     result: FitResult, name: str, private: bool = False, message: str | None = None
 ) -> str:
-    """Uploads the saved form of a fit to the hub.
+    """Upload the saved form of a fit to `owner/name` on the hub; its address.
 
-    Parameters
-    ----------
-    result : FitResult
-        The result of a fit.
-    name : str
-        `owner/name` on the hub; the owner must be logged in.
-    private : bool, default False
-        Whether the repository is private, if it is new.
-    message : str, optional
-        The commit message.
-
-    Returns
-    -------
-    str
-        The address of the repository.
-
-    Raises
-    ------
-    SavedRunError
-        If the hub cannot be reached, or refuses the upload.
-    ConfigError
-        If the name is not allowed.
+    The owner must be logged in; `private` is about a repository that is new.
     """
     if not hub.is_hub_name(name):
         raise ConfigError(f"The name on the hub is {name!r}; it must be {hub.ALLOWED}.")

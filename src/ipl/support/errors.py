@@ -8,23 +8,20 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+# Characters that control a terminal, and those that turn the direction of writing.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 MAX_CHARACTERS = 60  # of a wrong value in a message
-LONGEST_WORD, LONGEST_MESSAGE = 1000, 4000  # characters; paths can be hundreds of them long
+LONGEST_MESSAGE = 4000  # characters
 # Bounds the work as well: the whole repr of a few nested lists can be gigabytes long.
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
 _REPR.maxlong = MAX_CHARACTERS
 _REPR.maxother = MAX_CHARACTERS
+_REPR.maxstring = MAX_CHARACTERS + 2  # with its quotes
 
 
 class IplError(ValueError):
-    """Invalid input; the message says in one sentence what is wrong and what is allowed.
-
-    Parameters
-    ----------
-    message : str
-        The sentence; what it quotes is cut where it is too long to be read.
-    """
+    """Invalid input; the message says in one sentence what is wrong and what is allowed."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(shorten(message))
@@ -58,27 +55,24 @@ class NotFiniteError(TrainingError):
     """The loss or the prompt contains NaN or infinity."""
 
 
+def printable(text: str) -> str:
+    """A stranger's text without what could control a terminal that shows it."""
+    return CONTROLS.sub("", text)
+
+
 def shorten(message: str) -> str:
-    """Returns a message without the middle of what is too long to be read."""
-    message = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _cut(word[0], 60), message)
-    return message if len(message) <= LONGEST_MESSAGE else _cut(message, LONGEST_MESSAGE // 2)
-
-
-def _cut(text: str, side: int) -> str:
-    """Returns the first and the last characters of a text."""
-    return f"{text[:side]}...{text[-side:]}"
+    """A message without controls, and without the middle of what is too long to be read."""
+    message, half = printable(message), LONGEST_MESSAGE // 2
+    return message if len(message) <= 2 * half else f"{message[:half]}...{message[-half:]}"
 
 
 def brief(value: Any) -> str:
-    """Returns the repr of a value, cut after 60 characters."""
-    if isinstance(value, str | bytes):
-        text = repr(value[:MAX_CHARACTERS])
-        return text if len(value) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
+    """The repr of a value, cut after 60 characters."""
     try:
         text = _REPR.repr(value)
     except ValueError:  # Python refuses to write out integers of more than 4,300 digits
         return "a number of thousands of digits"
-    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
+    return text if len(text) <= MAX_CHARACTERS + 2 else f"{text[:MAX_CHARACTERS]}..."
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -18,23 +18,23 @@ ALLOWED = (
 
 
 def is_hub_name(name: str) -> bool:
-    """Returns whether a text has the form owner/name, which a local folder can have too."""
+    """Whether a text has the form owner/name, which a local folder can have too."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_on_hub(name: str) -> bool:
-    """Returns whether a text is owner/name on the hub and no local file or folder."""
+    """Whether a text is owner/name on the hub and no local file or folder."""
     return is_hub_name(name) and not os.path.exists(name)
 
 
 def is_downloaded(folder: Path) -> bool:
-    """Returns whether a folder is owner/name on the hub, or lies in the hub's local cache."""
+    """Whether a folder is owner/name on the hub, or lies in the hub's local cache."""
     cache = Path(constants.HF_HUB_CACHE).resolve()
     return is_on_hub(str(folder)) or folder.resolve().is_relative_to(cache)
 
 
 def hub_reachable() -> bool:
-    """Returns whether the hub's host name resolves, or a proxy is configured."""
+    """Whether the hub's host name resolves, or a proxy is configured."""
     # Without network the hub's client would retry for half a minute.
     if any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
         return True
@@ -47,6 +47,6 @@ def hub_reachable() -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the kind of an error of the hub's client and the first line of its message."""
+    """The kind of an error of the hub's client and the first line of its message."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"[:200].rstrip(" .:")

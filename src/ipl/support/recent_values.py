@@ -14,41 +14,31 @@ class RecentValues:
 
     def __init__(self) -> None:
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()  # with their bytes
-        self._most_room = 0
+        self._most_free = 0
 
-    def most_room(self, free: int) -> int:
-        """Returns the most that was ever free: what is kept since then takes some of it."""
-        self._most_room = max(self._most_room, free)
-        return self._most_room
+    def most_free(self, free: int) -> int:
+        """The most that was ever free: the values themselves take some of it since."""
+        self._most_free = max(self._most_free, free)
+        return self._most_free
 
     def get(self, key: Hashable) -> Any:
-        """Returns a value, or None if it is not kept."""
         if key not in self._values:
             return None
         self._values.move_to_end(key)
         return self._values[key][0]
 
-    def keep(self, key: Hashable, make: Callable[[], Value], size: int, room: int) -> Value:
-        """Return a value that is kept, or make it.
+    def get_or_make(self, key: Hashable, make: Callable[[], Value], size: int, limit: int) -> Value:
+        """A value, made now if it is not here, of `size` bytes.
 
-        Parameters
-        ----------
-        key : hashable
-            Everything that decides the value.
-        make : callable
-            Returns the value; called only if it is not kept.
-        size : int
-            Bytes that the value takes.
-        room : int
-            Bytes that it may take together with the earlier ones. The least recently used of those
-            are dropped first; a value that is larger than all the room is not kept.
+        The least recently used of the others are dropped until all take `limit` bytes at most; a
+        value that is larger is not stored.
         """
-        if (kept := self.get(key)) is not None:
-            value: Value = kept
+        if (stored := self.get(key)) is not None:
+            value: Value = stored
             return value
-        while self._values and size + sum(each for _, each in self._values.values()) > room:
+        while self._values and size + sum(each for _, each in self._values.values()) > limit:
             self._values.popitem(last=False)
         value = make()
-        if size <= room:
+        if size <= limit:
             self._values[key] = value, size
         return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import le
 from typing import Any
 
 import torch
@@ -15,10 +16,18 @@ from torch import Tensor
 
 from ipl.backbone.known_images import note_known_images
 from ipl.backbone.labelled_features import LabelledFeatures
-from ipl.backbone.linear_probe import fit_linear_probe
+from ipl.backbone.linear_probe import fit_linear_probes
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.config import FitConfig
-from ipl.display.formatting import first_few, percent, points, range_of_percent, several, signed
+from ipl.display.formatting import (
+    first_few,
+    listed,
+    percent,
+    points,
+    range_of_percent,
+    several,
+    signed,
+)
 from ipl.display.page import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.learners.learner import Learner
@@ -34,18 +43,29 @@ from ipl.support.errors import ConfigError, brief
 from ipl.support.plain_values import from_plain
 
 ZERO_SHOT, LINEAR_PROBE, PROMPT = "zero-shot", "linear-probe", "prompt"
+NAMED_PROBE = "probe-with-names"  # a linear probe whose offset is the zero-shot logits
+HEAD = "head"  # the prompt with its linear head
 WITHOUT_WORDS = "without-words"  # the same layout and training, with empty slots
-PLAIN_LEARNER = "plain"  # the published learner without words, which a report may train
 # How a table and a sentence name each of them.
 NAMES = {
     ZERO_SHOT: ("zero-shot CLIP", "zero-shot"),
     LINEAR_PROBE: ("linear probe", "a linear probe"),
-    WITHOUT_WORDS: ("the same without words", "the same prompt without words"),
-    PLAIN_LEARNER: ("learner without words", "the learner without words"),
-    PROMPT: ("this prompt", "this prompt"),
+    NAMED_PROBE: ("probe with class names", "a linear probe with class names"),
+    WITHOUT_WORDS: ("prompt without words", "the same prompt without words"),
+    PROMPT: ("this prompt", "the prompt alone"),
+    HEAD: ("this prompt with head", "the prompt with its head"),
 }
-ORDER = (ZERO_SHOT, WITHOUT_WORDS, PLAIN_LEARNER, LINEAR_PROBE)  # of the verdict
-COLLAPSE, FEWEST_LOST = 0.2, 3  # the share, and the number, of a class's images that are lost
+BASELINES = (ZERO_SHOT, LINEAR_PROBE, NAMED_PROBE, PROMPT)  # of the verdict
+WORDLESS = (WITHOUT_WORDS,)  # are compared with the prompt alone
+INSTEAD = {  # how to use what is better
+    ZERO_SHOT: "`ipl predict --classes` shows where it disagrees",
+    LINEAR_PROBE: "scikit-learn's LogisticRegression on `classifier.encode(images)`",
+    NAMED_PROBE: "more images, or another seed, may give the head the same",
+    PROMPT: "`ipl fit --no-head`",
+}
+# The share, and the number, of a class's images that are lost when it collapses. By chance alone,
+# six of six differences are losses with a probability of 3 % (two-sided).
+COLLAPSE, FEWEST_LOST = 0.2, 6
 DUPLICATE, MARGIN, SAME = 0.99, 0.25, 1e-6  # see near_duplicates
 NO_IMAGES = (
     "Held-out accuracy: not measured, because no readable image was left beside those it was "
@@ -63,15 +83,13 @@ class Method:
     Parameters
     ----------
     name : str
-        zero-shot, linear-probe, without-words, plain or prompt.
+        zero-shot, linear-probe, probe-with-names, without-words, prompt or head.
     how : str
         What it is, in a few words.
     correct : tuple of int
         Images that it gets right, for each class.
-    gained : int
-        Images that the prompt gets right and it does not.
-    lost : int
-        Images that it gets right and the prompt does not.
+    gained, lost : int
+        Images that what was learnt gets right and it does not, and the reverse.
     """
 
     name: str
@@ -89,7 +107,7 @@ class Method:
 
     @property
     def title(self) -> str:
-        """Returns its name in a table."""
+        """Its name in a table."""
         return NAMES[self.name][0]
 
 
@@ -104,7 +122,9 @@ class Comparison:
     images : tuple of int
         Images of each class.
     methods : tuple of Method
-        The baselines, and the prompt last.
+        The baselines, then the prompt and, if it has one, the prompt with its head. The last one is
+        what was learnt: all others are compared with it, or with the prompt alone if they are about
+        its words.
     confused : tuple of Confused
         The classes that the prompt confuses most often.
     notes : tuple of str
@@ -127,50 +147,54 @@ class Comparison:
         return f"Comparison({scores}, on {several(self.total, 'image')})"
 
     def __post_init__(self) -> None:
-        counts = [self.images, *(method.correct for method in self.methods)]
-        if (
-            not self.total
-            or not self.methods
-            or self.prompt.name != PROMPT
-            or any(len(each) != len(self.classes) for each in counts)
-            or any(
-                n > of for m in self.methods for n, of in zip(m.correct, self.images, strict=True)
-            )
-            or any(
-                m.gained - m.lost != sum(self.prompt.correct) - sum(m.correct) for m in self.methods
-            )
-        ):
+        good = self.total > 0 and len(self.images) == len(self.classes)
+        good = good and self.of(PROMPT) is not None and self.learnt.name in (PROMPT, HEAD)
+        for method in self.methods if good else ():
+            difference = sum(self._compared_with(method).correct) - sum(method.correct)
+            good = good and method.gained - method.lost == difference
+            good = good and len(method.correct) == len(self.classes)
+            good = good and all(map(le, method.correct, self.images))
+        if not good:
             raise ConfigError("the counts of results.comparison contradict each other.")
 
     def of(self, name: str) -> Method | None:
-        """Returns the method of this name, None if it was not evaluated."""
+        """The method of this name, None if it was not evaluated."""
         return next((method for method in self.methods if method.name == name), None)
 
     @property
     def prompt(self) -> Method:
-        """Returns the counts of the prompt."""
+        """The prompt alone."""
+        return next(method for method in self.methods if method.name == PROMPT)
+
+    @property
+    def learnt(self) -> Method:
+        """The prompt, with its head if it has one."""
         return self.methods[-1]
+
+    def _compared_with(self, method: Method) -> Method:
+        return self.prompt if method.name in WORDLESS else self.learnt
 
     @property
     def total(self) -> int:
-        """Returns how many images there are."""
+        """How many images."""
         return sum(self.images)
 
     def accuracy(self, method: Method | None = None) -> float:
-        """Returns the accuracy of a method, from 0 to 1; without one, that of the prompt."""
-        return sum((method or self.prompt).correct) / self.total
+        """The accuracy of a method, from 0 to 1; by default, that of what was learnt."""
+        return sum((method or self.learnt).correct) / self.total
 
     def interval(self, method: Method | None = None) -> tuple[float, float]:
-        """Returns the 95 % interval of this accuracy."""
-        return wilson_interval(sum((method or self.prompt).correct), self.total)
+        """The 95 % interval of this accuracy."""
+        return wilson_interval(sum((method or self.learnt).correct), self.total)
 
     def difference(self, method: Method) -> PairedDifference:
-        """Returns the accuracy of the prompt minus that of a method."""
+        """The accuracy of what was learnt minus that of a method."""
         return paired_difference(method.gained, method.lost, self.total)
 
     def with_method(self, method: Method) -> Comparison:
-        """Returns a copy with one more baseline, before the prompt."""
-        return replace(self, methods=(*self.methods[:-1], method, self.prompt))
+        """A copy with one more baseline, before the prompt."""
+        index = self.methods.index(self.prompt)
+        return replace(self, methods=(*self.methods[:index], method, *self.methods[index:]))
 
     # -- in words and tables --------------------------------------------------------------------
 
@@ -180,126 +204,143 @@ class Comparison:
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """Returns a sentence on each baseline, and one on classes that collapse."""
-        return (*self.compared_with(ORDER), *self.about_collapse())
+        """A sentence on each baseline, one on classes that collapse, and what follows."""
+        sentences = []
+        for method in self._baselines:
+            sentence = difference_sentence(NAMES[method.name][1], self.difference(method))
+            sentences.append(f"{sentence[0].upper()}{sentence[1:]}")
+        if (before := self.of(ZERO_SHOT)) is not None and (collapsed := self.collapsed()):
+            classes = [
+                f"{self.classes[label]} ({before.correct[label]} to {self.learnt.correct[label]} "
+                f"of {self.images[label]})"
+                for label in collapsed
+            ]
+            sentences.append(f"Much worse than zero-shot for {first_few(classes)}.")
+        return (*sentences, self.recommendation)
 
-    def compared_with(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Returns a sentence on each of these baselines that was evaluated."""
-        methods = [method for name in names if (method := self.of(name)) is not None]
-        sentences = (difference_sentence(NAMES[m.name][1], self.difference(m)) for m in methods)
-        return tuple(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
+    @property
+    def _baselines(self) -> list[Method]:
+        """What the verdict is about, in its order."""
+        found = (self.of(name) for name in BASELINES)
+        return [each for each in found if each is not None and each is not self.learnt]
 
-    def about_collapse(self) -> tuple[str, ...]:
-        """Returns a sentence on the classes that collapse, if there are any."""
-        before, after = self.of(ZERO_SHOT), self.prompt
-        classes = [
-            f"{self.classes[label]} ({before.correct[label]} to {after.correct[label]} of "
-            f"{self.images[label]})"
-            for label in self.collapsed()
-            if before is not None
-        ]
-        return (f"Much worse than zero-shot for {first_few(classes)}.",) if classes else ()
+    @property
+    def recommendation(self) -> str:
+        """What to use for these classes."""
+        if better := [each for each in self._baselines if self.difference(each).high < 0]:
+            best = max(better, key=self.accuracy)
+            return f"Recommendation: {NAMES[best.name][1]} ({INSTEAD[best.name]})."
+        learnt = NAMES[self.learnt.name][1]
+        equal = [each for each in self._baselines if not self.difference(each).is_clear]
+        if any(each.name == ZERO_SHOT for each in equal):
+            return (
+                "Recommendation: zero-shot CLIP, which needs no training, unless more images show "
+                f"a difference; `ipl predict` uses {learnt}."
+            )
+        if equal:
+            names = listed([NAMES[each.name][1] for each in equal])
+            return f"Recommendation: {learnt}; here it is not clearly better than {names}."
+        return f"Recommendation: {learnt}."
 
     def collapsed(self) -> tuple[int, ...]:
-        """Returns the classes that the prompt does much worse on than zero-shot, worst first."""
+        """The classes that the prompt does much worse on than zero-shot, worst first."""
         before = self.of(ZERO_SHOT)
         if before is None:
             return ()
-        pairs = zip(before.correct, self.prompt.correct, strict=True)
-        lost = [then - now for then, now in pairs]
-        labels = [
-            label
-            for label, images in enumerate(self.images)
-            if lost[label] >= max(FEWEST_LOST, COLLAPSE * images)
-        ]
-        return tuple(sorted(labels, key=lambda label: -lost[label] / self.images[label]))
+        lost = {}  # the share of its images
+        for label, images in enumerate(self.images):
+            count = before.correct[label] - self.learnt.correct[label]
+            if count >= max(FEWEST_LOST, COLLAPSE * images):
+                lost[label] = count / images
+        return tuple(sorted(lost, key=lambda label: -lost[label]))
 
     @property
     def confusions(self) -> str:
-        """Returns the classes that are confused most often, as named pairs with their counts."""
+        """The classes that are confused most often, as named pairs with their counts."""
         pairs = "; ".join(confused.text for confused in self.confused)
         return f"Most often confused: {pairs}." if pairs else "No class is confused."
 
     def table(self, caption: str = "") -> Table:
-        """Returns a table of the accuracies, and how much better the prompt is than each."""
-        columns = ("method", "accuracy", "95 % interval", "prompt minus it", "95 % interval ")
+        """A table of the accuracies, and how much better the prompt is than each."""
+        columns = ("method", "accuracy", "95 % interval", "last row minus it", "95 % interval ")
         rows: list[list[str]] = []
         for method in self.methods:
             interval = range_of_percent(*self.interval(method))
             row = [method.title, percent(self.accuracy(method)), interval]
-            if method is self.prompt:
+            if method is self.learnt:
                 rows.append([Styled(cell, "bold") for cell in (*row, "", "")])
                 continue
             difference = self.difference(method)
             ends = f"{points(difference.low)} to {points(difference.high)}"
             rows.append([*row, f"{points(difference.value)} points", ends])
         caption = caption or f"Accuracy on {several(self.total, 'held-out image')}"
-        return Table(columns, rows, caption=caption, numbers=columns[1:])
+        table = Table(columns, rows, caption=caption, numbers=columns[1:])
+        if self.learnt is not self.prompt and any(self.of(name) for name in WORDLESS):
+            table.notes.append("Without words: the prompt alone minus it.")
+        return table
 
     def class_table(self) -> Table:
-        """Returns a table of what each class gained or lost against zero-shot, worst first."""
-        before, after = self.of(ZERO_SHOT), self.prompt
+        """A table of what each class gained or lost against zero-shot, worst first."""
+        before, after = self.of(ZERO_SHOT), self.learnt
         assert before is not None
-
-        def share(label: int) -> tuple[float, float]:
-            change = after.correct[label] - before.correct[label]
-            return change / self.images[label], after.correct[label] / self.images[label]
-
-        collapsed, rows = set(self.collapsed()), []
-        for label in sorted((n for n, images in enumerate(self.images) if images), key=share):
-            change, accuracy = share(label)
-            rows.append(
-                [
-                    self.classes[label],
-                    str(self.images[label]),
-                    str(before.correct[label]),
-                    str(after.correct[label]),
-                    percent(accuracy),
-                    f"{points(change)} points" if change else "0",
-                    Styled("collapses", "bold red") if label in collapsed else "",
-                ]
-            )
-        numbers = ["images", "zero-shot", "this prompt", "accuracy", "change"]
+        collapsed, rows, missing = set(self.collapsed()), [], []
+        for label, (name, images) in enumerate(zip(self.classes, self.images, strict=True)):
+            if not images:
+                missing.append(name)
+                continue
+            then, now = before.correct[label], after.correct[label]
+            change, accuracy = (now - then) / images, now / images
+            row = [
+                name,
+                str(images),
+                str(then),
+                str(now),
+                percent(accuracy),
+                f"{points(change)} points" if change else "0",
+                Styled("collapses", "bold red") if label in collapsed else "",
+            ]
+            rows.append((change, accuracy, label, row))
+        numbers = ["images", "zero-shot", after.title, "accuracy", "change"]
         caption = (
-            "Images of each class that zero-shot and this prompt get right, worst change first"
+            f"Images of each class that zero-shot and {after.title} get right, worst change first"
         )
-        table = Table(["class", *numbers, ""], rows, caption=caption, numbers=numbers)
-        pairs = zip(self.classes, self.images, strict=True)
-        if missing := [name for name, images in pairs if not images]:
+        ordered = [row for *_, row in sorted(rows)]
+        table = Table(["class", *numbers, ""], ordered, caption=caption, numbers=numbers)
+        if missing:
             table.notes.append(f"No held-out image of {first_few(missing)}.")
         return table
 
     # -- plain values and back ------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the comparison as plain values for JSON, with what follows from the counts."""
+        """The comparison as plain values for JSON, with what follows from the counts."""
+        methods = []
+        for method in self.methods:
+            values = {
+                **asdict(method),
+                "correct": list(method.correct),
+                "accuracy": self.accuracy(method),
+                "interval": list(self.interval(method)),
+            }
+            if method is not self.learnt:
+                values["learnt_minus_this"] = asdict(self.difference(method))
+            methods.append(values)
         return {
             "verdict": list(self.verdict),
             "notes": list(self.notes),
             "images": list(self.images),
-            "methods": [self._method_values(method) for method in self.methods],
+            "methods": methods,
             "confused": [asdict(pair) for pair in self.confused],
         }
 
-    def _method_values(self, method: Method) -> dict[str, Any]:
-        values = {
-            **asdict(method),
-            "correct": list(method.correct),
-            "accuracy": self.accuracy(method),
-            "interval": list(self.interval(method)),
-        }
-        if method is self.prompt:
-            return values
-        return {**values, "prompt_minus_this": asdict(self.difference(method))}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], classes: Sequence[str]) -> Comparison:
-        """Returns the comparison that `as_dict` gave, for the classes of the run."""
+        """The comparison that `as_dict` gave, for the classes of the run."""
         return from_plain(cls, {**values, "classes": list(classes)}, "results.comparison")
 
 
 def difference_sentence(other: str, difference: PairedDifference) -> str:
-    """Returns who is better, and by how much; nobody unless the interval excludes 0.
+    """Who is better, and by how much; nobody unless the interval excludes 0.
 
     `other` is what was subtracted. The sentence does not begin with a capital letter.
     """
@@ -329,44 +370,31 @@ def compare_with_baselines(
     held_out: LabelledFeatures,
     config: FitConfig,
     others: Sequence[tuple[str, str, Tensor]] = (),
+    with_head: Tensor | None = None,
 ) -> Comparison:
-    """Compare a prompt with zero-shot and a linear probe on labelled images.
+    """Compare a prompt, and its head, with zero-shot and linear probes on labelled images.
 
-    Both baselines use the frozen features that are there already, so they cost little.
-
-    Parameters
-    ----------
-    learner : Learner
-        The trained prompt.
-    predictions : Tensor of shape (images, classes)
-        Its logits or log-probabilities on the images.
-    shots : LabelledFeatures or None
-        The training images of the prompt, which the linear probe is trained on; without them it is
-        left out.
-    held_out : LabelledFeatures
-        The images to compare on; at least one.
-    config : FitConfig
-        Its hand-made prompt and seed are those of the baselines.
-    others : sequence of (name, how, Tensor)
-        More baselines, with their logits or log-probabilities.
-
-    Returns
-    -------
-    Comparison
-        Zero-shot, the linear probe, the others and the prompt.
+    `predictions` are its logits or log-probabilities (images, classes) on them, and `with_head`
+    those of its head. Linear probes are trained on the shots and left out without them; `others`
+    are more baselines (name, how, predictions).
     """
     backbone, names = learner.backbone, learner.prompts.class_names
     zero_shot = zero_shot_logits(backbone, names, held_out.features, config.class_template)
     methods = [(ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot)]
     notes = note_known_images(backbone.name, names)
     if shots is not None:
-        probe = fit_linear_probe(shots.features, shots.labels, len(names), config.seed)
+        own = zero_shot_logits(backbone, names, shots.features, config.class_template)
+        probes = fit_linear_probes(shots.features, shots.labels, len(names), config.seed, own)
         shown = several(len(shots.items), "training image")
         how = f"logistic regression on the frozen features of {shown}"
-        methods.append((LINEAR_PROBE, how, probe.logits(held_out.features)))
+        named = f"{how}, with {probes[1].alpha:.3g} times the zero-shot logits"
+        methods.append((LINEAR_PROBE, how, probes[0].logits(held_out.features)))
+        methods.append((NAMED_PROBE, named, probes[1].logits(held_out.features, zero_shot)))
         notes = (*notes, *_note_duplicates(shots, held_out))
-    prompt = (PROMPT, learner.layout.readable(learner.words), predictions)
-    return compare_predictions([*methods, *others, prompt], held_out.labels, names, notes)
+    learnt = [(PROMPT, learner.layout.readable(learner.words), predictions)]
+    if with_head is not None:
+        learnt.append((HEAD, "a linear head with the prompt's logits as offset", with_head))
+    return compare_predictions([*methods, *others, *learnt], held_out.labels, names, notes)
 
 
 def compare_predictions(
@@ -375,29 +403,27 @@ def compare_predictions(
     class_names: Sequence[str],
     notes: Sequence[str] = (),
 ) -> Comparison:
-    """Returns what several methods get right on the same images, from their logits.
+    """What several methods get right on the same images, from their logits.
 
-    The methods are (name, how, logits or log-probabilities), and the prompt is the last one.
+    The methods are (name, how, logits or log-probabilities); the last ones are the prompt and, if
+    it has one, its head.
     """
     names, labels = tuple(class_names), labels.cpu()
-    right = [values.argmax(1).cpu() == labels for _, _, values in predictions]
-    methods = tuple(
-        Method(
-            name,
-            how,
-            tuple(labels[correct].bincount(minlength=len(names)).tolist()),
-            int((right[-1] & ~correct).sum()),
-            int((correct & ~right[-1]).sum()),
-        )
-        for (name, how, _), correct in zip(predictions, right, strict=True)
-    )
+    right = {name: values.argmax(1).cpu() == labels for name, _, values in predictions}
+    learnt, _, last = predictions[-1]
+    methods = []
+    for name, how, _ in predictions:
+        correct, reference = right[name], right[PROMPT if name in WORDLESS else learnt]
+        by_class = tuple(labels[correct].bincount(minlength=len(names)).tolist())
+        gained, lost = int((reference & ~correct).sum()), int((correct & ~reference).sum())
+        methods.append(Method(name, how, by_class, gained, lost))
     images = tuple(labels.bincount(minlength=len(names)).tolist())
-    confused = most_confused(confusion(predictions[-1][2].cpu(), labels), names)
-    return Comparison(names, images, methods, confused, tuple(notes))
+    confused = most_confused(confusion(last.cpu(), labels), names)
+    return Comparison(names, images, tuple(methods), confused, tuple(notes))
 
 
 def near_duplicates(shots: Tensor, held_out: Tensor) -> list[tuple[int, int]]:
-    """Returns pairs (held-out image, shot) that are nearly the same picture.
+    """Pairs (held-out image, shot) that are nearly the same picture.
 
     Their features have a cosine above 0.99, and the second shot that is nearest to the held-out
     image is at least four times as far away (1 - cosine): where all images look alike, as in
@@ -418,8 +444,8 @@ def _note_duplicates(shots: LabelledFeatures, held_out: LabelledFeatures) -> tup
     count = len(near_duplicates(shots.features, held_out.features))
     if not count:
         return ()
+    repeat, it = ("repeats", "it") if count == 1 else ("repeat", "them")
     return (
-        f"{count:,} of {several(len(held_out.items), 'held-out image')} "
-        f"{'repeats' if count == 1 else 'repeat'} a training image or nearly so (cosine of their "
-        f"features above {DUPLICATE}), which makes {'it' if count == 1 else 'them'} too easy.",
+        f"{count:,} of {several(len(held_out.items), 'held-out image')} {repeat} a training image "
+        f"or nearly so (cosine of their features above {DUPLICATE}), which makes {it} too easy.",
     )

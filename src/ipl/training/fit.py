@@ -1,56 +1,49 @@
-"""The fit: draws the shots, chooses the words, trains the vectors, measures the accuracy."""
+"""The fit: draws the images, chooses the words, trains the vectors, measures the accuracy."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.features import FeatureStore
 from ipl.backbone.labelled_features import (
     LabelledFeatures,
     draw_shots,
     encode_items,
     hash_by_class,
 )
-from ipl.config import (
-    AUTO,
-    CHOSEN,
-    EMPTY,
-    GIVEN,
-    MOST_WORDS,
-    RANDOM,
-    FitConfig,
-    given_words,
-)
+from ipl.backbone.linear_probe import draw_folds, fit_linear_probe
+from ipl.config import AUTO, CHOSEN, GIVEN, MOST_WORDS, RANDOM, FitConfig, given_words
 from ipl.datasets.dataset import Dataset, read_alike
 from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
-from ipl.learners.learner import Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
-from ipl.prompts.layout import PromptLayout, Soft
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint
+from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint, training_key
 from ipl.training.comparison import WITHOUT_WORDS, compare_with_baselines
 from ipl.training.history import TrainingHistory, TrainingStarted
 from ipl.training.loop import train
 from ipl.training.result import FitResult, Trial, identity_of
+from ipl.training.schedule import ENOUGH, SEARCHED, limit_effort
 from ipl.training.views import View, make_views
-from ipl.words.choice import WordChoice
-from ipl.words.frequency import RandomWords
-from ipl.words.objective import Objective
+from ipl.training.words_matter import MOST_REPLACED, replace_words
+from ipl.words.lexicon import Tokenizer
 from ipl.words.pool import Pool
-from ipl.words.selection import Selection
+from ipl.words.search import WordSearch
 from ipl.words.template import Template
 
-PHOTO_START = "a photo of a"
+FOLDS = 2  # of the prompts that the head is fitted with
 
 
 def fit(
@@ -59,123 +52,112 @@ def fit(
     backbone: Backbone,
     *,
     pool: Pool | None = None,
-    features: FeatureStore | None = None,
+    store: FeatureStore | None = None,
     compare: bool = False,
     reporter: Reporter = SILENT,
 ) -> FitResult:
-    """Trains a prompt on up to `config.shots` images of each class.
+    """Train a prompt on images of a dataset, and compare it with its baselines on its test images.
 
-    Parameters
-    ----------
-    config : FitConfig
-        The settings of the fit. Its `backbone`, `device` and `precision` are those of `backbone`.
-    dataset : Dataset
-        The images that the shots are drawn from. Its test images are held out and scored, or,
-        if it has none, the training images that were not drawn.
-    backbone : Backbone
-        The frozen towers.
-    pool : Pool, optional
-        The words to choose from. Default: those that the config names.
-    features : FeatureStore, optional
-        Keeps the features of images and texts and the crops of the shots, so that several fits can
-        share them.
-    compare : bool, default False
-        Whether the same prompt is trained without words as well, to compare with; zero-shot and a
-        linear probe are always compared with.
-    reporter : Reporter
-        Gets the progress and the warnings.
-
-    Returns
-    -------
-    FitResult
-        The trained learner, its accuracies, and how it was trained.
-
-    Raises
-    ------
-    ConfigError, DataError
-        If the config is not possible with the backbone or the dataset; this is checked before
-        anything is computed.
-    NotFiniteError
-        If the loss is not finite.
+    Whether the config is possible with the backbone and the dataset is checked before anything is
+    computed. Several fits can share a store. With `compare`, the same prompt is trained without
+    words as well; zero-shot and linear probes are always compared with.
     """
-    names = dataset.class_names
     cache = Cache(reporter=reporter) if config.cache else None
     if cache is not None:
         cache.expire(KIND, SECONDS_KEPT)
-    store = features or FeatureStore(backbone, cache)
-    choice = word_choice(config, pool or read_pool(config, backbone, reporter))
+    store = store or FeatureStore(backbone, cache, text_bytes=0)  # no other fit needs its texts
+    names, kind = dataset.class_names, learner_class(config.learner)
+    given, config = config, limit_effort(config, _training_counts(dataset, config.shots))
+    search = word_search(config, pool or read_pool(config, backbone.tokenizer, names, reporter))
 
     def check(k: int) -> None:  # fails before anything is computed
         new_learner(config, backbone, names, k)
         if config.searches:
-            choice.check(backbone, names, k)
-        if config.arm == RANDOM and (size := len(choice.candidates(backbone))) < 2 * k:
+            search.check(backbone, names, k)
+        if config.arm == RANDOM and (size := len(search.candidates(backbone))) < 2 * k:
             raise ConfigError(
                 f"words is {k}; the pool has {size} words, and the chosen words and as many "
                 f"random ones are {2 * k}."
             )
 
     counts, limits = word_counts(config.words, config.hyperparameters, check)
-    shots, undrawn = draw_shots(dataset, config.shots, config.seed, store, config.strict, reporter)
-    image_hashes = hash_by_class(shots.items, len(names), store)
-    notes = (*dataset.notes, *shots.notes, *limits, *_note_depth(config, backbone))
-    notes += _note_interval(config)
-    kind = learner_class(config.learner)
-    views = make_views(config.views, kind, backbone, shots, config.seed, reporter, features)
-    words, selection = _find_words(
-        config, choice, backbone, names, shots, counts[-1], cache, features, reporter
-    )
-    trained_config = config
-    if config.words == AUTO:
-        slots = 0 if selection is None else len(selection.words)
-        counts = (slots,)
-        if not slots:  # the plain learner, as published
-            trained_config = config.without_words()
-    if config.arm != CHOSEN:  # the search told how many words, or how frequent
-        selection = None
 
-    def train_with(
-        counts: Sequence[int], words: Sequence[str], name: str = "train"
-    ) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
-        return train_best(
-            lambda k: new_learner(trained_config, backbone, names, k),
-            counts,
-            words,
-            shots,
-            views,
-            config.views,
-            trained_config.hyperparameters,
-            config.seed,
-            reporter,
+    # Data
+    shots = draw_shots(dataset, config.shots, config.seed, store, reporter)
+    searched = shots.at_most(SEARCHED, config.seed)
+    _say_effort(given, config, shots, searched, reporter)
+    notes = (*dataset.notes, *shots.notes, *limits)
+    views = make_views(config.views, kind, backbone, shots, config.seed, reporter, store)
+
+    # Words
+    words, selection = tuple[str, ...](), None
+    if config.arm == GIVEN:
+        words = given_words(config.words_given or "")
+    elif config.searches:
+        selection = search.choose(
+            backbone,
+            names,
+            searched,
+            counts[-1],
             cache,
-            name,
             store,
+            reporter,
+            stop_at_noise=config.words == AUTO,
         )
+        if config.words == AUTO:
+            counts = (len(selection.words),)
+        if config.arm == CHOSEN:
+            words = selection.words
+        else:  # the search told how many words, or how frequent
+            if config.arm == RANDOM:  # others for each seed and draw
+                stream = random.Random(f"seed {config.seed}, draw {config.random_words}")
+                words = search.candidates(backbone).draw(selection.words, stream)
+            selection = None
 
-    learner, history, trials, keys = train_with(counts, words)
-    if selection is not None:
+    # Training
+    if config.words == AUTO and counts == (0,):
+        config = config.without_words()  # the plain learner
+    trainer = Trainer(config, backbone, names, shots, views, store, cache, reporter)
+    best, trials = trainer.train_best(counts, words)
+    learner = best.learner
+    if selection is not None:  # only as many of its words as did best
         selection = selection.first(len(learner.words))
-        notes += selection.notes
-    held_out = encode_items(dataset.test or undrawn, "held-out", store, config.strict, reporter)
-    comparison = None
+        notes += selection.notes if learner.words else ()  # then `about_words` says why
+
+    # Head
+    head = None
+    if config.head and min(shots.labels.bincount(minlength=len(names))) == 1:
+        notes += ("No head was fitted, because a class has a single training image.",)
+    elif config.head:
+        reporter.say("Fitting the linear head for these classes.")
+        features = features_for(learner, shots, store)
+        offset = trainer.cross_fitted_logits(learner)
+        head = fit_linear_probe(features, shots.labels, len(names), config.seed, offset)
+
+    # Comparison
+    held_out = encode_items(dataset.test, "held-out", store, reporter)
+    comparison = replaced = None
     if held_out.items:
         others = []
         if compare and learner.words:
-            empty, _, _, more = train_with((learner.layout.slots,), (), "train-without-words")
-            keys += more
+            empty = trainer.train(learner.layout.slots, (), "train-without-words").learner
             predictions = empty.log_probabilities(features_for(empty, held_out, store))
             others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
+        features = features_for(learner, held_out, store)
+        with torch.no_grad():
+            predictions = learner.logits(features)
+        with_head = None if head is None else head.logits(features, predictions)
         comparison = compare_with_baselines(
-            learner,
-            learner.log_probabilities(features_for(learner, held_out, store)),
-            shots,
-            held_out,
-            config,
-            others,
+            learner, predictions, shots, held_out, config, others, with_head
         )
+        if learner.words and learner.fixed_texts and len(names) <= MOST_REPLACED:
+            candidates = search.candidates(backbone)
+            replaced = replace_words(learner, features, held_out.labels, candidates)
+
+    # Result
     result = FitResult(
-        config=config,
-        hyperparameters=trained_config.hyperparameters,
+        config=given,
+        hyperparameters=config.hyperparameters,
         prompt=learner.layout.readable(learner.words),
         words=learner.words,
         backbone=identity_of(backbone),
@@ -184,54 +166,137 @@ def fit(
         trained_classes=learner.prompts.class_names,
         data=dataset.name,
         images=len(shots.items),
-        train_accuracy=next(t.accuracy for t in trials if t.words == learner.layout.slots),
+        threads=torch.get_num_threads(),
+        train_accuracy=best.trial.accuracy,
         comparison=comparison,
+        replaced_words=replaced,
         trials=trials,
-        history=history,
+        history=best.history,
         selection=selection,
-        image_hashes=image_hashes,
+        image_hashes=hash_by_class(shots.items, len(names), store),
         alike=read_alike(learner.prompts.class_names),
         notes=(*notes, *held_out.notes),
         tensors=dict(learner.state_dict()),
         learner=learner,
-        checkpoints=keys,
+        head=head,
+        checkpoints=tuple(trainer.checkpoints),
     )
     reporter.record_event(result)
     return result
 
 
-def _find_words(
-    config: FitConfig,
-    choice: WordChoice,
-    backbone: Backbone,
-    names: Sequence[str],
-    shots: LabelledFeatures,
-    most: int,
-    cache: Cache | None,
-    features: FeatureStore | None,
-    reporter: Reporter,
-) -> tuple[tuple[str, ...], Selection | None]:
-    """Returns the words of the prompt, and the search if there was one."""
-    if config.arm == GIVEN:
-        return given_words(config.words_given or ""), None
-    if not config.searches:
-        return (), None
-    selection = choice.choose(
-        *(backbone, names, shots, most, cache, features, reporter),
-        stop_at_noise=config.words == AUTO,
-    )
-    words = selection.words
-    if config.arm == RANDOM:
-        words = _draw_words(config, choice.candidates(backbone), backbone, words)
-    return () if config.arm == EMPTY else words, selection
+# -- training -------------------------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """A trained learner, its epochs, and how well it does on its own images."""
+
+    learner: Learner
+    history: TrainingHistory
+    trial: Trial
+
+
+@dataclass
+class Trainer:
+    """What the trainings of one fit share; with a cache, one that was interrupted resumes."""
+
+    config: FitConfig
+    backbone: Backbone
+    class_names: Sequence[str]
+    shots: LabelledFeatures
+    views: View
+    store: FeatureStore | None = None
+    cache: Cache | None = None
+    reporter: Reporter = SILENT
+    checkpoints: list[str] = field(default_factory=list)  # the keys of those in the cache
+
+    def train(self, slots: int, words: Sequence[str], name: str = "train") -> Trained:
+        """Train a new learner with so many slots, into which these words enter."""
+        config, hyperparameters = self.config, self.config.hyperparameters
+        learner = new_learner(config, self.backbone, self.class_names, slots)
+        checkpoint = None
+        if self.cache is not None:
+            key = training_key(
+                learner, words, self.shots, config.views, hyperparameters, config.seed
+            )
+            checkpoint = Checkpoint(self.cache, key)
+        self.reporter.record_event(TrainingStarted(name))
+        history = train(
+            learner,
+            self.views,
+            len(self.shots.items),
+            words,
+            hyperparameters,
+            config.seed,
+            self.reporter,
+            checkpoint,
+        )
+        if checkpoint is not None and checkpoint.is_written:
+            self.checkpoints.append(checkpoint.key)
+        with torch.no_grad():
+            features = features_for(learner, self.shots, self.store)
+            logits = learner.logits(features).cpu().double()
+        accuracy = float((logits.argmax(1) == self.shots.labels).double().mean())
+        trial = Trial(slots, accuracy, float(cross_entropy(logits, self.shots.labels)))
+        return Trained(learner, history, trial)
+
+    def cross_fitted_logits(self, learner: Learner) -> Tensor:
+        """Logits (images, classes) of the training images, from prompts not trained on them.
+
+        Those of the finished prompt would be too good: it has seen these images. The prompts of the
+        folds have its words.
+        """
+        folds = draw_folds(self.shots.labels, FOLDS, self.config.seed)
+        logits = torch.empty(len(folds), len(self.class_names))
+        for fold in range(FOLDS):
+            rows = (folds != fold).nonzero().flatten()
+            part = replace(
+                self, shots=self.shots.rows(rows.tolist()), views=PartOfViews(self.views, rows)
+            )
+            trained = part.train(learner.layout.slots, learner.words, f"train-fold-{fold + 1}")
+            others = self.shots.rows((folds == fold).nonzero().flatten().tolist())
+            with torch.no_grad():
+                features = features_for(trained.learner, others, self.store)
+                logits[folds == fold] = trained.learner.logits(features).float().cpu()
+        return logits
+
+    def train_best(
+        self, counts: Sequence[int], words: Sequence[str]
+    ) -> tuple[Trained, tuple[Trial, ...]]:
+        """Train with each number of slots; the best result, and all trials.
+
+        The best has the highest accuracy on the training images, then the lowest loss, then the
+        fewest words.
+        """
+        if len(counts) == 1:
+            trained = self.train(counts[0], words)
+            return trained, (trained.trial,)
+        results = []
+        for k in counts:
+            results.append(self.train(k, words[:k], f"train-{k}-words"))
+            trial = results[-1].trial
+            shown = f"accuracy {100 * trial.accuracy:.1f} %, loss {trial.loss:.4f}"
+            self.reporter.say(f"{several(k, 'word')}: {shown}")
+        best = max(results, key=lambda each: (each.trial.accuracy, -each.trial.loss))
+        return best, tuple(each.trial for each in results)
+
+
+class PartOfViews(View):
+    """The views of some of the images."""
+
+    def __init__(self, views: View, rows: Tensor) -> None:
+        self.views, self.images = views, rows
+
+    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
+        return self.views.batches((epoch, self.images[indices]) for epoch, indices in order)
 
 
 def new_learner(
     config: FitConfig, backbone: Backbone, class_names: Sequence[str], words: int
 ) -> Learner:
-    """Returns the untrained learner of a config, with `words` word slots."""
+    """The untrained learner of a config, with `words` word slots."""
     kind, hyperparameters = learner_class(config.learner), config.hyperparameters
-    layout = start_layout(kind.layout_for(words, hyperparameters.m), config.init)
+    layout = kind.layout_for(words, hyperparameters.m)
     if config.words_given is not None:
         tokens = [backbone.tokenize(word) for word in given_words(config.words_given)]
         layout = layout.with_slot_sizes([len(ids) for ids in tokens])
@@ -246,71 +311,42 @@ def new_learner(
     )
 
 
-def start_layout(layout: PromptLayout, init: str) -> PromptLayout:
-    """Returns a layout whose soft groups start as the setting `init` says.
-
-    `photo` takes the last words of "a photo of a" for the group before the class name, as many as
-    it has vectors, unless the learner already starts it from a text.
-    """
-    last = layout.groups[-1]
-    if init == "published" or (init == "photo" and last.init is not None):
-        return layout
-    words = PHOTO_START.split()
-    if init == "photo" and last.size > len(words):
-        raise ConfigError(
-            f"init is 'photo'; a group of {last.size} vectors cannot start from the "
-            f"{len(words)} words of {PHOTO_START!r}: m must be {len(words)} or less."
-        )
-    start = " ".join(words[-last.size :]) if init == "photo" else None
-    groups = [replace(group, init=None) for group in layout.groups[:-1]]
-    remaining = iter([*groups, replace(last, init=start)])
-    segments = (next(remaining) if isinstance(s, Soft) else s for s in layout.segments)
-    return PromptLayout(tuple(segments))
+# -- words ----------------------------------------------------------------------------------------
 
 
-def word_choice(config: FitConfig, pool: Pool | None) -> WordChoice:
-    """Returns the WordChoice of a config; a pool of None is the bundled one."""
-    return WordChoice(
-        Objective(config.lambda_, config.preset, config.word_embedding),
-        Template(config.template),
-        config.search,
-        config.memory,
-        pool,
-    )
+def word_search(config: FitConfig, pool: Pool) -> WordSearch:
+    """How a config chooses words."""
+    template = Template(config.template)
+    return WordSearch(config.objective, template, config.search, pool)
 
 
-def _draw_words(
-    config: FitConfig, pool: Pool, backbone: Backbone, words: Sequence[str]
-) -> tuple[str, ...]:
-    """Returns random words as frequent as the chosen ones, other ones for each seed and draw."""
-    source = RandomWords(pool, backbone.tokenize_words(pool.words))
-    return source.draw(words, random.Random(f"seed {config.seed}, draw {config.random_words}"))
-
-
-def read_pool(config: FitConfig, backbone: Backbone, reporter: Reporter = SILENT) -> Pool | None:
-    """Returns the pool that a config names; None stands for the bundled one."""
-    pool = None
+def read_pool(
+    config: FitConfig,
+    tokenizer: Tokenizer,
+    class_names: Sequence[str] = (),
+    reporter: Reporter = SILENT,
+) -> Pool:
+    """The pool that a config names."""
+    pool = Pool.bundled()
     if config.words_file is not None:
-        pool, dropped = Pool.from_file(config.words_file, backbone.tokenizer)
-        for drop in dropped:
-            reporter.warn(f"{config.words_file}: {drop.word!r} is left out: it is {drop.reason}.")
-    return (pool or Pool.bundled()).without_names() if config.no_names else pool
+        pool, dropped = Pool.from_file(config.words_file, tokenizer)
+        for word, reason in dropped.items():
+            reporter.warn(f"{config.words_file}: {word!r} is left out: it is {reason}.")
+    return pool.part(config.pool_part, class_names)
 
 
 def word_counts(
     words: int | str, hyperparameters: Hyperparameters, check: Callable[[int], None]
 ) -> tuple[Sequence[int], tuple[str, ...]]:
-    """Returns each number of words to try, in order, and a note if fewer than usual are possible.
+    """Each number of words to try, in order, and a note if fewer than usual are possible.
 
     `check` raises IplError for a number that is not possible; "auto" and "paper" then try fewer.
     """
     if isinstance(words, int):
         check(words)
         return (words,), ()
-    most, notes = (
-        min(MOST_WORDS, hyperparameters.epochs // hyperparameters.interval),
-        tuple[str, ...](),
-    )
+    notes: tuple[str, ...] = ()
+    most = min(MOST_WORDS, hyperparameters.epochs // hyperparameters.interval)
     if most < MOST_WORDS:
         notes = (
             f"words is {words}; no more than {most} can be tried: "
@@ -328,56 +364,13 @@ def word_counts(
             notes = (f"words is {words}; no more than {most} can be tried: {error}",)
 
 
-def train_best(
-    make: Callable[[int], Learner],
-    counts: Sequence[int],
-    words: Sequence[str],
-    shots: LabelledFeatures,
-    view: View,
-    views: int | str,
-    hyperparameters: Hyperparameters,
-    seed: int = 1,
-    reporter: Reporter = SILENT,
-    cache: Cache | None = None,
-    name: str = "train",
-    store: FeatureStore | None = None,
-) -> tuple[Learner, TrainingHistory, tuple[Trial, ...], tuple[str, ...]]:
-    """Trains a learner with each number of words; returns the best, its history and all trials.
-
-    The best has the highest accuracy on the training images, then the lowest loss, then the fewest
-    words. With a cache, training that was interrupted resumes when the same call is made again. The
-    last value returned are the keys of its checkpoints, for `remove_checkpoints`.
-    """
-    best: tuple[tuple[float, float], Learner, TrainingHistory] | None = None
-    trials, checkpoints = [], []
-    for k in counts:
-        learner = make(k)
-        checkpoint = Checkpoint.of(cache, learner, words[:k], shots, views, hyperparameters, seed)
-        checkpoints.append(checkpoint)
-        reporter.record_event(TrainingStarted(f"{name}-{k}-words" if len(counts) > 1 else name))
-        history = train(
-            learner, view, len(shots.items), words[:k], hyperparameters, seed, reporter, checkpoint
-        )
-        with torch.no_grad():
-            logits = learner.logits(features_for(learner, shots, store)).cpu().double()
-        train_accuracy = float((logits.argmax(1) == shots.labels).double().mean())
-        trial = Trial(k, train_accuracy, float(cross_entropy(logits, shots.labels)))
-        trials.append(trial)
-        if len(counts) > 1:
-            title = "1 word" if k == 1 else f"{k} words"
-            reporter.say(f"{title}: accuracy {100 * trial.accuracy:.1f} %, loss {trial.loss:.4f}")
-        rank = (trial.accuracy, -trial.loss)
-        if best is None or rank > best[0]:
-            best = (rank, learner, history)
-    assert best is not None
-    keys = tuple(checkpoint.key for checkpoint in checkpoints if checkpoint.is_written)
-    return best[1], best[2], tuple(trials), keys
+# -- images ---------------------------------------------------------------------------------------
 
 
 def features_for(
     learner: Learner, images: LabelledFeatures, store: FeatureStore | None = None
 ) -> Tensor:
-    """Returns the features (items, dim) of images as the learner encodes them.
+    """The features (items, dim) of images as the learner encodes them.
 
     Images whose centre crops the store has kept are not opened again.
     """
@@ -387,42 +380,30 @@ def features_for(
     return learner.encode_images([item.path for item in images.items], crops=crops).features
 
 
-@torch.no_grad()
-def accuracy(
-    learner: Learner,
-    images: LabelledFeatures,
-    labels: Tensor | None = None,
-    store: FeatureStore | None = None,
-) -> float:
-    """Returns the share of images that a learner classifies as their labels say."""
-    labels = images.labels if labels is None else labels
-    features = features_for(learner, images, store).to(learner.backbone.device)
-    return float((learner.logits(features).argmax(1).cpu() == labels).double().mean())
+def _training_counts(dataset: Dataset, shots: int | None) -> list[int]:
+    """How many images of each class a fit trains on, if all can be read."""
+    counts = Counter(item.label for item in dataset.train)
+    return [count if shots is None else min(count, shots) for count in counts.values()]
 
 
-def _note_interval(config: FitConfig) -> tuple[str, ...]:
-    """Returns a note if the interval was shortened because there are few epochs."""
-    if config.words in (0, 1) or config.arm == EMPTY:  # no word enters later
-        return ()
-    words = config.words if isinstance(config.words, int) else 1
-    published = learner_class(config.learner).hyperparameters(words, config.protocol).interval
-    interval = config.hyperparameters.interval
-    if config.interval is not None or interval == published:
-        return ()
-    return (
-        f"interval is {interval}, not the published {published}: with {config.epochs} epochs, a "
-        f"word enters every {'epoch' if interval == 1 else f'{interval} epochs'}.",
-    )
-
-
-def _note_depth(config: FitConfig, backbone: Backbone) -> tuple[str, ...]:
-    """Returns a note if the depth is larger than the number of layers."""
-    layers = (len(backbone.text_layers), len(backbone.image_layers))
-    # The published depth is reduced to the number of layers without a note.
-    published = learner_class(config.learner).hyperparameters(1, config.protocol).depth
-    if (config.depth or 0) <= max(*layers, published):
-        return ()
-    return (
-        f"depth is {config.depth}; the towers have {layers[0]} (text) and {layers[1]} (image) "
-        "layers, and all of them get vectors.",
-    )
+def _say_effort(
+    given: FitConfig,
+    limited: FitConfig,
+    shots: LabelledFeatures,
+    searched: LabelledFeatures,
+    reporter: Reporter,
+) -> None:
+    """Say which parts of the fit do not use all of many images."""
+    parts = []
+    if given.searches and len(searched.items) < len(shots.items):
+        parts.append(f"words are chosen with {SEARCHED} of each class at most")
+    epochs, usual = limited.hyperparameters.epochs, given.hyperparameters.epochs
+    if epochs < usual:
+        parts.append(
+            f"{several(epochs, 'epoch')} instead of {usual} make as many steps as {ENOUGH} of each "
+            "class would"
+        )
+    if limited.views != given.views:
+        parts.append(f"{several(int(limited.views), 'crop')} of each instead of {given.views}")
+    if parts:
+        reporter.say(f"{several(len(shots.items), 'training image')}: {'; '.join(parts)}.")

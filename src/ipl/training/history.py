@@ -18,15 +18,12 @@ class TrainingStarted:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch of training; `word` is the word that entered before it.
-
-    `loss` is the mean over the images that the epoch trained on, each before its own step.
-    """
+    """One epoch; `loss` is the mean over its images, each before its own step."""
 
     epoch: int
     lr: float
     loss: float
-    word: str | None
+    word: str | None  # that entered before it
 
 
 @dataclass(frozen=True)
@@ -37,5 +34,4 @@ class TrainingHistory:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the history as plain values for JSON."""
         return {"epochs": [asdict(epoch) for epoch in self.epochs], "seconds": self.seconds}

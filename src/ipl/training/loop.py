@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from itertools import islice
 
 import torch
@@ -17,7 +17,7 @@ from ipl.support.errors import NotFiniteError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import Checkpoint, TrainingState
 from ipl.training.history import EpochRecord, TrainingHistory
-from ipl.training.schedule import images_per_epoch, learning_rate
+from ipl.training.schedule import images_per_epoch, learning_rate, steps_per_epoch
 from ipl.training.step import TrainingStep, make_step
 from ipl.training.views import View
 
@@ -37,48 +37,21 @@ def train(
     reporter: Reporter = SILENT,
     checkpoint: Checkpoint | None = None,
 ) -> TrainingHistory:
-    """Trains a learner in place.
+    """Train a learner in place; the words enter in order.
 
-    Parameters
-    ----------
-    learner : Learner
-        The untrained learner. It ends with the vectors of the last epoch, or with the average over
-        epochs that the hyperparameters ask for.
-    views : View
-        Gives the images of each batch.
-    count : int
-        The number of training images.
-    words : sequence of str
-        The words, in the order in which they enter.
-    hyperparameters : Hyperparameters
-        The hyperparameters.
-    seed : int, default 1
-        Draws the order of the images.
-    reporter : Reporter
-        Gets the progress, and an EpochRecord after every epoch.
-    checkpoint : Checkpoint, optional
-        The state to resume from, if there is one; the result is the same as without interruption.
-
-    Returns
-    -------
-    TrainingHistory
-        The epochs and the time they took.
-
-    Raises
-    ------
-    NotFiniteError
-        If the loss or a vector is not finite.
+    It ends with the vectors of the last epoch, or with the average over epochs that the
+    hyperparameters ask for. From a checkpoint it resumes with the same result as uninterrupted.
+    The reporter gets an EpochRecord after every epoch.
     """
     arrivals = dict(zip(hyperparameters.word_epochs(len(words)), words, strict=True))
     optimiser = new_optimiser(learner, hyperparameters.lr)
     average = Average(learner, hyperparameters)
-    checkpoint = checkpoint or Checkpoint()
     order = torch.Generator().manual_seed(seed)
     epochs: list[EpochRecord] = []
     spent = 0.0
-    if state := checkpoint.read():
+    if checkpoint is not None and (state := checkpoint.read()) is not None:
         restore_tensors(state.tensors, learner, optimiser, average)
-        epochs, spent = list(state.epochs), state.seconds
+        epochs, spent = list(state.history.epochs), state.history.seconds
         for epoch in range(len(epochs)):  # repeat their random draws and their words
             next(batches(count, hyperparameters.batch, order))
             if epoch in arrivals:
@@ -86,7 +59,7 @@ def train(
         reporter.say(f"Resuming after epoch {len(epochs)} of {hyperparameters.epochs}.")
         for record in epochs:
             reporter.record_event(record)
-    steps = -(-images_per_epoch(count, hyperparameters.batch) // hyperparameters.batch)
+    steps = steps_per_epoch(count, hyperparameters.batch)
     started = time.perf_counter() - spent
     step: TrainingStep | None = None
     upcoming = views.batches(
@@ -114,24 +87,26 @@ def train(
                 mean = _mean(losses, epoch)
                 average.add(epoch)
                 epochs.append(EpochRecord(epoch, rate, mean, word))
-                if checkpoint.cache is not None:
+                if checkpoint is not None:
                     tensors = training_tensors(learner, optimiser, average)
-                    seconds = time.perf_counter() - started
-                    checkpoint.update(TrainingState(tensors, tuple(epochs), seconds))
+                    history = TrainingHistory(tuple(epochs), time.perf_counter() - started)
+                    checkpoint.update(TrainingState(tensors, history))
                 advance(note=f"loss {mean:.3f}")
                 reporter.record_event(epochs[-1])
         except NotFiniteError:
-            checkpoint.remove()
+            if checkpoint is not None:
+                checkpoint.remove()
             raise
         finally:
-            checkpoint.write()
+            if checkpoint is not None:
+                checkpoint.write()
     average.put_in_place()
     _check_finite(learner)
     return TrainingHistory(tuple(epochs), time.perf_counter() - started)
 
 
 def new_optimiser(learner: Learner, lr: float) -> torch.optim.SGD:
-    """Returns the optimiser, the same for every learner."""
+    """The optimiser, the same for every learner."""
     on_gpu = learner.backbone.device.type == "cuda"
     return torch.optim.SGD(
         learner.parameters(),
@@ -144,7 +119,6 @@ def new_optimiser(learner: Learner, lr: float) -> torch.optim.SGD:
 
 
 def set_rate(optimiser: torch.optim.SGD, rate: float) -> None:
-    """Sets the learning rate of an optimiser."""
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -156,22 +130,19 @@ class Average:
     """The average of a learner's parameters over epochs, with Gaussian weights."""
 
     def __init__(self, learner: Learner, hyperparameters: Hyperparameters) -> None:
-        self.learner, self.mean, self.std = (
-            learner,
-            hyperparameters.average_mean,
-            hyperparameters.average_std,
-        )
-        epochs = range(1, hyperparameters.epochs + 1)
-        mean = self.mean or 0.0
-        # Relative to the nearest epoch, so that the largest weight is 1 and does not underflow.
-        nearest = min((epoch - mean) ** 2 for epoch in epochs)
-        weights = [math.exp((nearest - (e - mean) ** 2) / (2 * self.std**2)) for e in epochs]
-        self.weights = [weight / sum(weights) for weight in weights]
+        self.learner = learner
+        self.weights: list[float] | None = None  # of each epoch; without them, nothing is averaged
         self.sums: dict[str, Tensor] = {}
+        mean, std = hyperparameters.average_mean, hyperparameters.average_std
+        if mean is not None:
+            distances = [(epoch - mean) ** 2 for epoch in range(1, hyperparameters.epochs + 1)]
+            # Relative to the nearest epoch, so that the largest weight is 1 and does not underflow.
+            weights = [math.exp((min(distances) - each) / (2 * std**2)) for each in distances]
+            self.weights = [weight / sum(weights) for weight in weights]
 
     def add(self, epoch: int) -> None:
-        """Adds the parameters as they are after an epoch (from 0)."""
-        if self.mean is None:
+        """Add the parameters as they are after an epoch (from 0)."""
+        if self.weights is None:
             return
         for name, value in self.learner.named_parameters():
             part = self.weights[epoch] * value.detach().float()
@@ -179,7 +150,7 @@ class Average:
 
     @torch.no_grad()
     def put_in_place(self) -> None:
-        """Replaces the learner's parameters by the average."""
+        """Replace the learner's parameters by the average."""
         for name, value in self.learner.named_parameters():
             if name in self.sums:
                 value.copy_(self.sums[name])
@@ -188,10 +159,10 @@ class Average:
 def training_tensors(
     learner: Learner, optimiser: torch.optim.SGD, average: Average
 ) -> dict[str, Tensor]:
-    """Returns copies of the tensors that training resumes from: parameters, momenta, averages."""
+    """Copies of the tensors that training resumes from: parameters, momenta, averages."""
     tensors: dict[str, Tensor] = {}
     for name, value in learner.named_parameters():
-        tensors[f"parameter/{name}"] = value.detach()
+        tensors[f"parameter/{name}"] = value
         momentum = optimiser.state[value].get("momentum_buffer")
         if momentum is not None:
             tensors[f"momentum/{name}"] = momentum
@@ -203,7 +174,6 @@ def training_tensors(
 def restore_tensors(
     tensors: Mapping[str, Tensor], learner: Learner, optimiser: torch.optim.SGD, average: Average
 ) -> None:
-    """Restores the tensors of a checkpoint of the same training."""
     for name, value in learner.named_parameters():
         value.copy_(tensors[f"parameter/{name}"])
         if (momentum := tensors.get(f"momentum/{name}")) is not None:
@@ -213,36 +183,27 @@ def restore_tensors(
 
 
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yields the indices of an epoch's batches; a short last one is dropped unless it is alone."""
+    """The indices of an epoch's batches; a short last one is dropped unless it is alone."""
     order = torch.randperm(count, generator=generator)
     yield from order[: images_per_epoch(count, size)].split(size)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Limits torch to one thread, which is faster for small prompts on a CPU."""
+def _training_threads(learner: Learner) -> Iterator[None]:
+    """Limits torch to one thread if prompts are small, which is faster on a CPU."""
     usual = torch.get_num_threads()
-    torch.set_num_threads(1)
+    rows, width = learner.prompts.rows.shape
+    small = rows * width**2 < SMALL_PRODUCT and not learner.prompts_images
+    if small and learner.backbone.device.type == "cpu":
+        torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(usual)
 
 
-def _training_threads(learner: Learner) -> AbstractContextManager[None]:
-    """Returns a context in which a learner trains with the best number of threads."""
-    classes, tokens, width = learner.prompts.embeddings.shape
-    shared = learner.prompts.shared
-    rows = shared + classes * (tokens - shared)
-    small = rows * width**2 < SMALL_PRODUCT
-    small = small and not learner.prompts_images  # the image tower has enough rows
-    if small and learner.backbone.device.type == "cpu":
-        return _one_thread()
-    return nullcontext()
-
-
 def _mean(losses: Sequence[Tensor], epoch: int) -> float:
-    """Returns the mean loss of an epoch, waiting for the device only once."""
+    """The mean loss of an epoch, waiting for the device only once."""
     values: list[float] = torch.stack(list(losses)).tolist()
     for batch, value in enumerate(values, start=1):
         if not math.isfinite(value):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.linear_probe import LinearProbe
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.config import GIVEN, RANDOM, FitConfig
+from ipl.config import CHOSEN, GIVEN, RANDOM, FitConfig
 from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
@@ -20,8 +22,14 @@ from ipl.support.errors import ConfigError
 from ipl.support.plain_values import Share, from_plain
 from ipl.training.comparison import WITHOUT_WORDS, Comparison
 from ipl.training.history import TrainingHistory
-from ipl.training.schedule import images_per_epoch
+from ipl.training.schedule import limit_effort
+from ipl.training.words_matter import LossChange, words_statement
 from ipl.words.selection import Selection
+
+MOST_CLASSES = 50_000  # of a saved run; of ImageNet-21k there are 21,843
+NONE_EARNED = "No word earned its place, so the prompt has none."
+BACKBONE = ("name", "weights_sha256", "precision")  # what identifies one
+HEAD_TENSORS = ("head/weight", "head/bias")  # no parameter of a learner has such a name
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,8 @@ class FitResult:
         The epochs.
     selection : Selection or None
         How the words were chosen; None if no search chose them.
+    threads : int
+        The number of threads that computed it, on which the last bits depend.
     image_hashes : tuple of tuples of str
         Short hashes of the training images of each of `trained_classes`, by which they are
         recognised again; empty if somebody took them out of the file.
@@ -82,6 +92,11 @@ class FitResult:
         The version that trained it.
     tensors : dict
         The trained vectors by name.
+    head : LinearProbe or None
+        The linear head for `trained_classes`, whose offset is the logits of the prompt; None if
+        there is none.
+    replaced_words : LossChange or None
+        How random words in place of its own change its held-out loss; None if that was not tried.
     learner : Learner or None
         The trained learner on its backbone; None for a result that was read from a file.
     checkpoints : tuple of str
@@ -103,62 +118,63 @@ class FitResult:
     history: TrainingHistory
     image_hashes: tuple[tuple[str, ...], ...]
     selection: Selection | None
+    threads: int
     comparison: Comparison | None = None
+    replaced_words: LossChange | None = None
     alike: bool = False
     notes: tuple[str, ...] = ()
     ipl_version: str = __version__
     tensors: dict[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
+    head: LinearProbe | None = field(default=None, compare=False, repr=False)
     learner: Learner | None = field(default=None, compare=False, repr=False)
     checkpoints: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def layout(self) -> PromptLayout:
-        """Returns the layout that the line of text describes."""
+        """The layout that the line of text describes."""
         return PromptLayout.parse(self.prompt)[0]
 
     @property
     def held_out_accuracy(self) -> float | None:
-        """Returns the accuracy on images that were held out; None if there were none."""
+        """The accuracy on the held-out images; None if there were none."""
         return self.comparison.accuracy() if self.comparison else None
 
     @property
     def held_out_images(self) -> int:
-        """Returns how many images were held out."""
+        """How many images were held out."""
         return self.comparison.total if self.comparison else 0
 
-    def offer_to_compare(self, how: str = "--compare does it") -> str:
-        """Returns how to compare with the same prompt without words too, and for how long.
+    def head_for(self, classes: Sequence[str]) -> LinearProbe | None:
+        """The linear head for these classes; None if one of them was not trained.
 
-        Nothing if that was done, or cannot be done.
+        For some of the classes of the training it is the head with their rows: the probabilities
+        are renormalised over them.
         """
-        if not self.words or self.comparison is None or self.comparison.of(WITHOUT_WORDS):
-            return ""
-        seconds = self.history.seconds
-        time = f"{max(1, round(seconds))} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-        return f"Whether the words matter was not tested: {how}, in about {time} more."
+        head, trained = self.head, self.trained_classes
+        if head is None or tuple(classes) == trained:
+            return head
+        known = len(set(trained)) == len(trained) and set(classes) <= set(trained)
+        return head.only([trained.index(name) for name in classes]) if known else None
 
     @property
-    def about_losses(self) -> str:
-        """Returns why the loss goes up and down by chance from epoch to epoch, if it does."""
-        batch = self.hyperparameters.batch
-        trained = images_per_epoch(self.images, batch)
-        reasons = []
-        if trained < self.images:
-            reasons.append(
-                f"trains on {trained} of the {self.images} images, drawn anew (an incomplete batch "
-                f"of {batch} is dropped, as published)"
-            )
-        if self.config.views not in (0, 1):
-            reasons.append("sees other random crops of its images")
-        if not reasons:
-            return ""
-        return (
-            "The loss of an epoch is the mean over what it trained on. It goes up and down by "
-            f"chance, because each epoch {' and '.join(reasons)}."
-        )
+    def words_from(self) -> str:
+        """Where the words come from, or why there are none."""
+        none_earned = not self.words and self.config.arm == CHOSEN
+        return NONE_EARNED if none_earned else self.config.about_words
+
+    @property
+    def about_words(self) -> str:
+        """What the words of the prompt are worth on held-out images."""
+        if not self.words:
+            return self.words_from
+        comparison, without = self.comparison, None
+        if comparison is not None and (method := comparison.of(WITHOUT_WORDS)) is not None:
+            without = comparison.difference(method)
+        return words_statement(self.replaced_words, without)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the content of config.json, as plain values."""
+        """The content of config.json, as plain values."""
+        head = self.head
         return {
             "learner": self.config.learner,
             "prompt": self.prompt,
@@ -170,32 +186,32 @@ class FitResult:
             "config": self.config.as_dict(),
             "training": self.training,
             "results": self.results,
+            "head": head and {"alpha": head.alpha, "c": head.c, "folds": head.folds},
             "selection": self.selection.as_dict() if self.selection else None,
             "ipl_version": self.ipl_version,
         }
 
     @property
     def training_settings(self) -> dict[str, Any]:
-        """Returns how it was trained, without its classes, its images and its epochs.
-
-        Settings that mean nothing to it are left out: the interval in a prompt without slots for
-        words, and the width of an average over epochs where none is taken.
-        """
+        """How it was trained: what means something to it, without classes, images and epochs."""
         others = {"classes", "history", "image_hashes"}
-        others |= set() if self.layout.slots else {"interval"}
-        others |= {"average_std"} if self.hyperparameters.average_mean is None else set()
+        if not self.layout.slots:
+            others.add("interval")
+        if self.hyperparameters.average_mean is None:
+            others.add("average_std")
         return {key: value for key, value in self.training.items() if key not in others}
 
     @property
     def training(self) -> dict[str, Any]:
-        """Returns how it was trained, with all hyperparameters, as plain values."""
+        """How it was trained, with all hyperparameters, as plain values."""
         return {
             "data": self.data,
             "classes": list(self.trained_classes),
             "shots": self.config.shots,
             "images": self.images,
             "seed": self.config.seed,
-            "views": self.config.views,
+            "threads": self.threads,
+            "views": limit_effort(self.config, [len(each) for each in self.image_hashes]).views,
             **vars(self.hyperparameters),
             "class_template": self.config.class_template,
             "history": self.history.as_dict(),
@@ -204,67 +220,76 @@ class FitResult:
 
     @property
     def results(self) -> dict[str, Any]:
-        """Returns the accuracies as plain values."""
+        """The accuracies as plain values."""
         return {
             "train_accuracy": self.train_accuracy,
             "words_tried": [asdict(trial) for trial in self.trials],
             "held_out_accuracy": self.held_out_accuracy,
             "held_out_images": self.held_out_images,
             "comparison": self.comparison.as_dict() if self.comparison else None,
+            "replaced_words": self.replaced_words and self.replaced_words._asdict(),
+            "about_words": self.about_words,
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> FitResult:
-        """Returns the result that `as_dict` gave.
+        """The result that `as_dict` gave, without a learner; every value is checked."""
 
-        Parameters
-        ----------
-        values : mapping
-            The content of config.json.
-        tensors : dict
-            The trained vectors by name.
+        def read(place: str, kind: Any) -> Any:
+            found: Any = values
+            for name in place.split("."):
+                if not isinstance(found, Mapping) or name not in found:
+                    raise ConfigError(f"{place} is missing.")
+                found = found[name]
+            return from_plain(kind, found, place)
 
-        Returns
-        -------
-        FitResult
-            The result, without a learner.
-
-        Raises
-        ------
-        ConfigError
-            If a value is missing or not allowed, or values contradict each other.
-        """
-        saved: _Saved = from_plain(_Saved, values)
-        training, results = saved["training"], saved["results"]
-        trained_classes, comparison = training["classes"], results["comparison"]
+        texts = tuple[str, ...]
+        trained_classes = read("training.classes", texts)
+        comparison = read("results.comparison", dict[str, Any] | None)
         result = cls(
-            config=FitConfig.from_dict(saved["config"]),
-            hyperparameters=from_plain(Hyperparameters, values["training"], "training"),
-            prompt=saved["prompt"],
-            words=saved["words"],
-            backbone=dict(saved["backbone"]),
-            preprocessing=saved["preprocessing"].as_dict(),
-            classes=saved["classes"],
+            config=FitConfig.from_dict(read("config", dict[str, Any])),
+            hyperparameters=read("training", Hyperparameters),
+            prompt=read("prompt", str),
+            words=read("words", texts),
+            backbone={name: read(f"backbone.{name}", str) for name in BACKBONE},
+            preprocessing=read("preprocessing", Preprocessing).as_dict(),
+            classes=read("classes", texts),
             trained_classes=trained_classes,
-            data=training["data"],
-            images=training["images"],
-            train_accuracy=results["train_accuracy"],
+            data=read("training.data", str),
+            images=read("training.images", int),
+            threads=read("training.threads", int),
+            train_accuracy=read("results.train_accuracy", Share),
             comparison=None
             if comparison is None
             else Comparison.from_dict(comparison, trained_classes),
-            trials=results["words_tried"],
-            history=training["history"],
-            selection=saved["selection"],
-            image_hashes=tuple(tuple(each.split()) for each in training["image_hashes"]),
-            alike=saved["alike"],
-            ipl_version=saved["ipl_version"],
+            replaced_words=read("results.replaced_words", LossChange | None),
+            trials=read("results.words_tried", tuple[Trial, ...]),
+            history=read("training.history", TrainingHistory),
+            selection=read("selection", Selection | None),
+            image_hashes=tuple(
+                tuple(each.split()) for each in read("training.image_hashes", texts)
+            ),
+            alike=read("alike", bool),
+            ipl_version=read("ipl_version", str),
             tensors=tensors,
         )
+        if read("head", dict[str, Any] | None) is not None:
+            head = LinearProbe(
+                *_take_head(tensors, len(trained_classes)),
+                c=read("head.c", float),
+                folds=read("head.folds", int),
+                alpha=read("head.alpha", Share),
+            )
+            result = replace(result, head=head)
         result._check_together()
         return result
 
     def _check_together(self) -> None:
         """Raises ConfigError for values of a file that contradict each other."""
+        if len(self.classes) > MOST_CLASSES:
+            raise ConfigError(
+                f"it has {len(self.classes):,} classes; at most {MOST_CLASSES:,} are allowed."
+            )
         if PromptLayout.parse(self.prompt)[1] != self.words:
             raise ConfigError("the words differ from those in the prompt.")
         steps = len(self.selection.steps) if self.selection else 0
@@ -282,47 +307,16 @@ class FitResult:
             )
 
 
-# -- what is read of config.json ------------------------------------------------------------------
-
-
-class _Backbone(TypedDict):
-    name: str
-    weights_sha256: str
-    precision: str
-
-
-class _Training(TypedDict):  # beside the hyperparameters
-    data: str
-    classes: tuple[str, ...]
-    images: int
-    history: TrainingHistory
-    image_hashes: tuple[str, ...]
-
-
-class _Results(TypedDict):
-    train_accuracy: Share
-    words_tried: tuple[Trial, ...]
-    comparison: dict[str, Any] | None
-
-
-class _Saved(TypedDict):
-    prompt: str
-    words: tuple[str, ...]
-    backbone: _Backbone
-    preprocessing: Preprocessing
-    classes: tuple[str, ...]
-    alike: bool
-    config: dict[str, Any]
-    training: _Training
-    results: _Results
-    selection: Selection | None
-    ipl_version: str
+def _take_head(tensors: dict[str, Tensor], classes: int) -> tuple[Tensor, Tensor]:
+    """Weights and bias of the head, taken out of the tensors of a saved run."""
+    weight, bias = (tensors.pop(name, torch.empty(0)) for name in HEAD_TENSORS)
+    if weight.ndim != 2 or len(weight) != classes or bias.shape != (classes,):
+        raise ConfigError(
+            f"the head's tensors are {tuple(weight.shape)} and {tuple(bias.shape)}; it needs a row "
+            f"of weights and a bias for each of {classes} classes."
+        )
+    return weight, bias
 
 
 def identity_of(backbone: Backbone) -> dict[str, Any]:
-    """Returns the name, the hash of the weights and the precision of a backbone."""
-    return {
-        "name": backbone.name,
-        "weights_sha256": backbone.weights_sha256,
-        "precision": backbone.precision,
-    }
+    return {name: getattr(backbone, name) for name in BACKBONE}

@@ -2,168 +2,127 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
-from ipl.datasets.dataset import Dataset
 from ipl.display.formatting import listed, percent, range_of_percent, several, signed
 from ipl.display.table import Styled, Table
 from ipl.metrics import PairedDifference
-from ipl.training.comparison import NAMES, NO_IMAGES, ORDER, PROMPT
+from ipl.training.comparison import BASELINES, NAMES, NO_IMAGES, WORDLESS
 from ipl.training.result import FitResult
 
 ABOUT_SEEDS = (
-    "Each seed draws other shots and starts the vectors anew; without a test part other images are "
-    "held out, too. Clearly: the 95 % interval over the images of that seed excludes 0."
+    "Each seed starts the vectors anew and, with --shots, draws other images to train on. Clearly: "
+    "the 95 % interval over the held-out images excludes 0."
 )
 
 
 @dataclass(frozen=True)
 class MethodSpread:
-    """The accuracies of the prompt or of a baseline, one for each seed.
+    """The accuracies of what was learnt or of a baseline, one for each seed.
 
-    `differences` are those of the prompt minus it; the prompt has none.
+    `differences` are those of what was learnt minus it; what was learnt has none.
     """
 
     name: str
     accuracies: tuple[float, ...]
     differences: tuple[PairedDifference, ...] = ()
 
-
-@dataclass(frozen=True)
-class StableWord:
-    """A word that several seeds chose, and these seeds."""
-
-    word: str
-    seeds: tuple[int, ...]
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "accuracies": list(self.accuracies),
+            "mean": mean(self.accuracies),
+            "least": min(self.accuracies),
+            "most": max(self.accuracies),
+            "learnt_minus_this": [asdict(each) for each in self.differences],
+        }
 
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """The results of one fit with several seeds.
-
-    Parameters
-    ----------
-    seeds : tuple of int
-        The seeds.
-    methods : tuple of MethodSpread
-        The methods that every seed was compared with, and the prompt last; empty if a seed had no
-        held-out image.
-    words : tuple of tuple of str
-        The words that a search chose with each seed; empty if no search chose them.
-    shared_shots : float
-        The share of the shots of one seed that another seed draws too, on average.
-    """
+    """The results of one fit with several seeds."""
 
     seeds: tuple[int, ...]
+    # What every seed was compared with, and what was learnt; empty if one had no held-out image.
     methods: tuple[MethodSpread, ...]
-    words: tuple[tuple[str, ...], ...]
-    shared_shots: float
+    words: tuple[tuple[str, ...], ...]  # that a search chose with each seed, if one did
 
     @classmethod
-    def of(cls, results: Sequence[FitResult], dataset: Dataset) -> SeedSpread:
-        """Returns the spread of fits on a dataset that differ in their seeds alone."""
+    def of(cls, results: Sequence[FitResult]) -> SeedSpread:
+        """The spread of fits that differ in their seeds alone."""
         seeds = tuple(result.config.seed for result in results)
         searched = all(result.selection is not None for result in results)
-        return cls(
-            seeds,
-            _method_spreads(results),
-            tuple(result.words for result in results) if searched else (),
-            shared_shots(dataset, results[0].config.shots),
-        )
+        words = tuple(result.words for result in results) if searched else ()
+        return cls(seeds, _method_spreads(results), words)
 
     @property
-    def stable_words(self) -> tuple[StableWord, ...]:
-        """Returns the words that two or more seeds chose, those of most seeds first."""
-        counts = Counter(word for words in self.words for word in set(words))
-        order = dict.fromkeys(word for words in self.words for word in words if counts[word] > 1)
-        chosen = [
-            StableWord(
-                word, tuple(s for s, ws in zip(self.seeds, self.words, strict=True) if word in ws)
-            )
-            for word in order
-        ]
-        return tuple(sorted(chosen, key=lambda stable: -len(stable.seeds)))
+    def stable_words(self) -> dict[str, tuple[int, ...]]:
+        """The words that two or more seeds chose, and these seeds; those of most seeds first."""
+        chosen_by: dict[str, list[int]] = {}
+        for seed, words in zip(self.seeds, self.words, strict=bool(self.words)):
+            for word in dict.fromkeys(words):
+                chosen_by.setdefault(word, []).append(seed)
+        ordered = sorted(chosen_by.items(), key=lambda entry: -len(entry[1]))
+        return {word: tuple(seeds) for word, seeds in ordered if len(seeds) > 1}
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """Returns the accuracy over the seeds, and a sentence on each baseline."""
+        """The accuracy over the seeds, and a sentence on each baseline."""
         if not self.methods:
             return (NO_IMAGES,)
-        by_name = {method.name: method for method in self.methods}
-        accuracies = by_name[PROMPT].accuracies
-        least, most = 100 * min(accuracies), 100 * max(accuracies)
+        *others, learnt = self.methods
+        by_name = {method.name: method for method in others}
+        least, most = 100 * min(learnt.accuracies), 100 * max(learnt.accuracies)
         sentence = (
-            f"Over {len(self.seeds)} seeds this prompt is right for {_mean(accuracies)} of the "
-            f"held-out images on average (least {least:.1f}, most {most:.1f})."
+            f"Over {len(self.seeds)} seeds {NAMES[learnt.name][0]} is right for "
+            f"{percent(mean(learnt.accuracies))} of the held-out images on average (least "
+            f"{least:.1f}, most {most:.1f})."
         )
-        return (sentence, *(_compare(by_name[name]) for name in ORDER if name in by_name))
+        order = (*BASELINES, *WORDLESS)
+        return (sentence, *(_compare(by_name[name]) for name in order if name in by_name))
 
     @property
     def about_words(self) -> str:
-        """Returns which words are stable, and how far that is because seeds share their shots."""
+        """Which words came back with other seeds."""
         if not self.words:
             return ""
+        if not any(self.words):
+            return "No word earned its place with any seed."
         of = f"of {len(self.seeds)} seeds"
-        stable = [f"{each.word} ({len(each.seeds)} {of})" for each in self.stable_words]
-        sentence = (
-            f"Stable words: {listed(stable)}."
-            if stable
-            else "No word was chosen with more than one seed."
-        )
-        if self.shared_shots > 0.999:
-            return f"{sentence} All seeds have the same shots, so that the words had to come back."
-        return f"{sentence} Two seeds share {percent(self.shared_shots, 0)} of their shots."
+        stable = [f"{word} ({len(seeds)} {of})" for word, seeds in self.stable_words.items()]
+        if not stable:
+            return "No word was chosen with more than one seed."
+        return f"Stable words: {listed(stable)}."
 
     def table(self) -> Table:
-        """Returns a table with a row for each seed, their mean and their range."""
+        """A row for each seed, their mean and their range."""
         titles = [NAMES[method.name][0] for method in self.methods]
         rows: list[list[str]] = []
         for index, seed in enumerate(self.seeds):
             row = [str(seed), *(percent(method.accuracies[index]) for method in self.methods)]
             rows.append([*row, ", ".join(self.words[index])] if self.words else row)
         if self.methods:
-            for title, show in (("mean", _mean), ("least to most", _least_to_most)):
-                summary = [title, *(show(method.accuracies) for method in self.methods)]
-                summary += [""] if self.words else []
-                rows.append([Styled(cell, "bold") for cell in summary])
+            every = [method.accuracies for method in self.methods]
+            means = ["mean", *(percent(mean(accuracies)) for accuracies in every)]
+            ranges = ["least to most", *(range_of_percent(min(a), max(a)) for a in every)]
+            for row in (means, ranges):
+                rows.append([Styled(cell, "bold") for cell in row + [""] * bool(self.words)])
         columns = ["seed", *titles, *(["words"] if self.words else [])]
         caption = "Held-out accuracy with each seed" if self.methods else "The words of each seed"
         return Table(columns, rows, caption=caption, numbers=titles)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the spread as plain values for JSON."""
-        methods = [
-            {
-                "name": method.name,
-                "accuracies": list(method.accuracies),
-                "mean": mean(method.accuracies),
-                "least": min(method.accuracies),
-                "most": max(method.accuracies),
-                "prompt_minus_this": [asdict(each) for each in method.differences],
-            }
-            for method in self.methods
-        ]
+        """The spread as plain values for JSON."""
+        stable = [{"word": word, "seeds": [*seeds]} for word, seeds in self.stable_words.items()]
         return {
             "seeds": list(self.seeds),
             "verdict": list(self.verdict),
-            "methods": methods,
-            "stable_words": [
-                {"word": stable.word, "seeds": list(stable.seeds)} for stable in self.stable_words
-            ],
-            "shared_shots": self.shared_shots,
+            "methods": [method.as_dict() for method in self.methods],
+            "stable_words": stable,
         }
-
-
-def shared_shots(dataset: Dataset, shots: int) -> float:
-    """Returns which share of the shots of one draw is expected in another draw."""
-    images = Counter(item.label for item in dataset.train)
-    drawn = {label: min(shots, count) for label, count in images.items()}
-    shared = sum(number**2 / images[label] for label, number in drawn.items())
-    return shared / sum(drawn.values())
 
 
 def _method_spreads(results: Sequence[FitResult]) -> tuple[MethodSpread, ...]:
@@ -175,28 +134,21 @@ def _method_spreads(results: Sequence[FitResult]) -> tuple[MethodSpread, ...]:
         methods = [comparison.of(first.name) for comparison in comparisons]
         pairs = [(c, m) for c, m in zip(comparisons, methods, strict=True) if m is not None]
         if len(pairs) == len(results):  # with --words auto a seed may have no words to leave out
-            differences = [] if first.name == PROMPT else [c.difference(m) for c, m in pairs]
+            learnt = first is comparisons[0].learnt
+            differences = [] if learnt else [c.difference(m) for c, m in pairs]
             accuracies = tuple(c.accuracy(m) for c, m in pairs)
             spreads.append(MethodSpread(first.name, accuracies, tuple(differences)))
     return tuple(spreads)
 
 
 def _compare(method: MethodSpread) -> str:
-    """Returns by how much the prompt differs from a baseline, and with how many seeds clearly."""
+    """By how much the prompt differs from a baseline, and with how many seeds clearly."""
     values = [100 * difference.value for difference in method.differences]
-    clear = [difference.value for difference in method.differences if difference.is_clear]
-    better, worse = sum(value > 0 for value in clear), sum(value < 0 for value in clear)
+    better = sum(difference.low > 0 for difference in method.differences)
+    worse = sum(difference.high < 0 for difference in method.differences)
     least, most = signed(min(values), 1), signed(max(values), 1)
-    counts = f"clearly better with {better} and clearly worse with {worse}"
     return (
         f"Compared with {NAMES[method.name][1]}: {signed(mean(values), 1)} points on average "
-        f"(least {least}, most {most}), {counts} of {several(len(values), 'seed')}."
+        f"(least {least}, most {most}), clearly better with {better} and clearly worse with "
+        f"{worse} of {several(len(values), 'seed')}."
     )
-
-
-def _mean(accuracies: Sequence[float]) -> str:
-    return percent(mean(accuracies))
-
-
-def _least_to_most(accuracies: Sequence[float]) -> str:
-    return range_of_percent(min(accuracies), max(accuracies))

@@ -5,31 +5,32 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from itertools import repeat, tee
+from itertools import groupby, repeat, tee
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.encode_images import batch_size, encode_pixels, to_device
-from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.features import FeatureStore, batch_size, encode_pixels, to_device
 from ipl.backbone.labelled_features import LabelledFeatures
+from ipl.config import FRESH
 from ipl.learners.learner import Batch, Learner
-from ipl.support.errors import ConfigError
 from ipl.support.progress import Reporter
 from ipl.support.recent_values import RecentValues
-from ipl.training.decoded_images import DecodedImages, room_on
+from ipl.training.crops import ImageCrops, free_bytes_on
 
 # From the views and the images (batch,) of each batch to bytes (batch, height, width, 3 or 4).
 Pixels = Callable[[Iterable[tuple[Tensor, Tensor]]], Iterator[Tensor]]
+FreshBatch = tuple[tuple[int, Tensor], Tensor]  # the epoch, the images and their crops
+ENCODED_AT_ONCE = 256  # crops
 
 
 class View:
     """Gives the images of a batch as frozen features, as pixels, or as both."""
 
     def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
-        """Yields the images of each epoch and indices (batch,), as the epoch gets them.
+        """The images of each epoch and indices (batch,), as the epoch gets them.
 
         Those that come later in the order may be prepared meanwhile.
         """
@@ -54,7 +55,6 @@ class BankedViews(View):
         self._drawn: tuple[int, Tensor] | None = None
 
     def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
-        """Yields one view of each image."""
         now, later = tee((self._views_of(epoch)[indices], indices) for epoch, indices in order)
         every = repeat(None) if self.pixels is None else self.pixels(later)
         for (views, indices), pixels in zip(now, every, strict=False):
@@ -66,7 +66,7 @@ class BankedViews(View):
             yield Batch(self.labels[on_device], features, seen)
 
     def _views_of(self, epoch: int) -> Tensor:
-        """Returns the view of each image (images,) that an epoch takes."""
+        """The view of each image (images,) that an epoch takes."""
         if self._drawn is None or self._drawn[0] != epoch:
             drawn = torch.zeros(len(self.labels), dtype=torch.long)
             if self.views > 1:
@@ -80,60 +80,68 @@ class FreshViews(View):
     """A new random crop of each image in every epoch, encoded each time."""
 
     def __init__(
-        self, backbone: Backbone, labels: Tensor, pixels: Pixels, kind: type[Learner]
+        self, backbone: Backbone, labels: Tensor, pixels: Pixels, learner: type[Learner]
     ) -> None:
-        self.backbone, self.pixels, self.kind = backbone, pixels, kind
+        self.backbone, self.pixels, self.learner = backbone, pixels, learner
         self.labels = labels.to(backbone.device)
 
     def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
-        """Yields crops that depend only on the seed, the epoch and the image."""
+        """Crops that depend only on the seed, the epoch and the image."""
         now, later = tee(order)
         every = self.pixels((torch.full_like(images, epoch), images) for epoch, images in later)
-        for (_, indices), crops in zip(now, every, strict=False):
-            pixels, features = to_device(self.backbone, crops), None
-            if self.kind.wants_features:
+        for group in _groups(zip(now, every, strict=False)):
+            pixels = [to_device(self.backbone, crops) for _, crops in group]
+            features: Iterable[Tensor | None] = repeat(None)
+            if self.learner.wants_features:
                 with torch.no_grad():
-                    features = normalize(self.backbone.encode_image(pixels), dim=-1)
-            labels = self.labels[_move(indices, self.labels.device)]
-            yield Batch(labels, features, pixels if self.kind.prompts_images else None)
+                    encoded = normalize(self.backbone.encode_image(torch.cat(pixels)), dim=-1)
+                features = encoded.split([len(crops) for crops in pixels])
+            for ((_, indices), _), crops, known in zip(group, pixels, features, strict=False):
+                labels = self.labels[_move(indices, self.labels.device)]
+                yield Batch(labels, known, crops if self.learner.prompts_images else None)
+
+
+def _groups(batches: Iterable[FreshBatch]) -> Iterator[list[FreshBatch]]:
+    """Batches of one epoch whose crops are encoded at once, which a GPU does faster.
+
+    A training that resumes begins with an epoch, and so has the same groups.
+    """
+    for _, of_epoch in groupby(batches, key=lambda batch: batch[0][0]):
+        group: list[FreshBatch] = []
+        for batch in of_epoch:
+            group.append(batch)
+            if sum(len(crops) for _, crops in group) >= ENCODED_AT_ONCE:
+                yield group
+                group = []
+        if group:
+            yield group
 
 
 def make_views(
     views: int | str,
-    kind: type[Learner],
+    learner: type[Learner],
     backbone: Backbone,
     shots: LabelledFeatures,
     seed: int,
     reporter: Reporter,
     store: FeatureStore | None = None,
 ) -> View:
-    """Returns the views of the shots: 0 is the centre crop, n a bank of n crops, or "fresh".
+    """The views of the shots: 0 is the centre crop, n a bank of n crops, or "fresh".
 
-    Fits that share a store cut the same crops once, and encode them once.
+    Fits that share a store encode the same crops once, and cut those of image prompts once.
     """
-    kept = RecentValues() if store is None else store.kept
+    recent = RecentValues() if store is None else store.views
     paths = tuple(item.path for item in shots.items)
-    decoded = DecodedImages(backbone, paths)
-    room = kept.most_room(room_on(backbone.device))
-
-    def from_files(batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
-        for_batches = (
-            [
-                (image, _stream(seed, view, image) if views else None)
-                for view, image in zip(of_batch.tolist(), images.tolist(), strict=True)
-            ]
-            for of_batch, images in batches
-        )
-        return decoded.crops(for_batches)
-
-    if views == "fresh":
-        decoded = kept.keep(("images", paths), lambda: decoded, room, room)
-        return FreshViews(backbone, shots.labels, from_files, kind)
-    if not isinstance(views, int) or views < 0:
-        raise ConfigError(f"views is {views!r}; it must be a whole number, 0 or more, or 'fresh'.")
-    count = max(views, 1)
+    decoded = ImageCrops(backbone, paths)
+    most = recent.most_free(free_bytes_on(backbone.device))
+    if views == FRESH:
+        decoded = recent.get_or_make(("images", paths), lambda: decoded, most, most)
+        return FreshViews(backbone, shots.labels, _from_files(decoded, seed), learner)
+    assert isinstance(views, int)
+    count, key = max(views, 1), (paths, views, seed)
 
     def for_each(title: str, make: Callable[[Tensor], Tensor], pixels: Pixels) -> Tensor:
+        """What `make` makes of every crop (views, images, ...)."""
         batches = torch.arange(len(paths)).split(batch_size(backbone.device))
         every = (
             (torch.full_like(images, view), images) for view in range(count) for images in batches
@@ -148,44 +156,50 @@ def make_views(
     def to_bank(crops: Tensor) -> Tensor:
         return crops.to(backbone.device)[..., :3].contiguous()
 
-    key = (paths, views, seed)
-    bank: Tensor | None = kept.get(("crops", *key))
+    pixels = _from_files(decoded, seed if views else None)
     size = 3 * backbone.preprocessing.crop**2 * count * len(paths)
-    encodes = kind.wants_features and views > 0 and kept.get(("features", *key)) is None
-    # Crops that have to be cut to be encoded are kept if a later fit prompts images.
-    wanted = kind.prompts_images or (encodes and store is not None and store.keeps_crops)
-    if bank is None and wanted and size <= room:
-        bank = kept.keep(
-            ("crops", *key),
-            lambda: for_each("Cutting crops", to_bank, from_files),
-            size,
-            room,
+    bank: Tensor | None = recent.get(("crops", *key))
+    if bank is None and learner.prompts_images and size <= most:
+        bank = recent.get_or_make(
+            ("crops", *key), lambda: for_each("Cutting crops", to_bank, pixels), size, most
         )
-    pixels = from_files if bank is None else from_bank(bank)
-    features = shots.features[None] if kind.wants_features else None
-    if kind.wants_features and views > 0:
-        features = kept.keep(
+    if bank is not None:
+        pixels = from_bank(bank)
+    features = shots.features[None] if learner.wants_features else None
+    if learner.wants_features and views > 0:
+        features = recent.get_or_make(
             ("features", *key),
             lambda: for_each("Encoding crops", partial(encode_pixels, backbone), pixels),
             4 * backbone.feature_dim * count * len(paths),
-            room,
+            most,
         )
     return BankedViews(
-        backbone, shots.labels, count, features, pixels if kind.prompts_images else None, seed
+        backbone, shots.labels, count, features, pixels if learner.prompts_images else None, seed
     )
 
 
 def from_bank(bank: Tensor) -> Pixels:
-    """Returns a function that takes crops from a bank (views, images, height, width, 3)."""
+    """A function that takes crops from a bank (views, images, height, width, 3)."""
     return lambda batches: (
         bank[_move(views, bank.device), _move(images, bank.device)] for views, images in batches
     )
 
 
+def _from_files(decoded: ImageCrops, seed: int | None) -> Pixels:
+    """A function that cuts random crops from images; centre crops without a seed."""
+
+    def stream(view: int, image: int) -> random.Random | None:
+        return None if seed is None else random.Random(f"{seed}/{view}/{image}")
+
+    return lambda batches: decoded.crops(
+        [
+            (image, stream(view, image))
+            for view, image in zip(views.tolist(), images.tolist(), strict=True)
+        ]
+        for views, images in batches
+    )
+
+
 def _move(indices: Tensor, device: torch.device) -> Tensor:
-    """Returns indices on a device, without waiting for the steps that it still has to do."""
+    """Indices on a device, without waiting for the steps that it still has to do."""
     return indices.to(device, non_blocking=True)
-
-
-def _stream(seed: int, view: int, image: int) -> random.Random:
-    return random.Random(f"{seed}/{view}/{image}")

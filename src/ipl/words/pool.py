@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
-from collections.abc import Iterable
+import random
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 
 from ipl.support.errors import ConfigError, DataError
-from ipl.support.files import write_text
-from ipl.words.filters import MIN_LENGTH, Tokenizer, is_alphabetic, is_one_token
+from ipl.support.files import read_text
+from ipl.words.lexicon import MIN_LENGTH, Tokenizer, is_alphabetic, is_one_token, zipf
 
-# SHA-256 of the words in sorted order, joined by "\n" (none at the end), as UTF-8.
-POOL_SHA256 = "e6e7eca82d7524785183747045879ac2ef9e9c969b625ffef77a1bdbb8c22638"
-NAMES_SHA256 = "3f50b448da931ae0aad42bffdd2bdf0d31fb17dcd2119fb94ae6c4682708aa6b"
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A word of a user's list that cannot be a candidate, and the reason."""
-
-    word: str
-    reason: str
+PARTS = ("all", "no-names", "visible")
+EQUALLY_FREQUENT = 200  # words that a random word is drawn from
 
 
 @dataclass(frozen=True)
 class Pool:
     """The candidate words that the search chooses from.
 
-    `Pool.bundled()` returns the pool of the package; `Pool.from_words` and `Pool.from_file` build
-    one from your own words.
+    `Pool.bundled()` is the pool of the package; `Pool.from_words` and `Pool.from_file` build one
+    from your own words.
 
     Parameters
     ----------
@@ -66,64 +57,31 @@ class Pool:
                     f"Pool.words contains {word!r}; each must be a word in lower case, without "
                     "blanks around it."
                 )
-        for before, after in pairwise(self.words):
-            if before >= after:
-                raise ConfigError(
-                    f"Pool.words has {before!r} before {after!r}; words must be sorted and unique."
-                )
-        if not self.source:
-            raise ConfigError("Pool.source is ''; it must say where the words come from.")
+        if list(self.words) != sorted(set(self.words)):
+            raise ConfigError("Pool.words must be sorted, each word once; see Pool.from_words.")
 
     def __len__(self) -> int:
         return len(self.words)
 
     def __contains__(self, word: object) -> bool:
-        if not isinstance(word, str):
-            return False
-        index = bisect_left(self.words, word)
-        return index < len(self.words) and self.words[index] == word
+        return word in self.words
 
     @property
     def sha256(self) -> str:
-        """Returns the SHA-256 of the words joined by line feeds, as UTF-8, in hex."""
-        return _sha256(self.words)
+        """The SHA-256 of the words joined by line feeds, as UTF-8, in hex."""
+        return hashlib.sha256("\n".join(self.words).encode("utf-8")).hexdigest()
 
     @staticmethod
+    @cache
     def bundled() -> Pool:
-        """Returns the pool of the package: 8,900 words for CLIP's tokenizer.
-
-        Returns
-        -------
-        Pool
-            The pool; every call returns the same object.
-
-        Raises
-        ------
-        DataError
-            If the file of the package is damaged.
-        """
-        return _bundled()
+        """The pool of the package: 8,900 words for CLIP's tokenizer."""
+        return Pool(_read_bundled("pool.txt"), "bundled")
 
     @classmethod
     def from_words(cls, words: Iterable[str], source: str) -> Pool:
-        """Returns a pool of words in any order.
+        """A pool of words in lower case, in any order; duplicates are ignored.
 
-        Parameters
-        ----------
-        words : iterable of str
-            The words in lower case; duplicates are ignored.
-        source : str
-            Where the words come from, for reports.
-
-        Returns
-        -------
-        Pool
-            The pool.
-
-        Raises
-        ------
-        DataError
-            If there are no words.
+        Raises DataError if there are none.
         """
         distinct = tuple(sorted(set(words)))
         if not distinct:
@@ -131,7 +89,7 @@ class Pool:
         return cls(distinct, source)
 
     @classmethod
-    def from_file(cls, path: str | Path, tokenizer: Tokenizer) -> tuple[Pool, tuple[Dropped, ...]]:
+    def from_file(cls, path: str | Path, tokenizer: Tokenizer) -> tuple[Pool, dict[str, str]]:
         """Reads a pool from a list of words.
 
         Parameters
@@ -146,8 +104,8 @@ class Pool:
         -------
         pool : Pool
             The words that can be candidates.
-        dropped : tuple of Dropped
-            The words that cannot, with the reasons.
+        dropped : dict
+            The words that cannot, each with the reason.
 
         Raises
         ------
@@ -159,66 +117,59 @@ class Pool:
         if not listed:
             raise DataError(f"The word list {path} has no words; it needs one word per line.")
         reasons = {word: _why_dropped(word, tokenizer) for word in listed}
-        dropped = tuple(Dropped(word, reason) for word, reason in reasons.items() if reason)
-        candidates = [word for word, reason in reasons.items() if not reason]
-        if not candidates:
-            first = dropped[0]
+        dropped = {word: reason for word, reason in reasons.items() if reason}
+        if len(dropped) == len(listed):
             raise DataError(
                 f"None of the {len(dropped)} words in {path} can be a candidate; "
-                f"the first, {first.word!r}, is {first.reason}."
+                f"the first, {listed[0]!r}, is {dropped[listed[0]]}."
             )
-        return cls.from_words(candidates, f"the word list {path.name}"), dropped
+        return cls.from_words(set(listed) - set(dropped), f"the word list {path.name}"), dropped
 
     def for_tokenizer(self, tokenizer: Tokenizer) -> Pool:
-        """Returns the words that are a single token of a tokenizer.
-
-        Parameters
-        ----------
-        tokenizer : Tokenizer
-            The tokenizer of a backbone.
-
-        Returns
-        -------
-        Pool
-            A new pool, or this one if all its words are single tokens.
-
-        Raises
-        ------
-        DataError
-            If no word is left.
-        """
+        """The words that are a single token of a tokenizer."""
         return _single_tokens(self, tokenizer)
 
-    def without_names(self) -> Pool:
-        """Returns a copy without words that are only proper names.
+    def part(self, name: str, class_names: Sequence[str] = ()) -> Pool:
+        """A part of the words, one of `PARTS`; visible words are none of the class names."""
+        if name == "all":
+            return self
+        words = set(self.words)
+        if name == "no-names":
+            words -= proper_names()
+        else:
+            words &= visible_words()
+            words -= {part for each in class_names for part in re.findall(r"\w+", each.lower())}
+        return Pool.from_words(words, f"{self.source}, {name}")
 
-        Returns
-        -------
-        Pool
-            The copy.
-        """
-        return Pool.from_words(set(self.words) - proper_names(), f"{self.source}, no names")
+    def draw(self, words: Sequence[str], stream: random.Random) -> tuple[str, ...]:
+        """Draws a random word about as frequent in English as each given word, none twice."""
+        others, drawn = [word for word in self.words if word not in words], list[str]()
+        for word in words:
+            near = sorted(others, key=lambda other: abs(_frequency(other) - _frequency(word)))
+            free = [other for other in near[:EQUALLY_FREQUENT] if other not in drawn]
+            if not free:
+                raise ConfigError(
+                    f"The pool has {len(self):,} words, too few to draw {len(words)} random ones "
+                    "beside those that were chosen."
+                )
+            drawn.append(stream.choice(free))
+        return tuple(drawn)
 
-    def save(self, path: str | Path) -> None:
-        """Writes the words to a file that `from_file` reads.
 
-        Parameters
-        ----------
-        path : str or Path
-            The file; it is replaced if it exists.
-        """
-        write_text(Path(path), "\n".join(self.words) + "\n")
+def _frequency(word: str) -> float:
+    return zipf(word) or 0.0  # words that no frequency is known of are taken for equally rare
 
 
 @cache
 def proper_names() -> frozenset[str]:
-    """Returns the words of the bundled pool that WordNet has only as proper names (344)."""
-    return frozenset(_read_bundled("names.txt", NAMES_SHA256))
+    """The words of the bundled pool that WordNet has only as proper names (344)."""
+    return frozenset(_read_bundled("names.txt"))
 
 
 @cache
-def _bundled() -> Pool:
-    return Pool(_read_bundled("pool.txt", POOL_SHA256), "bundled")
+def visible_words() -> frozenset[str]:
+    """The words of the bundled pool that most often mean what can be seen (1,500)."""
+    return frozenset(_read_bundled("visible.txt"))
 
 
 @lru_cache(maxsize=8)  # every fit of a grid asks for the same words
@@ -229,42 +180,19 @@ def _single_tokens(pool: Pool, tokenizer: Tokenizer) -> Pool:
     return Pool.from_words(words, f"{pool.source}, one token each")
 
 
-def _read_bundled(name: str, sha256: str) -> tuple[str, ...]:
-    """Returns the words in a file of the package, whose hash is checked."""
-    try:
-        text = (resources.files("ipl.words") / name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The package's file {name} cannot be read: reinstall ipl.") from error
-    words = text.split()  # the hash does not depend on line endings
-    actual = _sha256(words)
-    if actual != sha256:
-        raise DataError(
-            f"The package's file {name} is damaged (SHA-256 {actual[:12]}, expected "
-            f"{sha256[:12]}): reinstall ipl."
-        )
-    return tuple(words)
+def _read_bundled(file: str) -> tuple[str, ...]:
+    return tuple((resources.files("ipl.words") / file).read_text(encoding="utf-8").split())
 
 
 def read_word_list(path: Path) -> list[str]:
-    """Returns the words of a list, one per line; raises DataError if it cannot be read."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(f"The word list {path} does not exist.") from None
-    except IsADirectoryError:
-        raise DataError(f"The word list {path} is a folder; it must be a text file.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"The word list {path} is not a text file in UTF-8.") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"The word list {path} cannot be read: {error}.") from error
-    if "\0" in text:
-        raise DataError(f"The word list {path} is not a text file in UTF-8.")
+    """The words of a list, one per line; raises DataError if it cannot be read."""
+    text = read_text(path)
     lines = (line.split("#", 1)[0].strip().lower() for line in text.splitlines())
     return list(dict.fromkeys(line for line in lines if line))
 
 
 def _why_dropped(word: str, tokenizer: Tokenizer) -> str:
-    """Returns why a word cannot be a candidate, to follow "it is"; "" if it can be one."""
+    """Why a word cannot be a candidate, to follow "it is"; "" if it can be one."""
     if not word.isalpha():
         return "not made of letters only"
     if not is_alphabetic(word):
@@ -272,7 +200,3 @@ def _why_dropped(word: str, tokenizer: Tokenizer) -> str:
     if not is_one_token(word, tokenizer):
         return "not one token of the backbone's tokenizer"
     return ""
-
-
-def _sha256(words: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(words).encode("utf-8")).hexdigest()

@@ -1,4 +1,4 @@
-"""Rebuilding the pool from a raw list of words, and counting what every filter leaves."""
+"""Builds the pool of words anew from NLTK's word list, WordNet and wordfreq."""
 
 from __future__ import annotations
 
@@ -7,135 +7,103 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipl.support.errors import DataError
-from ipl.words.filters import (
-    INSTALL,
-    FilterUnavailable,
-    Tokenizer,
-    has_synset,
-    is_alphabetic,
-    is_frequent,
-    is_one_token,
-    is_only_name,
-    nltk_data_hint,
-)
+from ipl.words.lexicon import MIN_ZIPF, Tokenizer, is_alphabetic, is_one_token
 from ipl.words.pool import Pool
 
-PROGRESS_EVERY = 1000
+ADVANCE_EVERY = 1000  # raw words
+INSTALL = "pip install 'ipl[data]'"
 
 
 @dataclass(frozen=True)
-class RebuildResult:
+class RebuiltPool:
     """A rebuilt pool, its proper names, and the number of words left after every filter."""
 
     pool: Pool
     names: tuple[str, ...]
-    funnel: tuple[tuple[str, int], ...]
+    funnel: dict[str, int]
 
-    def without_names(self) -> Pool:
-        """Returns the rebuilt pool without its proper names."""
-        return Pool.from_words(
-            set(self.pool.words) - set(self.names), f"{self.pool.source}, no names"
-        )
-
-    def difference(self, other: Pool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Returns the words that only the rebuilt pool has, and those that only the other has."""
+    def difference(self, other: Pool) -> tuple[list[str], list[str]]:
+        """The words that only the rebuilt pool has, and those that only the other has."""
         ours, theirs = set(self.pool.words), set(other.words)
-        return tuple(sorted(ours - theirs)), tuple(sorted(theirs - ours))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns counts and hash as plain values for JSON."""
-        return {
-            "words": len(self.pool),
-            "sha256": self.pool.sha256,
-            "source": self.pool.source,
-            "names": len(self.names),
-            "funnel": dict(self.funnel),
-        }
+        return sorted(ours - theirs), sorted(theirs - ours)
 
 
-def rebuild(
-    raw_words: Iterable[str],
-    tokenizer: Tokenizer,
-    progress: Callable[[int], None] | None = None,
-    source: str = "rebuilt",
-) -> RebuildResult:
-    """Builds a pool from a raw list of words with the four filters.
-
-    Parameters
-    ----------
-    raw_words : iterable of str
-        The words, in any case and order.
-    tokenizer : Tokenizer
-        The tokenizer of the backbone.
-    progress : callable, optional
-        Called from time to time, and at the end, with the number of raw words processed so far.
-    source : str, default "rebuilt"
-        Where the words come from, for reports.
-
-    Returns
-    -------
-    RebuildResult
-        The pool and the number of words left after every filter.
-
-    Raises
-    ------
-    FilterUnavailable
-        If a dictionary is not installed.
-    DataError
-        If no word passes all filters.
-    """
+def rebuild_pool(
+    raw_words: Iterable[str], tokenizer: Tokenizer, advance: Callable[[int], None] | None = None
+) -> RebuiltPool:
+    """Filters raw words in any case and order; `advance` gets the number of words processed."""
     # The filters do not depend on each other, so the cheapest comes first and WordNet last.
-    filters: tuple[tuple[str, Callable[[str], bool]], ...] = (
-        ("alphabetic", is_alphabetic),
-        ("frequency", is_frequent),
-        ("one token", lambda word: is_one_token(word, tokenizer)),
-        ("synset", has_synset),
-    )
-    _check_dictionaries()
-    left = dict.fromkeys((name for name, _ in filters), 0)
+    filters: dict[str, Callable[[str], bool]] = {
+        "alphabetic": is_alphabetic,
+        "frequency": lambda word: wordfreq_zipf(word) >= MIN_ZIPF,
+        "one token": lambda word: is_one_token(word, tokenizer),
+        "synset": lambda word: bool(synsets(word)),
+    }
+    wordfreq_zipf("word"), synsets("word")  # if one is missing, say so at once
+    funnel = dict.fromkeys(("raw", "distinct", *filters), 0)
     distinct: set[str] = set()
-    candidates: list[str] = []
-    done = 0
-    for done, raw in enumerate(raw_words, start=1):
-        if progress is not None and done % PROGRESS_EVERY == 0:
-            progress(done)
+    candidates = []
+    for raw in raw_words:
+        funnel["raw"] += 1
+        if advance is not None and funnel["raw"] % ADVANCE_EVERY == 0:
+            advance(ADVANCE_EVERY)
         word = raw.strip().lower()
         if word in distinct:
             continue
         distinct.add(word)
-        for name, passes in filters:
+        for name, passes in filters.items():
             if not passes(word):
                 break
-            left[name] += 1
+            funnel[name] += 1
         else:
             candidates.append(word)
-    if progress is not None:
-        progress(done)
+    funnel["distinct"] = len(distinct)
     if not candidates:
-        raise DataError(f"None of the {done} raw words passes the four filters.")
-    pool = Pool.from_words(candidates, source)
-    return RebuildResult(
-        pool=pool,
-        names=tuple(word for word in pool.words if is_only_name(word)),
-        funnel=(("raw", done), ("distinct", len(distinct)), *left.items()),
-    )
+        raise DataError(f"None of the {funnel['raw']} raw words passes the four filters.")
+    pool = Pool.from_words(candidates, "rebuilt")
+    return RebuiltPool(pool, tuple(filter(is_only_name, pool.words)), funnel)
+
+
+# -- the dictionaries -----------------------------------------------------------------------------
 
 
 def raw_words_from_nltk() -> list[str]:
-    """Returns the raw entries of the NLTK corpus `words`: its lists en and en-basic."""
+    """The entries of the NLTK corpus `words`."""
+    corpus = _nltk_corpus("words")
+    return [str(word) for word in corpus.words(["en", "en-basic"])]
+
+
+def wordfreq_zipf(word: str) -> float:
     try:
-        from nltk.corpus import words
+        from wordfreq import zipf_frequency
     except ImportError as error:
-        raise FilterUnavailable(f"The raw word list needs the package nltk: {INSTALL}.") from error
+        raise DataError(f"Word frequencies need the package wordfreq: {INSTALL}.") from error
+    return float(zipf_frequency(word, "en"))
+
+
+def synsets(word: str) -> list[Any]:
+    """The meanings of a word or of its base form, in WordNet's order."""
+    return list(_nltk_corpus("wordnet").synsets(word))
+
+
+def _nltk_corpus(name: str) -> Any:
     try:
-        return [str(word) for word in words.words(["en", "en-basic"])]
-    except (LookupError, OSError) as error:
-        raise FilterUnavailable(
-            f"NLTK cannot find its word list. {nltk_data_hint('words')}"
+        from nltk import corpus
+    except ImportError as error:
+        raise DataError(f"The corpus {name} needs the package nltk: {INSTALL}.") from error
+    found = getattr(corpus, name)
+    try:
+        found.ensure_loaded()
+    except (LookupError, OSError, ValueError, AssertionError) as error:
+        raise DataError(
+            f"NLTK cannot read its corpus {name}. Install it with "
+            f"`python -m nltk.downloader {name}`, or set NLTK_DATA to a folder that contains "
+            f"corpora/{name}."
         ) from error
+    return found
 
 
-def _check_dictionaries() -> None:
-    """Raises FilterUnavailable at once, not only when the first word reaches the dictionary."""
-    is_frequent("word")
-    has_synset("word")
+def is_only_name(word: str) -> bool:
+    """Whether every meaning of the word in WordNet is an individual person, place or work."""
+    found = synsets(word)
+    return bool(found) and all(synset.instance_hypernyms() for synset in found)

@@ -12,20 +12,9 @@ DEFAULT_TEMPLATE = "a photo of a {cls}, with emphasis on: {words}"
 
 @dataclass(frozen=True)
 class Template:
-    """The sentence that scores words: it names the class, then the words chosen so far.
+    """The sentence that scores words: it names the class, then the words chosen so far."""
 
-    Parameters
-    ----------
-    text : str, default "a photo of a {cls}, with emphasis on: {words}"
-        The sentence, with `{cls}` once and, after it, `{words}` once.
-
-    Raises
-    ------
-    ConfigError
-        If a field is missing or repeated, or if they are in the wrong order.
-    """
-
-    text: str = DEFAULT_TEMPLATE
+    text: str = DEFAULT_TEMPLATE  # with {cls} once and, after it, {words} once
 
     def __post_init__(self) -> None:
         remainder = self.text.replace("{cls}", "").replace("{words}", "")
@@ -40,7 +29,7 @@ class Template:
                 f"template is {self.text!r}; {{cls}} must come before {{words}}, because the "
                 "search computes everything before the words once per class."
             )
-        before, after = self._around_words()
+        before, _, after = self.text.partition("{words}")
         # An apostrophe and the first letters of some words would become one token.
         if any(c.isalnum() or c in "'\u2019" for c in before[-1:] + after[:1]):
             raise ConfigError(
@@ -48,22 +37,17 @@ class Template:
                 "and apostrophes."
             )
 
-    def _around_words(self) -> tuple[str, str]:
-        before, _, after = self.text.partition("{words}")
-        return before, after
-
     @property
     def tail(self) -> str:
-        """Returns the text after the last word."""
-        return self._around_words()[1].strip()
+        """The text after the last word."""
+        return self.text.partition("{words}")[2].strip()
 
-    def before(self, class_name: str, words: Sequence[str]) -> str:
-        """Returns the text before the next word; each word so far is followed by a comma."""
-        before, _ = self._around_words()
-        return before.replace("{cls}", class_name) + "".join(f"{word}, " for word in words)
+    def before(self, class_name: str) -> str:
+        """The text before the first word."""
+        return self.text.partition("{words}")[0].replace("{cls}", class_name)
 
     def full(self, class_name: str, words: Sequence[str]) -> str:
-        """Returns the whole sentence; without words it ends with the class name.
+        """The whole sentence; without words it ends with the class name.
 
         A clause that announces words but has none would make the first word look better than it
         is, so a prompt without words is scored without the clause.

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ipl.bench.engines.local import LocalEngine
-from ipl.bench.grid import run_grid
 from ipl.bench.plan import Plan
+from ipl.bench.protocols import registry
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.domain import DomainGeneralization
-from ipl.bench.protocols.few_shot import FewShot
-from ipl.bench.records import read_records
-from ipl.bench.run import expand
-from ipl.bench.runner import RunEnvironment
-from ipl.bench.tables.result_table import build_tables
-from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots, split_base_novel
 from ipl.metrics import harmonic_mean
@@ -105,16 +99,6 @@ def test_two_variants_are_tested_over_their_own_classes() -> None:
     assert task.tests["imagenet_a"].class_names == ("b", "c")
 
 
-def test_nothing_to_test_or_train_on() -> None:
-    with pytest.raises(DataError, match="no test images"):
-        BaseToNovel().task(replace(LETTERS, train=(), test=()), {}, 1, 1)
-    for protocol in (BaseToNovel(), FewShot(), CrossDataset()):
-        with pytest.raises(DataError, match=r"with 6 shots .* none is left .* \(--shots\)"):
-            protocol.task(replace(LETTERS, test=()), {}, 6, 1)
-    with pytest.raises(DataError, match="no training images"):
-        BaseToNovel().task(replace(LETTERS, train=()), {}, 1, 1)
-
-
 # -- what is measured -----------------------------------------------------------------------------
 
 
@@ -135,33 +119,18 @@ def test_base_to_novel_measures_both_halves_of_its_own_dataset() -> None:
     assert list(protocol.scores(accuracy)) == ["base", "novel", "HM"]
 
 
-def test_across_datasets_the_accuracy_on_each_is_measured() -> None:
-    protocol, accuracy = CrossDataset(), {"imagenet": 0.7, "dtd": 0.4}
-    assert protocol.results("imagenet", accuracy, "dtd") == {"accuracy": 40.0}
-    assert protocol.results("imagenet", accuracy, "eurosat") is None
-    assert protocol.average([{"accuracy": 1.0}, {"accuracy": 2.0}]) == {"accuracy": 1.5}
+def test_protocols_of_installed_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halves(BaseToNovel):
+        name = "halves"
 
-
-def test_few_shot_from_plan_to_table(environment: RunEnvironment, tmp_path: Path) -> None:
-    values = {"words": 0, "seeds": 1, "epochs": 1, "views": 0}
-    plan = Plan.from_values({"protocol": "few-shot", "datasets": "dtd,eurosat", **values})
-    assert plan.shots == (1, 2, 4, 8, 16)
-    runs = expand(replace(plan, shots=(1, 2)))
-    result = run_grid(runs, tmp_path, LocalEngine(environment))
-    assert not result.failed
-    (table,) = build_tables(read_records([tmp_path])[0])
-    labels = [cell.method.label for cell in table.of("dtd")]
-    assert labels == ["zero-shot CLIP", "CoOp (shots 1)", "CoOp (shots 2)"]
-    assert all(cell.numbers and not cell.gaps for cell in table.cells)
-
-
-def test_few_shot_trains_and_tests_on_all_classes(root: Path) -> None:
-    dataset = read_benchmark("dtd", root)
-    task = FewShot().task(dataset, {}, 1, seed=2)
-    assert task.training.class_names == dataset.class_names
-    assert task.training.train == sample_shots(dataset.train, 1, 2)
-    assert task.training.test == ()
-    assert task.tests == {"dtd": dataset}
-    without_test = replace(dataset, test=())
-    rest = FewShot().task(without_test, {}, 1, seed=2).tests["dtd"].test
-    assert set(rest) == set(dataset.train) - set(task.training.train)
+    plugins = [SimpleNamespace(name="halves", load=lambda: Halves)]
+    monkeypatch.setattr(registry, "entry_points", lambda group: plugins)
+    monkeypatch.setattr(registry, "PROTOCOLS", dict(registry.PROTOCOLS))
+    registry._load_plugins.cache_clear()
+    assert isinstance(registry.find_protocol("halves"), Halves)
+    assert registry.known_protocols()[-1] == "halves"
+    plan = Plan.from_values({"protocol": "halves", "datasets": "dtd", "words": 0, "seeds": 1})
+    assert {run.rules.name for run in plan.runs()} == {"halves"}
+    with pytest.raises(ConfigError, match="halves"):
+        registry.find_protocol("thirds")
+    registry._load_plugins.cache_clear()

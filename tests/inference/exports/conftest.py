@@ -14,7 +14,7 @@ from tests.helpers.scenes import open_scene
 
 POOL = Pool.from_words(("adopt", "blue", "furry", "phone", "pile", "visit"), "test")
 FAST: dict[str, Any] = {
-    "views": 0, "epochs": 2, "interval": 1, "shots": 1, "lr": 0.02, "pool": POOL, "cache": False
+    "views": 0, "epochs": 2, "interval": 1, "shots": 2, "lr": 0.02, "pool": POOL, "cache": False
 }  # fmt: skip
 
 

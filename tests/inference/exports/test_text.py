@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from ipl import PromptClassifier
-from ipl.inference.exports.text import export_text, plain_text
+from ipl.inference.exports.text import plain_text
 from ipl.prompts.layout import PromptLayout
 
 Fitted = Callable[..., PromptClassifier]
@@ -27,11 +26,3 @@ def test_plain_text_reads_back_as_the_prompt(fitted: Fitted) -> None:
     sentence = next(line for line in text.splitlines() if "{cls}, with" in line)
     assert sentence.endswith(", ".join(classifier.words_))
     assert "no words" in plain_text(fitted("maple", 0))
-
-
-def test_the_file_holds_the_text_that_is_returned(fitted: Fitted, tmp_path: Path) -> None:
-    classifier = fitted("coop", 2)
-    content = export_text(classifier, tmp_path / "prompt.txt")
-    assert (tmp_path / "prompt.txt").read_text() == content["text"] == plain_text(classifier)
-    assert content["words"] == classifier.words_
-    assert len(content["gains"]) == 2

@@ -31,10 +31,25 @@ def test_the_zero_shot_pipeline_of_transformers_gives_our_answer(
             candidate_labels=names,
             hypothesis_template=prompt["hypothesis_template"],
         )
-        ours = classifier.with_classes(names).predict_proba(images)
-        for answer, row in zip(answers, ours, strict=True):
+        learner = classifier.with_classes(names).learner_  # the prompt alone
+        ours = learner.log_probabilities(classifier.encode(images)).exp()
+        for answer, row in zip(answers, ours.tolist(), strict=True):
             scores = {entry["label"]: entry["score"] for entry in answer}
-            assert [scores[name] for name in names] == pytest.approx(list(row), abs=2e-4)
+            assert [scores[name] for name in names] == pytest.approx(row, abs=2e-4)
+
+
+def test_the_example_in_the_readme_gives_the_answers_of_the_head(
+    fitted: Fitted, images: list[Image.Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier = fitted("coop", 2)
+    export_transformers(classifier, tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    images[0].save("image.png")
+    code = Path("README.md").read_text().split("```")[-2].removeprefix("python")
+    values = {"prompt": json.loads(Path("prompt.json").read_text())}
+    exec(code.replace("image.jpg", "image.png"), values)
+    found = values["logits"].softmax(-1)[0].tolist()
+    assert found == pytest.approx(list(classifier.predict_proba(images[:1])[0]), abs=1e-3)
 
 
 def test_the_backbone_is_left_as_it_was(fitted: Fitted, tmp_path: Path) -> None:

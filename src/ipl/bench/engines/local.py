@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import queue as queues
+import multiprocessing
+import os
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
 
-from ipl.bench.engines.forwarding_reporter import ForwardingReporter
-from ipl.bench.engines.worker_process import DiedError, WorkerProcess, visible_gpus
-from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue
-from ipl.bench.record_writing import failure
+import torch
+
+from ipl.bench.grid import Finished, ReportProgress, RunQueue
+from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
+from ipl.support.errors import IplError
+from ipl.support.machine import cores
+from ipl.support.progress import Advance, Reporter
+
+SECONDS_BETWEEN_NOTES = 1.0
 
 
 class LocalEngine:
@@ -23,95 +34,190 @@ class LocalEngine:
     def __init__(self, environment: RunEnvironment, jobs: int = 1) -> None:
         self.environment, self.jobs = environment, jobs
 
-    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
-        """Yields each run that it took, until none is left; closing it stops everything."""
+    def work(self, queue: RunQueue, report: ReportProgress) -> Finished:
         if self.jobs == 1:
             return self._in_this_process(queue, report)
-        return _Workers(self.environment, self.jobs, queue, report).work()
+        return self._in_workers(queue, report)
 
-    def _in_this_process(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
+    def _in_this_process(self, queue: RunQueue, report: ReportProgress) -> Finished:
         run: Run | None = None
         runner = Runner(
             self.environment, ForwardingReporter(lambda text: report(run, text) if run else None)
         )
         while (run := queue.take(run)) is not None:
             report(run, "")
-            yield FinishedRun(run, runner.record(run))
+            yield run, runner.record(run)
 
-
-class _Workers:
-    """Worker processes, and a thread for each that hands it runs."""
-
-    def __init__(
-        self, environment: RunEnvironment, jobs: int, queue: RunQueue, report: ReportProgress
-    ) -> None:
-        self.environment, self.jobs, self.queue, self.report = environment, jobs, queue, report
-        self.gpus = visible_gpus(environment.device)
-        self.results: queues.Queue[FinishedRun | BaseException | None] = queues.Queue()
-        self.workers: dict[int, WorkerProcess] = {}
-        self.stopping = False
-        self._lock = threading.Lock()
-
-    def work(self) -> Iterator[FinishedRun]:
-        """Yields what the workers finish; the first error that is not one run's own is raised."""
-        threads = [
-            threading.Thread(target=self._serve, args=(number,), daemon=True)
-            for number in range(min(self.jobs, max(1, len(self.queue))))
+    def _in_workers(self, queue: RunQueue, report: ReportProgress) -> Finished:
+        gpus = visible_gpus(self.environment.device)
+        environment = replace(self.environment, jobs=self.jobs)
+        workers = [
+            Worker(environment, gpus[number % len(gpus)] if gpus else None)
+            for number in range(min(self.jobs, len(queue)))
         ]
         try:
-            for thread in threads:
-                thread.start()
-            running = len(threads)
-            while running:
-                result = self.results.get()
-                if isinstance(result, BaseException):
-                    raise result
-                if result is None:  # a thread has ended
-                    running -= 1
-                else:
-                    yield result
+            while True:
+                for worker in workers:
+                    if worker.run is None and (run := queue.take(worker.last)) is not None:
+                        worker.start(run)
+                        report(run, "")
+                busy = {worker.pipe: worker for worker in workers if worker.run is not None}
+                if not busy:
+                    return
+                for pipe in wait(list(busy)):
+                    worker = busy[pipe]  # type: ignore[index]
+                    run, answer = worker.last, worker.answer()
+                    assert run is not None
+                    if isinstance(answer, str):
+                        report(run, answer)
+                    else:
+                        yield run, answer
         finally:
-            self._stop()
-            for thread in threads:
-                thread.join(timeout=10)
-
-    def _serve(self, number: int) -> None:
-        """Hands runs to one worker after the other, until no run is left."""
-        try:
-            last: Run | None = None
-            while not self.stopping and (run := self.queue.take(last)) is not None:
-                worker = self._worker(number)
-                if worker is None:
-                    break
-                last = run
-                self.report(run, "")
-                try:
-                    record = worker.record(run, self.report)
-                except DiedError as error:
-                    if self.stopping:
-                        break
-                    self._dismiss(number)
-                    last, record = None, failure(run, str(error))
-                self.results.put(FinishedRun(run, record))
-            self.results.put(None)
-        except BaseException as error:  # for the thread that waits
-            self.results.put(error)
-
-    def _worker(self, number: int) -> WorkerProcess | None:
-        with self._lock:
-            if self.stopping:
-                return None
-            if number not in self.workers:
-                gpu = self.gpus[number % len(self.gpus)] if self.gpus else None
-                self.workers[number] = WorkerProcess(self.environment, self.jobs, gpu)
-            return self.workers[number]
-
-    def _dismiss(self, number: int) -> None:
-        with self._lock:
-            self.workers.pop(number).stop()
-
-    def _stop(self) -> None:
-        with self._lock:
-            self.stopping = True
-            for worker in self.workers.values():
+            for worker in workers:
                 worker.stop()
+
+
+class Worker:
+    """A process with its share of the cores, on one GPU if there are any."""
+
+    pipe: Connection
+
+    def __init__(self, environment: RunEnvironment, gpu: str | None) -> None:
+        self.environment, self.gpu = environment, gpu
+        self.run: Run | None = None  # that it is doing
+        self.last: Run | None = None
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._has_answered = False
+
+    def start(self, run: Run) -> None:
+        """Hands it a run, in a new process if there is none."""
+        if self._process is None:
+            self._start_process()
+        self.run = self.last = run
+        with suppress(OSError):  # it has died, which reading its answer says
+            self.pipe.send(run)
+
+    def _start_process(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other_end = context.Pipe()
+        threads = max(1, cores() // self.environment.jobs)
+        values = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+        if self.gpu is not None:
+            values["CUDA_VISIBLE_DEVICES"] = self.gpu
+        process = context.Process(target=_serve, args=(other_end, self.environment, threads))
+        with _environment_variables(values):  # what reads them is imported there
+            process.start()
+        other_end.close()
+        self._process, self._has_answered = process, False
+
+    def answer(self) -> str | RunRecord:
+        """How far its run has come, or the record of it, which may be that of its death.
+
+        It raises the IplError of a worker that says that every run would fail.
+        """
+        assert self.run is not None
+        try:
+            answer: str | RunRecord | IplError = self.pipe.recv()
+            self._has_answered = True
+        except (EOFError, OSError):
+            answer = self._buried(self.run)
+        if isinstance(answer, IplError):
+            raise answer
+        if isinstance(answer, RunRecord):
+            self.run = None
+        return answer
+
+    def _buried(self, run: Run) -> RunRecord:
+        """The record of the run that it died with."""
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        self.stop()
+        if code < 0:
+            hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
+            reason = f"by the signal {signal.Signals(-code).name}{hint}"
+        elif self._has_answered:
+            reason = f"with exit code {code}"
+        else:  # as would every other
+            raise IplError(f"No worker process can be started here (exit code {code}).")
+        return RunRecord.failed(run, f"The worker process died {reason}.")
+
+    def stop(self) -> None:
+        """Ends the process at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self.pipe.close()
+            self._process = None
+
+
+def _serve(pipe: Connection, environment: RunEnvironment, threads: int) -> None:
+    """Does runs in a worker process; answers with notes, and with a record or an IplError."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
+    os.dup2(2, 1)  # what a library prints must not get into the parent's output
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(threads)
+    runner = Runner(environment, ForwardingReporter(pipe.send))
+    pipe.send("")
+    while True:
+        run: Run = pipe.recv()
+        try:
+            pipe.send(runner.record(run))
+        except IplError as error:  # a missing backbone, device or learner: no run can be done
+            pipe.send(error)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)  # at once, in the middle of whatever is computed
+
+
+@contextmanager
+def _environment_variables(values: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+class ForwardingReporter(Reporter):
+    """Forwards short notes on how far a run has come; warnings are collected, not shown."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(quiet=True)
+        self._note = note
+        self._last_note = 0.0
+
+    def say(self, message: str) -> None:
+        """Shows nothing: the one line of a run is for the notes."""
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+    @contextmanager
+    def task(self, title: str, total: int | None) -> Iterator[Advance]:
+        done = 0
+
+        def advance(steps: int = 1, note: str = "") -> None:
+            nonlocal done
+            done += steps
+            if time.monotonic() - self._last_note >= SECONDS_BETWEEN_NOTES:
+                self._last_note = time.monotonic()
+                self._note(f"{title.lower()} {done} of {total} {note}".rstrip())
+
+        yield advance
+
+
+def visible_gpus(device: str) -> list[str]:
+    """The GPUs to spread workers over; none if a device was named, or there are none."""
+    if device not in ("auto", "cuda"):
+        return []
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named:
+        return [gpu.strip() for gpu in named.split(",") if gpu.strip()]
+    return [str(number) for number in range(torch.cuda.device_count())]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ipl.bench.grid import FinishedRun, ReportProgress, RunQueue
-from ipl.bench.record_writing import failure
+from ipl.bench.grid import Finished, ReportProgress, RunQueue
+from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.support.errors import ConfigError, IplError
@@ -28,15 +27,17 @@ class RayEngine:
 
     def __init__(self, environment: RunEnvironment, jobs: int = 1, address: str = "local") -> None:
         self.environment, self.jobs, self.address = environment, jobs, address
-        self.ray = import_ray()
+        require("A Ray cluster", "scale", "ray")
+        import ray
 
-    def work(self, queue: RunQueue, report: ReportProgress) -> Iterator[FinishedRun]:
-        """Yields each run that it took, until none is left; closing it stops everything."""
+        self.ray: Any = ray
+
+    def work(self, queue: RunQueue, report: ReportProgress) -> Finished:
         ray = self.ray
-        connect(ray, self.address)
-        resources = share(ray, self.jobs, self.environment.device)
+        _connect(ray, self.address)
+        resources = _share(ray, self.jobs, self.environment.device)
         task = ray.remote(_record).options(max_retries=RETRIES, **resources)
-        environment = replace(self.environment, jobs=self.jobs * _most_gpus(ray)).as_dict()
+        environment = replace(self.environment, jobs=self.jobs * _most_gpus(ray))
         pending: dict[Any, Run] = {}
         last: Run | None = None
         try:
@@ -44,39 +45,39 @@ class RayEngine:
                 while len(pending) < self._slots(resources) + AHEAD:
                     if (run := queue.take(last)) is None:
                         break
-                    pending[task.remote(run.as_dict(), environment)] = last = run
+                    pending[task.remote(run, environment)] = last = run
                     report(run, "")
                 if not pending:
                     return
                 ready, _ = ray.wait(list(pending), num_returns=1, timeout=10)
                 for reference in ready:
                     run = pending.pop(reference)
-                    yield FinishedRun(run, self._result(reference, run))
+                    yield run, self._result(reference, run)
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
 
-    def _result(self, reference: Any, run: Run) -> dict[str, Any]:
+    def _result(self, reference: Any, run: Run) -> RunRecord:
         try:
-            answer: dict[str, Any] = self.ray.get(reference)
+            record: RunRecord = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, IplError) else error) from None
         except self.ray.exceptions.RayError as error:  # its worker or node died once too often
             line = (str(error).strip().splitlines() or [""])[-1].strip()
-            record = failure(run, f"The cluster lost the run: {type(error).__name__}: {line}")
-            return {**record, "traceback": str(error)}
-        if "refused" in answer:
-            raise IplError(answer["refused"])
-        return answer
+            lost = f"The cluster lost the run: {type(error).__name__}: {line}"
+            return replace(RunRecord.failed(run, lost), traceback=str(error))
+        return record
 
     def _slots(self, resources: dict[str, float]) -> int:
-        """Returns how many runs the cluster can do at the same time now."""
+        """How many runs the cluster can do at the same time now."""
         available = self.ray.cluster_resources()
         if "num_gpus" in resources:
             return int(available.get("GPU", 0) / resources["num_gpus"])
         return max(1, int(available.get("CPU", 1) // resources["num_cpus"]))
 
 
-def share(ray: Any, jobs: int, device: str) -> dict[str, float]:
-    """Returns the resources of a task, if a node does `jobs` at once on each GPU, or in all."""
+def _share(ray: Any, jobs: int, device: str) -> dict[str, float]:
+    """The resources of a task, if a node does `jobs` at once on each GPU, or in all."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if device != "cpu" and any(node.get("GPU") for node in nodes):
         return {"num_gpus": 1 / jobs, "num_cpus": 1}
@@ -85,24 +86,16 @@ def share(ray: Any, jobs: int, device: str) -> dict[str, float]:
 
 
 def _most_gpus(ray: Any) -> int:
-    """Returns the GPUs of the node that has most of them; 1 if none has any."""
+    """The GPUs of the node that has most of them; 1 if none has any."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return max([1, *(int(node.get("GPU", 0)) for node in nodes)])
 
 
-def import_ray() -> Any:
-    """Returns the package ray; raises ConfigError with how to install it."""
-    require("This", "scale", "ray")
-    import ray
-
-    return ray
-
-
-def connect(ray: Any, address: str | None) -> None:
+def _connect(ray: Any, address: str) -> None:
     """Joins the cluster at an address, or starts one on this machine, unless already joined."""
     if ray.is_initialized():
         return
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():  # Ray itself would try for minutes
         try:
             socket.create_connection((host, int(port)), timeout=5).close()
@@ -113,7 +106,7 @@ def connect(ray: Any, address: str | None) -> None:
     try:
         ray.init(
             address=address,
-            include_dashboard=False if address in (None, "local") else None,
+            include_dashboard=False if address == "local" else None,
             log_to_driver=False,
             logging_level="ERROR",
         )
@@ -122,12 +115,9 @@ def connect(ray: Any, address: str | None) -> None:
         raise ConfigError(f"address is {address!r}; no Ray cluster answers there: {line}") from None
 
 
-def _record(run: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
-    """Returns the record of a run, computed on this node."""
+def _record(run: Run, environment: RunEnvironment) -> RunRecord:
+    """The record of a run, computed on this node."""
     global _runner
-    if _runner is None or _runner.environment != RunEnvironment(**environment):
-        _runner = Runner(RunEnvironment(**environment))
-    try:
-        return _runner.record(Run.from_dict(run))
-    except IplError as error:  # a missing backbone, device or learner: no run can be done
-        return {"refused": str(error)}
+    if _runner is None or _runner.environment != environment:
+        _runner = Runner(environment)
+    return _runner.record(run)

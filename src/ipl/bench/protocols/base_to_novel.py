@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ipl.bench.protocols.protocol import (
-    Protocol,
-    Task,
-    Values,
-    check_task,
-    hold_out_rest,
-    recorded_count,
-)
+from ipl.bench.protocols.protocol import Protocol, Task, Values, check_task, hold_out_rest
 from ipl.bench.tables import paper
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots, split_base_novel
@@ -35,7 +27,7 @@ class BaseToNovel(Protocol):
     )
 
     def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
-        """Returns the shots of the base classes, and both halves to test on.
+        """The shots of the base classes, and both halves to test on.
 
         Without a test part, the base images that were not drawn are tested, and all novel images:
         nothing is trained on those.
@@ -51,43 +43,27 @@ class BaseToNovel(Protocol):
     def results(
         self, trained_on: str, accuracy: Mapping[str, float], dataset: str
     ) -> Values | None:
-        """Returns base, novel and HM of a run on the dataset that it was trained on."""
         if dataset != trained_on or not accuracy:
             return None
         return {name: 100 * value for name, value in _with_hm(accuracy).items()}
 
     def average(self, results: Sequence[Values]) -> Values:
-        """Returns the means over datasets; HM is that of the mean base and novel accuracy."""
+        """The means over datasets; HM is that of the mean base and novel accuracy."""
         return _with_hm(super().average(results))
 
     def scores(self, accuracy: Mapping[str, float]) -> dict[str, float]:
-        """Returns base, novel and HM."""
         return {self.measures[name]: value for name, value in _with_hm(accuracy).items()}
 
-    def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
-        """Returns the paper's numbers on one dataset."""
-        return paper.base_to_novel().get((learner, with_words), {}).get(dataset)
+    def paper_table(self) -> Mapping[paper.Row, Mapping[str, Values]]:
+        return paper.base_to_novel()
 
     def paper_datasets(self, source: str | None) -> tuple[str, ...]:
-        """Returns the eleven datasets."""
         del source
         return paper.ELEVEN
 
-    def sizes(self, data: Mapping[str, Any], dataset: str) -> list[tuple[str, int | None, int]]:
-        """Returns the classes of each half, and the test images of both together."""
-        classes, images = paper.SIZES[dataset]
-        half = ceil(classes / 2)
-        counts = [recorded_count(data, "test_images", part) for part in self.parts]
-        known = [count for count in counts if count is not None]
-        return [
-            ("base classes", recorded_count(data, "classes", BASE), half),
-            ("novel classes", recorded_count(data, "classes", NOVEL), classes - half),
-            ("test images", sum(known) if len(known) == len(counts) else None, images),
-        ]
-
 
 def base_shots(dataset: Dataset, shots: int, seed: int) -> Dataset:
-    """Returns the base half with the shots of a seed as its train part.
+    """The base half with the shots of a seed as its train part.
 
     Shots are drawn over all classes, then the novel ones are left out, as published.
     """
@@ -96,7 +72,7 @@ def base_shots(dataset: Dataset, shots: int, seed: int) -> Dataset:
 
 
 def _with_hm(accuracy: Mapping[str, float]) -> Values:
-    """Returns base and novel accuracy and their HM; the base alone if there is no other."""
+    """Base and novel accuracy and their HM; the base alone if there is no other."""
     if NOVEL not in accuracy:  # a linear probe knows only the classes that it was trained on
         return {BASE: accuracy[BASE]}
     base, novel = accuracy[BASE], accuracy[NOVEL]

@@ -21,7 +21,7 @@ class CrossDataset(Protocol):
     targets: ClassVar[tuple[str, ...]] = paper.TARGETS  # that the paper averages over
 
     def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
-        """Returns shots of all classes of the source, and the source and every target to test on.
+        """Shots of all classes of the source, and the source and every target to test on.
 
         Without a test part, all images of a target are tested, and those of the source not drawn.
         """
@@ -37,15 +37,9 @@ class CrossDataset(Protocol):
     def check_target(self, source: Dataset, name: str, target: Dataset) -> None:
         """Raises DataError if a target cannot be tested with prompts of the source: any can."""
 
-    def paper_results(self, learner: str, with_words: bool, dataset: str) -> Values | None:
-        """Returns the paper's accuracy on the source or a target, with prompts of its source."""
-        accuracy = self.paper_table().get((learner, with_words), {}).get(dataset)
-        return None if accuracy is None else {"accuracy": accuracy}
-
-    def paper_table(self) -> Mapping[paper.Row, Values]:
-        """Returns the paper's accuracies and their average, by row and dataset."""
+    def paper_table(self) -> Mapping[paper.Row, Mapping[str, Values]]:
         return paper.cross_dataset()
 
     def paper_datasets(self, source: str | None) -> tuple[str, ...]:
-        """Returns the paper's targets, if the source is the paper's."""
+        """The paper's targets, if the source is the paper's."""
         return self.targets if source == paper.SOURCE else ()

@@ -9,9 +9,9 @@ from pathlib import Path
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.tables import paper
-from ipl.datasets.benchmark_readers import check_same_classes, list_domains
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset
+from ipl.datasets.published import check_same_classes, list_domains
 from ipl.support.errors import DataError
 
 # Variants that have fewer classes than the dataset they vary, and are tested over their own.
@@ -26,13 +26,12 @@ class DomainGeneralization(CrossDataset):
     targets = paper.VARIANTS
 
     def candidates(self, source: str | None, root: Path) -> list[str]:
-        """Returns the other domains beside a domain, else the variants of ImageNet."""
+        """The other domains beside a domain, else the variants of ImageNet."""
         group, slash, _ = (source or "").partition("/")
         if not slash:
             return [n for n, known in BENCHMARKS.items() if known.is_variant and n != source]
         if not os.path.isdir(root / group):
             return []
-
         names = [f"{group}/{domain}" for domain in list_domains(root / group)]
         return [name for name in names if name != source]
 
@@ -47,6 +46,5 @@ class DomainGeneralization(CrossDataset):
                 f"{len(source.class_names)} are missing); domains must have the same classes."
             )
 
-    def paper_table(self) -> Mapping[paper.Row, Values]:
-        """Returns the paper's accuracies and their average, by row and dataset."""
+    def paper_table(self) -> Mapping[paper.Row, Mapping[str, Values]]:
         return paper.domain()

@@ -16,7 +16,6 @@ class FewShot(Protocol):
     default_shots = (1, 2, 4, 8, 16)
 
     def task(self, dataset: Dataset, targets: Mapping[str, Dataset], shots: int, seed: int) -> Task:
-        """Returns the shots of all classes, and the dataset's own test images."""
         del targets
         training, test = train_on_all_classes(dataset, shots, seed)
         return check_task(Task(training, {dataset.name: test}))

@@ -1,6 +1,14 @@
-"""The protocols by name."""
+"""The protocols by name, with those of installed packages.
+
+A package announces its protocols as entry points of the group `ipl.protocols`; each is a subclass
+of `Protocol` that can be called without arguments.
+"""
 
 from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib.metadata import entry_points
 
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.cross_dataset import CrossDataset
@@ -17,13 +25,9 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 def find_protocol(name: str) -> Protocol:
-    """Returns the protocol of that name.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such protocol.
-    """
+    """The protocol of that name; ConfigError if there is none."""
+    if name not in PROTOCOLS:
+        _load_plugins()
     if name not in PROTOCOLS:
         raise ConfigError(
             f"protocol is {name!r}; it must be one of {', '.join(PROTOCOLS)}."
@@ -32,8 +36,24 @@ def find_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
+def known_protocols() -> tuple[str, ...]:
+    """The names of all protocols, those of installed packages last."""
+    _load_plugins()
+    return tuple(PROTOCOLS)
+
+
 def all_measures() -> dict[str, str]:
-    """Returns the measures of all protocols, with the heading of each."""
+    """The measures of all protocols, with the heading of each."""
     return {
         name: title for protocol in PROTOCOLS.values() for name, title in protocol.measures.items()
     }
+
+
+@cache
+def _load_plugins() -> None:
+    for plugin in entry_points(group="ipl.protocols"):
+        try:
+            protocol: Protocol = plugin.load()()
+            PROTOCOLS.setdefault(protocol.name, protocol)
+        except Exception as error:  # a broken package must not disable the others
+            warnings.warn(f"The protocol {plugin.name!r} cannot be loaded: {error!r}", stacklevel=2)

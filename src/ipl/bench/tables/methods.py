@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ipl.bench.arms import ARMS, LINEAR_PROBE, UNTRAINED, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.records import RunRecord
-from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
-from ipl.display.formatting import several
+from ipl.bench.tables import paper
+from ipl.config import CHOSEN, EMPTY, GIVEN, PAPER, PLAIN, RANDOM
 
 LEARNER_NAMES = {
     ZERO_SHOT: "zero-shot CLIP",
@@ -29,11 +30,17 @@ ARM_NAMES = {
     GIVEN: " + given words",
     CHOSEN: " + IPL",
 }
-PATTERNS = {CHOSEN: "solid", EMPTY: "dotted", RANDOM: "dashdot", GIVEN: "dashdot"}  # of lines
 # May differ from dataset to dataset within a row, as they do in the paper.
+CAPTION = ("backbone", "shots", "words", "epochs", "views")  # the settings that tell most
 PER_DATASET = ("words", "lambda_", "epochs", "class_template", "words_given")
-SLOT_SETTINGS = frozenset({"words_given", "empty_slots", "random_words"})  # they say the arm
+PER_DATASET_VALUES: Mapping[str, Mapping[str, Any]] = {
+    "lambda_": paper.LAMBDA,
+    "words": paper.WORDS,
+}
 SETTING_NAMES = {"lambda_": "lambda", "interval": "t", "epochs": "T", "template": "sentence"}
+SCORING_START = "a photo of a {cls}, "  # of every published sentence that scores words
+K_BY_ACCURACY = "k by training accuracy"  # what `words="paper"` means
+PUBLISHED = "as in the paper"  # in place of a value that is the paper's own for each dataset
 
 
 @dataclass(frozen=True)
@@ -47,37 +54,52 @@ class Method:
 
     @property
     def is_published(self) -> bool:
-        """Returns whether the arm is one of the paper's rows: with words, without, zero-shot."""
+        """Whether the arm is one of the paper's rows: with words, without, zero-shot."""
         return self.arm in (PLAIN, CHOSEN, ZERO_SHOT)
 
     @property
-    def pattern(self) -> str:
-        """Returns how its line is drawn in a plot; dashed stands for the plain learner."""
-        return PATTERNS.get(self.arm, "dashed")
-
-    @property
-    def with_words(self) -> bool:
-        """Returns whether it has the words of a search."""
-        return self.arm == CHOSEN
+    def name(self) -> str:
+        return learner_name(self.learner) + ARM_NAMES.get(self.arm, "")
 
     @property
     def label(self) -> str:
-        """Returns what the row is called, with the settings that tell it from others."""
-        name = learner_name(self.learner) + ARM_NAMES.get(self.arm, "")
-        varied = ", ".join(
-            f"{SETTING_NAMES.get(key, key)} {setting_text(value)}"
-            for key, value in self.varied.items()
-        )
-        return f"{name} ({varied})" if varied else name
+        """The name, with the settings that tell the row from others."""
+        return self.name + self._varied_text
+
+    @property
+    def learner_label(self) -> str:
+        """The learner, with the settings that tell the row from others."""
+        return learner_name(self.learner) + self._varied_text
+
+    @property
+    def _varied_text(self) -> str:
+        values = dict(self.varied)
+        if all(run.words == PAPER for run in self.runs):
+            values["words"] = PAPER
+        return f" ({varied_text(values)})" if values else ""
+
+
+def varied_text(values: Mapping[str, Any]) -> str:
+    """Settings with their values, as names of rows have them."""
+    return ", ".join(
+        K_BY_ACCURACY
+        if (key, value) == ("words", PAPER)
+        else f"{SETTING_NAMES.get(key, key)} {setting_text(value)}"
+        for key, value in values.items()
+    )
 
 
 def learner_name(learner: str) -> str:
-    """Returns what a learner is called, such as CoOp."""
     return LEARNER_NAMES.get(learner, learner)
 
 
+def learner_order(runs: Iterable[RunRecord]) -> list[str]:
+    """The learners in the paper's order, those of others by name."""
+    return [*LEARNER_NAMES, *sorted({run.learner for run in runs} - set(LEARNER_NAMES))]
+
+
 def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
-    """Returns the rows of a table: zero-shot first, then learners in the paper's order.
+    """The rows of a table: zero-shot first, then learners in the paper's order.
 
     Runs of a learner are one row unless a setting differs, between any of them or, for what may
     change with the dataset, within one dataset.
@@ -85,52 +107,54 @@ def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
     groups: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
         groups.setdefault((run.learner, run.arm), []).append(run)
-    order = [*LEARNER_NAMES, *sorted({learner for learner, _ in groups} - set(LEARNER_NAMES))]
+    learners, arms = learner_order(runs), list(ARMS)
     methods = []
-    for (learner, arm), group in sorted(
-        groups.items(), key=lambda item: (order.index(item[0][0]), list(ARMS).index(item[0][1]))
-    ):
-        varied = _varied(group)
-        rows: dict[str, list[RunRecord]] = {}
-        for run in group:
-            rows.setdefault(canonical([run.config().get(key) for key in varied]), []).append(run)
-        labelled = [
-            ({key: records[0].config().get(key) for key in varied}, records)
-            for records in rows.values()
-        ]
-        labelled.sort(key=lambda item: [setting_order(value) for value in item[0].values()])
-        methods += [Method(learner, arm, values, tuple(records)) for values, records in labelled]
+    for learner, arm in sorted(groups, key=lambda k: (learners.index(k[0]), arms.index(k[1]))):
+        varied = varied_settings(groups[learner, arm])
+        rows: dict[str, Method] = {}
+        for run in groups[learner, arm]:
+            values = {key: value_of(run, key, by_paper) for key, by_paper in varied.items()}
+            row = rows.setdefault(canonical(values), Method(learner, arm, values, ()))
+            rows[canonical(values)] = replace(row, runs=(*row.runs, run))
+        methods += sorted(rows.values(), key=lambda m: [*map(setting_order, m.varied.values())])
     return methods
 
 
-def _varied(group: Sequence[RunRecord]) -> list[str]:
+def varied_settings(group: Sequence[RunRecord]) -> dict[str, bool]:
+    """The settings that tell runs of one arm apart, and whether the paper's values are one.
+
+    They are if datasets were run with different values, so that one row has each dataset's own.
+    """
     configs = [(run.dataset, run.config()) for run in group]
-    keys = list(dict.fromkeys(key for _, config in configs for key in config))
-    varied = []
-    for key in keys:
+    varied = {}
+    for key in dict.fromkeys(key for _, config in configs for key in config):
         if key == "random_words":  # the draws of a seed are averaged
             continue
-        if key in PER_DATASET:
-            by_dataset: dict[str, set[str]] = {}
-            for dataset, config in configs:
+        by_dataset: dict[str, set[str]] = {}
+        for dataset, config in configs:
+            if key != "weights" or config[key] is not None:  # a run that failed early has no hash
                 by_dataset.setdefault(dataset, set()).add(canonical(config.get(key)))
-            differs = any(len(values) > 1 for values in by_dataset.values())
-        else:
-            # A run that failed early does not know the weights.
-            known = [c for _, c in configs if key != "weights" or c[key] is not None]
-            differs = len({canonical(config.get(key)) for config in known}) > 1
-        if differs:
-            varied.append(key)
-    known = [config for _, config in configs if config["weights"] is not None]
-    names = {canonical(config["backbone"]) for config in known}
-    both = {canonical([config["backbone"], config["weights"]]) for config in known}
-    if "weights" in varied and len(names) == len(both):
-        varied.remove("weights")  # the name says it
+        several_values = len(set().union(*by_dataset.values())) > 1
+        if key in PER_DATASET:
+            several_values = any(len(values) > 1 for values in by_dataset.values())
+        if several_values:
+            varied[key] = len(set(map(frozenset, by_dataset.values()))) > 1
+    if "weights" in varied and "backbone" in varied:  # the name says it
+        del varied["weights"]
     return varied
 
 
+def value_of(run: RunRecord, key: str, by_paper: bool = False) -> Any:
+    """A run's value of a setting, `PUBLISHED` for the paper's own if `by_paper`."""
+    value = run.config().get(key)
+    published = PER_DATASET_VALUES.get(key, {})
+    if by_paper and run.dataset in published and value == published[run.dataset]:
+        return PUBLISHED
+    return value
+
+
 def common_settings(runs: Iterable[RunRecord]) -> dict[str, Any]:
-    """Returns the settings that all runs have in common."""
+    """The settings that all runs have in common."""
     trained = [run.config() for run in runs if run.learner not in UNTRAINED]
     configs = trained or [run.config() for run in runs]
     first = configs[0]
@@ -139,36 +163,31 @@ def common_settings(runs: Iterable[RunRecord]) -> dict[str, Any]:
     }
 
 
-def results_caption(common: Mapping[str, Any]) -> str:
-    """Returns what the numbers of a table are, and the settings that all its rows share."""
-    parts = ["Accuracy in %, mean ± standard deviation over seeds"]
-    for key in ("backbone", "shots", "epochs", "views", "words"):
-        if key in common and key in ("shots", "epochs"):
-            parts.append(several(common[key], key.removesuffix("s")))
-        elif key in common:
-            parts.append(f"{'' if key == 'backbone' else f'{key} '}{setting_text(common[key])}")
-    return ", ".join(parts)
+def common_text(runs: Sequence[RunRecord]) -> str:
+    """The settings that tell most about runs, as far as all have the same."""
+    common = common_settings(runs)
+    return varied_text({name: common[name] for name in CAPTION if name in common})
 
 
 def canonical(value: Any) -> str:
-    """Returns a text that is equal for equal values, numbers being equal across types."""
+    """A text that is equal for equal values, numbers being equal across types."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, sort_keys=True, default=str)
 
 
 def setting_text(value: Any) -> str:
-    """Returns a setting's value in a few characters."""
+    """A setting's value in a few characters."""
     if isinstance(value, float):
         return f"{value:g}"
     text = value if isinstance(value, str) else canonical(value)
-    if len(text) == 64 and all(c in "0123456789abcdef" for c in text):
+    if re.fullmatch("[0-9a-f]{64}", text):
         return text[:8]
-    return repr(text) if " " in text else text
+    return text.removeprefix(SCORING_START)
 
 
 def setting_order(value: Any) -> tuple[int, float, str]:
-    """Returns a key that sorts numbers by size, before everything else by name."""
+    """A key that sorts numbers by size, before everything else by name."""
     if isinstance(value, int | float):
         return (0, float(value), "")
     return (1, 0.0, setting_text(value))

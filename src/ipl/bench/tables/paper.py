@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from statistics import mean
+from typing import NamedTuple
 
 from ipl.datasets.benchmarks import BENCHMARKS
 
@@ -25,28 +26,13 @@ ELEVEN = tuple(name for name, one in BENCHMARKS.items() if not one.is_variant)
 VARIANTS = tuple(name for name, one in BENCHMARKS.items() if one.is_variant)
 SOURCE, TARGETS = ELEVEN[0], ELEVEN[1:]
 
-# k and lambda of each set; the learners share them.
-WORDS = {
-    "imagenet": 2,
-    "caltech101": 3,
-    "oxford_pets": 3,
-    "stanford_cars": 1,
-    "oxford_flowers": 3,
-    "food101": 2,
-    "fgvc_aircraft": 2,
-    "sun397": 1,
-    "dtd": 3,
-    "eurosat": 1,
-    "ucf101": 3,
-}
-LAMBDA = {name: 0.2 if name in ("oxford_pets", "oxford_flowers") else 0.1 for name in ELEVEN}
-
 # The average over the eleven sets. It is not in the paper, but in CoCoOp's (Zhou et al., 2022).
 ZERO_SHOT = {"base": 69.34, "novel": 74.22, "hm": 71.70}
 ZERO_SHOT_SOURCE = "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
 
-INTERVALS = (5, 7, 10, 13, 15, 17, 20)  # a figure, for CoOp and KgCoOp; the best is 10
 PEAK_MEMORY = {False: 3.69, True: 4.66}  # of training in GB, without and with words
+# The averages of HM in its table of the penalty: means of cells, two of which are misprinted.
+PENALTY_AVERAGES = {True: 75.62, False: 73.45}
 TRAVERSAL_SECONDS = 252  # on average, to score every word of the pool once
 
 AVERAGE = "average"  # in place of a dataset
@@ -57,14 +43,19 @@ Values = dict[str, float]  # by measure, or by dataset
 
 @cache
 def rows(name: str) -> tuple[Mapping[str, str], ...]:
-    """Returns the lines of a file in `ipl/bench/paper`, by column."""
+    """The lines of a file in `ipl/bench/paper`, by column."""
     path = resources.files("ipl.bench") / "paper" / f"{name}.csv"
     return tuple(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
+# k and lambda of each set; the learners share them.
+WORDS = {line["dataset"]: int(line["words"]) for line in rows("settings")}
+LAMBDA = {line["dataset"]: float(line["lambda"]) for line in rows("settings")}
+
+
 @cache
 def base_to_novel() -> dict[Row, dict[str, Values]]:
-    """Returns base, novel and hm of each row on each dataset, and their average."""
+    """Base, novel and hm of each row on each dataset, and their average."""
     table: dict[Row, dict[str, Values]] = {("zero-shot", False): {AVERAGE: ZERO_SHOT}}
     for line in rows("base_to_novel"):
         values = _with_hm(line["base"], line["novel"], line["hm_printed"])
@@ -73,14 +64,14 @@ def base_to_novel() -> dict[Row, dict[str, Values]]:
 
 
 @cache
-def cross_dataset() -> dict[Row, Values]:
-    """Returns the accuracy of each row on the source and the targets, and the targets' average."""
+def cross_dataset() -> dict[Row, dict[str, Values]]:
+    """The accuracy of each row on the source and the targets, and the targets' average."""
     return {_row(line): _with_average(line, SOURCE, TARGETS) for line in rows("cross_dataset")}
 
 
 @cache
-def domain() -> dict[Row, Values]:
-    """Returns the accuracy of each row on the source and its variants, and their average."""
+def domain() -> dict[Row, dict[str, Values]]:
+    """The accuracy of each row on the source and its variants, and their average."""
     columns = dict(zip(("v2", "sketch", "a", "r"), VARIANTS, strict=True))
     lines = [{columns.get(key, key): cell for key, cell in x.items()} for x in rows("domain")]
     return {_row(line): _with_average(line, SOURCE, VARIANTS) for line in lines}
@@ -88,7 +79,7 @@ def domain() -> dict[Row, Values]:
 
 @cache
 def penalty() -> dict[str, dict[bool, Values]]:
-    """Returns base, novel and hm of CoOp + IPL by dataset, with (True) and without the penalty."""
+    """Base, novel and hm of CoOp + IPL by dataset, with (True) and without the penalty."""
     return {
         line["dataset"]: {
             kept: _with_hm(line[f"base_{end}"], line[f"novel_{end}"], line[f"hm_{end}"])
@@ -100,7 +91,7 @@ def penalty() -> dict[str, dict[bool, Values]]:
 
 @cache
 def templates() -> dict[str, Values]:
-    """Returns the HM of CoOp + IPL by sentence that scores words, and by dataset."""
+    """The HM of CoOp + IPL by sentence that scores words, and by dataset."""
     return {
         f"a photo of a {{cls}}, {line['template']} {{words}}": {
             name: float(cell) for name, cell in line.items() if name != "template"
@@ -109,10 +100,27 @@ def templates() -> dict[str, Values]:
     }
 
 
+class RatedWords(NamedTuple):
+    """The words of a dataset and the mean of three people's ratings, from 1 to 5."""
+
+    words: tuple[str, ...]
+    rating: float
+    nearest: tuple[str, ...]  # to the vectors of plain CoOp; empty where the paper names none
+    nearest_rating: float | None
+
+
 @cache
-def chosen_words() -> dict[str, tuple[str, ...]]:
-    """Returns the words that the paper's search chose for each dataset."""
-    return {line["dataset"]: tuple(line["ipl_words"].split()) for line in rows("words")}
+def rated_words() -> dict[str, RatedWords]:
+    """The words that the paper's search chose for each dataset."""
+    return {
+        line["dataset"]: RatedWords(
+            tuple(line["ipl_words"].split()),
+            float(line["ipl_rating"]),
+            tuple(line["coop_nearest"].split()),
+            float(line["coop_rating"]) if line["coop_rating"] else None,
+        )
+        for line in rows("words")
+    }
 
 
 def _row(line: Mapping[str, str]) -> Row:
@@ -125,12 +133,15 @@ def _with_hm(base: str, novel: str, printed: str) -> Values:
     return {"base": b, "novel": n, "hm": _printed_or(2 * b * n / (b + n), printed)}
 
 
-def _with_average(line: Mapping[str, str], source: str, targets: tuple[str, ...]) -> Values:
+def _with_average(
+    line: Mapping[str, str], source: str, targets: tuple[str, ...]
+) -> dict[str, Values]:
     values = {name: float(line[name]) for name in (source, *targets)}
     average = mean(values[name] for name in targets)
-    return {**values, AVERAGE: _printed_or(average, line["average_printed"])}
+    values[AVERAGE] = _printed_or(average, line["average_printed"])
+    return {name: {"accuracy": value} for name, value in values.items()}
 
 
 def _printed_or(recomputed: float, printed: str) -> float:
-    """Returns the printed number if it is the recomputed one up to rounding, else the latter."""
+    """The printed number if it is the recomputed one up to rounding, else the latter."""
     return float(printed) if abs(float(printed) - recomputed) < ROUNDING else round(recomputed, 2)

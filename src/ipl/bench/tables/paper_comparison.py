@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipl.bench.arms import ZERO_SHOT
-from ipl.bench.protocols.protocol import recorded_count
-from ipl.bench.records import BUNDLED, RecordedBackbone, RunRecord
-from ipl.bench.run import (
-    POOL,
-    PUBLISHED_EPOCHS,
-    settings_in_force,
-)
+from ipl.bench.published import PAPER_SETTINGS, schedule
+from ipl.bench.records import RunRecord
+from ipl.bench.run import BUNDLED, POOL, settings_in_force
 from ipl.bench.tables import paper
 from ipl.config import FRESH, PAPER, settings
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 from ipl.support.errors import IplError
 
+ARCHITECTURE = "clip, text 12 x 512, image 12 x 768, patches of 16 in 224, quick_gelu, 512 features"
 NOT_TESTED = "the paper does not test on"
 # As good as the paper's own value: k found as the paper finds it, the precision that CLIP's frozen
 # towers had in the published runs, and the search that finds the same words.
@@ -26,31 +23,31 @@ ALSO_PUBLISHED = {"words": PAPER, "precision": "fp16", "search": "exhaustive"}
 
 
 def published_settings(run: RunRecord) -> dict[str, Any]:
-    """Returns the paper's value of each setting that a run's record holds; {} if not known.
+    """The paper's value of each setting that a run's record holds; {} if not known.
 
     A setting whose published value is not named here has its default.
     """
     values: dict[str, Any] = {"precision": _defaults()["precision"]}
     if run.learner == ZERO_SHOT:
         return values
+    with_words = run.words != 0
     try:
         kind = learner_class(run.learner)
     except IplError:
         return {}
-    recipe = kind.hyperparameters(1 if run.with_words else 0, run.rules.recipe_protocol)
+    recipe = kind.hyperparameters(int(with_words), run.rules.recipe_protocol)
     values |= _defaults() | vars(recipe) | {"views": FRESH, POOL: BUNDLED}
     values["class_template"] = teacher_template_of(run.dataset)
     values["lambda_"] = paper.LAMBDA.get(run.dataset, 0.1)
-    if not run.with_words:
-        values["epochs"] = PUBLISHED_EPOCHS.get((run.dataset, run.learner), recipe.epochs)
+    values |= schedule(run.protocol, run.dataset, run.learner, run.shots, with_words)
     names = settings_in_force(run.arm, run.words)
     values = {name: value for name, value in values.items() if name in names | {"precision"}}
-    words = paper.WORDS.get(run.dataset, PAPER) if run.with_words else 0
+    words = paper.WORDS.get(run.dataset, PAPER) if with_words else 0
     return {**values, "words": words, "shots": paper.SHOTS}
 
 
 def setting_differences(run: RunRecord) -> list[str]:
-    """Returns how a run's settings differ from the paper's, a few words each."""
+    """How a run's settings differ from the paper's, a few words each."""
     differences = []
     if run.rules.has_source and run.dataset != paper.SOURCE:
         differences.append(f"the paper's source is {paper.SOURCE}, not {run.dataset}")
@@ -61,63 +58,60 @@ def setting_differences(run: RunRecord) -> list[str]:
     config = run.config()
     for name in dict.fromkeys([*published, *config]):
         if name not in ("backbone", "weights"):
-            expected = published.get(name, _defaults().get(name))
-            differences += _setting_difference(name, config.get(name), expected)
+            value, expected = config.get(name), published.get(name, _defaults().get(name))
+            allowed = dict.fromkeys([ALSO_PUBLISHED.get(name, expected), expected])
+            if value not in list(allowed):  # 1.0 is 1
+                texts = f"not {' or '.join(map(str, allowed))}"
+                texts = texts if allowed.keys() - {None} else "which the paper does not have"
+                differences.append(f"{name.rstrip('_')} is {value}, {texts}")
     return differences
 
 
-def _setting_difference(name: str, value: Any, expected: Any) -> list[str]:
-    if value == expected or (value is not None and value == ALSO_PUBLISHED.get(name)):
+def _backbone_differences(backbone: Mapping[str, Any]) -> list[str]:
+    """A local copy counts if its architecture is the paper's; `about_weights` says so."""
+    name, on_hub = backbone.get("name"), backbone.get("on_hub")
+    is_copy = not on_hub and backbone.get("architecture") == ARCHITECTURE
+    if is_copy or (name == paper.BACKBONE and on_hub is not False):
         return []
-    title = name.rstrip("_")
-    if value is None:
-        return [f"{title} was not recorded"]
-    if expected is None:
-        return [f"{title} is {value}, which the paper does not have"]
-    allowed = dict.fromkeys([ALSO_PUBLISHED.get(name, expected), expected])
-    return [f"{title} is {value}, not {' or '.join(map(str, allowed))}"]
+    return [f"the backbone is {name}, not CLIP ViT-B/16"]
 
 
-def _backbone_differences(backbone: RecordedBackbone) -> list[str]:
-    """Returns whether the weights may be others; the hash of the published ones is not known."""
-    name, on_hub = str(backbone.get("name")), backbone.get("on_hub")
-    if not name.rstrip("/").lower().endswith(paper.BACKBONE.rpartition("/")[2]):
-        return [f"the backbone is {name}, not CLIP ViT-B/16"]
-    if name != paper.BACKBONE or on_hub is False:  # None: a record that does not say it
-        place = name if on_hub else f"the folder {name}"
-        return [
-            f"the weights are those of {place}, and whether they are the published ones was not "
-            "checked"
-        ]
-    return [] if backbone.get("weights_sha256") else ["the hash of the weights was not recorded"]
+def about_weights(backbone: Mapping[str, Any]) -> str:
+    """What was compared of a backbone that counts as the paper's."""
+    compared = "name" if backbone.get("name") == paper.BACKBONE else "architecture"
+    if backbone.get("weights_checked"):
+        compared += " and by the hash of its weights, which was given"
+    else:
+        compared += "; its weights were not compared"
+    return f"{backbone.get('name')} counts as the paper's backbone by its {compared}."
 
 
 def data_differences(run: RunRecord, dataset: str) -> list[str]:
-    """Returns how the classes and test images of a dataset differ from the published ones."""
+    """How the classes and test images of a dataset differ from the published ones."""
     if dataset not in paper.SIZES:
         return [f"{NOT_TESTED} {dataset}"]
-    sizes = run.rules.sizes(run.data, dataset)
+    tests = run.rules.test_names(dataset)
+    classes, images = paper.SIZES[dataset]
+    counts = [("classes", tests, classes), ("test_images", tests, images)]
     if run.rules.has_source and dataset != run.dataset == paper.SOURCE:
-        trained = recorded_count(run.data, "classes", paper.SOURCE)
-        sizes.append((f"classes of {paper.SOURCE}", trained, paper.SIZES[paper.SOURCE][0]))
-    return [text for size in sizes for text in _count_difference(*size)]
+        counts.append(("classes", (paper.SOURCE,), paper.SIZES[paper.SOURCE][0]))
+    differences = []
+    for what, names, published in counts:
+        count = sum(run.data.get(what, {}).get(name, 0) for name in names)
+        if count != published:
+            of_source = f" of {paper.SOURCE}" if names == (paper.SOURCE,) != tests else ""
+            noun = what.replace("_", " ") + of_source
+            differences.append(f"{count:,} {noun}, not {published:,}")
+    return differences
 
 
 def seed_differences(seeds: Sequence[int]) -> list[str]:
-    """Returns how the seeds differ from the paper's 1, 2, 3."""
+    """How the seeds differ from the paper's 1, 2, 3."""
     if tuple(sorted(seeds)) == paper.SEEDS:
         return []
     ours = ", ".join(map(str, sorted(seeds)))
     return [f"the {'seed is' if len(seeds) == 1 else 'seeds are'} {ours}, not 1, 2, 3"]
 
 
-def _count_difference(noun: str, count: Any, published: int) -> list[str]:
-    if count == published:
-        return []
-    if count is None:
-        return [f"the number of {noun} was not recorded"]
-    return [f"{count:,} {noun}, not {published:,}"]
-
-
 def _defaults() -> dict[str, Any]:
-    return {setting.name: setting.default for setting in settings()}
+    return {setting.name: setting.default for setting in settings()} | PAPER_SETTINGS

@@ -1,86 +1,42 @@
-"""`--to classifier`: a matrix with a text feature for each class, for zero-shot heads elsewhere."""
+"""`--to classifier`: a linear layer with a row for each class, on plain image features."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from safetensors.numpy import save
+from safetensors.torch import save
 
 from ipl.classifier import PromptClassifier
 from ipl.inference.exports.common import (
     check_export_folder,
+    check_exportable,
+    linear_layer,
     metadata,
-    require_fixed_texts,
-    require_plain_image_tower,
 )
 from ipl.support.files import replace_folder, write_bytes, write_json
 
-MATRIX, METADATA = "classifier.safetensors", "classifier.json"
-
-
-@torch.no_grad()
-def class_matrix(classifier: PromptClassifier) -> np.ndarray[Any, Any]:
-    """Return the normalised text features of the classes.
-
-    Probabilities are softmax(logit_scale * normalised image features @ matrix.T).
-
-    Parameters
-    ----------
-    classifier : PromptClassifier
-        A fitted classifier.
-
-    Returns
-    -------
-    numpy.ndarray
-        An array (classes, dim) of type float32.
-
-    Raises
-    ------
-    ConfigError
-        If the learner's text features depend on the image, or its prompts also enter the image
-        tower, so that a matrix is not the whole classifier.
-    """
-    require_fixed_texts(classifier, "a matrix")
-    require_plain_image_tower(
-        classifier, "a matrix", "use --to onnx, which contains the image tower with its prompts"
-    )
-    matrix: np.ndarray[Any, Any] = classifier.learner_.text_features().float().cpu().numpy()
-    return matrix
+TENSORS, METADATA = "classifier.safetensors", "classifier.json"
 
 
 def export_classifier(classifier: PromptClassifier, folder: Path) -> dict[str, Any]:
-    """Write classifier.safetensors and classifier.json.
+    """Write classifier.safetensors and classifier.json into a new or empty folder.
 
-    Parameters
-    ----------
-    classifier : PromptClassifier
-        A fitted classifier.
-    folder : Path
-        A new or empty folder.
-
-    Returns
-    -------
-    dict
-        The content of classifier.json.
-
-    Raises
-    ------
-    IplError
-        If the folder is not empty, or the classifier is not a matrix (see `class_matrix`).
+    Probabilities are softmax(logit_scale * normalised image features @ weight.T + bias). Returns
+    the content of classifier.json. Raises IplError if the folder is not empty, or the learner is
+    not such a layer.
     """
     check_export_folder(folder)
-    matrix = class_matrix(classifier)
+    check_exportable(classifier, "a matrix")
+    weight, bias = linear_layer(classifier)
     content = {
         "format": "ipl-classifier",
-        "format_version": 1,
-        "tensor": "weight",
-        "shape": list(matrix.shape),
+        "format_version": 2,
+        "tensors": ["weight", "bias"],
+        "shape": list(weight.shape),
         **metadata(classifier),
     }
     with replace_folder(folder) as work:
-        write_bytes(work / MATRIX, save({"weight": np.ascontiguousarray(matrix)}))
+        write_bytes(work / TENSORS, save({"weight": weight.contiguous(), "bias": bias}))
         write_json(work / METADATA, content)
     return content

@@ -1,15 +1,14 @@
-"""`--to onnx`: the image tower with its prompts and the head in one file, in fp32 and in int8."""
+"""`--to onnx`: the image tower with its prompts and the classes in one file, in fp32 and int8."""
 
 from __future__ import annotations
 
 import json
 import logging
+import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,22 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from ipl.backbone.encode_images import crop
-from ipl.backbone.feature_store import FeatureStore
+from ipl.backbone.features import FeatureStore, crop
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import Dataset, quote_classes
+from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import UnreadableImageError
 from ipl.datasets.scenes import scenes_dataset
-from ipl.inference.exports.common import check_export_folder, metadata, require_fixed_texts
+from ipl.inference.evaluation import columns_of
+from ipl.inference.exports.common import (
+    check_export_folder,
+    check_exportable,
+    linear_layer,
+    metadata,
+)
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.extras import require
 from ipl.support.files import replace_folder, write_json
-from ipl.training.trained_images import find_trained
+from ipl.training.chosen_images import choose_images
 
 FP32, INT8, METADATA = "model.onnx", "model-int8.onnx", "export.json"
 TOLERANCE = 1e-4  # between our probabilities and those of the fp32 file
@@ -37,67 +41,66 @@ OPSET = 17
 Array = np.ndarray[Any, Any]
 
 
-class _Network(nn.Module):
-    """From bytes (batch, height, width, 3), resized and cropped, to logits and probabilities."""
+class ImageTower(nn.Module):
+    """From bytes (batch, height, width, 3), resized and cropped, to features (batch, dim)."""
 
     def __init__(self, classifier: PromptClassifier) -> None:
         super().__init__()
-        self.texts: Tensor
         self.learner = classifier.learner_
-        self.clip = self.learner.backbone.model  # registered, so that its weights have names
-        with torch.no_grad():
-            self.register_buffer("texts", self.learner.text_features())
+        backbone = self.learner.backbone
+        self.clip = backbone.model  # registered, so that its weights have names
+        layers = backbone.image_tower.layers if backbone.image_layers else ()
+        for index, layer in enumerate(layers):  # only weights with a name can become int8
+            for name, part in vars(layer).items():
+                self.register_buffer(f"layer_{index}_{name}", part.weight)
+
+    def forward(self, pixels: Tensor) -> Any:
+        """Normalised features, with the learner's image prompts if it has any."""
+        return self.learner.image_features(self.learner.backbone.preprocessing.normalise(pixels))
+
+
+class _Network(ImageTower):
+    """The same with the linear layer of the classes: logits and probabilities (batch, classes)."""
+
+    def __init__(self, classifier: PromptClassifier) -> None:
+        super().__init__(classifier)
+        self.weight: Tensor
+        self.bias: Tensor
+        for name, tensor in zip(("weight", "bias"), linear_layer(classifier), strict=True):
+            self.register_buffer(name, tensor)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns logits and probabilities (batch, classes)."""
-        backbone = self.learner.backbone
-        features = self.learner.image_features(backbone.preprocessing.normalise(pixels))
-        logits = backbone.logits(features, self.texts)
+        scale = self.learner.backbone.logit_scale
+        logits = scale * super().forward(pixels) @ self.weight.T + self.bias
         return logits, logits.softmax(-1)
 
 
 def export_onnx(
     classifier: PromptClassifier, folder: Path, check: Dataset | None = None
 ) -> dict[str, Any]:
-    """Write model.onnx, model-int8.onnx and export.json.
+    """Write model.onnx, model-int8.onnx and export.json into a new or empty folder.
 
-    Both models are run with onnxruntime and compared with our own predictions.
-
-    Parameters
-    ----------
-    classifier : PromptClassifier
-        A fitted classifier on the CPU.
-    folder : Path
-        A new or empty folder.
-    check : Dataset, optional
-        Labelled images to compare on. Those that the classifier was not trained on also give
-        accuracies. The default is to compare on drawn scenes.
-
-    Returns
-    -------
-    dict
-        The content of export.json, with the comparison under "checked".
-
-    Raises
-    ------
-    IplError
-        If the folder is not empty, a package is missing, the learner cannot be exported, the
-        classes of `check` are unknown, or the probabilities of the fp32 file are not ours.
+    Both models are run with onnxruntime and compared with our own predictions: on the images of
+    `check` that the classifier was not trained on, with their accuracies, or on drawn scenes.
+    Returns the content of export.json, with the comparison under "checked". Raises IplError if a
+    package is missing, the learner cannot be exported, or the fp32 file's probabilities are not
+    ours.
     """
     check_packages()
     check_export_folder(folder)
-    require_fixed_texts(classifier, "ONNX")
+    check_exportable(classifier, "ONNX", image_prompts=True)
     if check is not None:
-        _check_classes(classifier, check)
+        columns_of(check, tuple(map(str, classifier.classes_)))  # before anything is computed
     backbone = classifier.learner_.backbone
     if backbone.device.type != "cpu":
         raise ConfigError("ONNX is written from the CPU; load the prompt with device cpu.")
-    content = {"format": "ipl-onnx", "format_version": 1, **metadata(classifier)}
     size = backbone.preprocessing.crop
-    content["input"] = {"pixels": ["batch", size, size, 3], "type": "uint8"}
-    content["outputs"] = {
-        "logits": ["batch", len(classifier.classes_)],
-        "probabilities": "the same",
+    content = {
+        "format": "ipl-onnx",
+        "format_version": 1,
+        **metadata(classifier),
+        "input": {"pixels": ["batch", size, size, 3], "type": "uint8"},
+        "outputs": {"logits": ["batch", len(classifier.classes_)], "probabilities": "the same"},
     }
     with replace_folder(folder) as work, quiet_export():
         write_fp32(_Network(classifier).eval(), work / FP32, size, ["logits", "probabilities"])
@@ -107,16 +110,6 @@ def export_onnx(
         content["checked"] = _compare(classifier, work, check)
         write_json(work / METADATA, content)
     return content
-
-
-def _check_classes(classifier: PromptClassifier, check: Dataset) -> None:
-    names = [str(name) for name in classifier.classes_]
-    if unknown := [name for name in check.class_names if name not in names]:
-        raise ConfigError(
-            f"{check.display_name} has {quote_classes(unknown)}, which this prompt does not have; "
-            f"its classes are {', '.join(names)}: give others with --classes "
-            "(with_classes([...]) in Python)."
-        )
 
 
 def write_fp32(network: nn.Module, path: Path, size: int, outputs: list[str]) -> None:
@@ -142,7 +135,11 @@ def write_int8(source: Path, target: Path) -> None:
 
     # Not the first convolution: a rounding error in the pixels spreads widest.
     operators = ["MatMul", "Gemm"]
-    quantize_dynamic(source, target, operators, per_channel=True, weight_type=QuantType.QInt8)
+    usual, tempfile.tempdir = tempfile.tempdir, str(target.parent)  # a kill leaves nothing else
+    try:
+        quantize_dynamic(source, target, operators, per_channel=True, weight_type=QuantType.QInt8)
+    finally:
+        tempfile.tempdir = usual
 
 
 def _add_metadata(path: Path, content: dict[str, Any]) -> None:
@@ -157,16 +154,29 @@ def _add_metadata(path: Path, content: dict[str, Any]) -> None:
 
 
 def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) -> dict[str, Any]:
-    """Returns how the files compare with our own predictions; raises if fp32 is too far off."""
-    pixels, labelled = _comparison_images(classifier, check)
+    """How the files compare with our own predictions; raises if fp32 is too far off."""
+    backbone = classifier.learner_.backbone
+    if check is None:
+        with tempfile.TemporaryDirectory() as folder:
+            scenes = scenes_dataset(Path(folder), train=0, test=2)
+            pixels, _ = _crop(backbone, scenes.test)
+    else:
+        columns = columns_of(check, tuple(map(str, classifier.classes_)))
+        held_out, store = classifier.config.held_out, FeatureStore(backbone)
+        items = choose_images(classifier.result_, check, held_out, store).items
+        pixels, found = _crop(backbone, items[:: 1 + len(items) // (MAX_IMAGES + 1)])  # spaced
+        labels = np.array([columns[item.label] for item in found])
+    if not len(pixels):
+        raise ConfigError(
+            f"{check and check.display_name} has no readable image that it was not trained on."
+        )
     ours = classifier.predict_proba([Image.fromarray(image) for image in pixels])
-    source = "drawn scenes" if check is None else check.display_name
-    comparison: dict[str, Any] = {"images": len(pixels), "of": source}
-    if labelled is not None:
-        comparison |= {"trained_on": labelled.trained_count}
-    new = None if labelled is None or not labelled.new.any() else labelled
-    if new is not None:
-        comparison |= {"accuracy": new.accuracy(ours), "accuracy_images": int(new.new.sum())}
+    comparison: dict[str, Any] = {
+        "images": len(pixels),
+        "of": "drawn scenes" if check is None else check.display_name,
+    }
+    if check is not None:
+        comparison["accuracy"] = float((ours.argmax(1) == labels).mean())
     for precision, file in (("fp32", FP32), ("int8", INT8)):
         theirs = _run(work / file, pixels)
         comparison[precision] = {
@@ -175,8 +185,8 @@ def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) ->
             "largest_difference": float(np.abs(theirs - ours).max()),
             "agreement": float((theirs.argmax(1) == ours.argmax(1)).mean()),
         }
-        if new is not None:
-            comparison[precision]["accuracy"] = new.accuracy(theirs)
+        if check is not None:
+            comparison[precision]["accuracy"] = float((theirs.argmax(1) == labels).mean())
     difference = comparison["fp32"]["largest_difference"]
     if difference > TOLERANCE:
         raise IplError(
@@ -184,6 +194,18 @@ def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) ->
             f"{TOLERANCE:g} is allowed, so nothing was written."
         )
     return comparison
+
+
+def _crop(backbone: Any, items: Sequence[Item]) -> tuple[Array, list[Item]]:
+    """The readable images, resized and cropped, and their items."""
+    pixels, readable = [], []
+    for item in items:
+        try:
+            pixels.append(crop(backbone, item.path))
+        except UnreadableImageError:
+            continue
+        readable.append(item)
+    return np.array(pixels), readable
 
 
 def _run(path: Path, pixels: Array) -> Array:
@@ -195,48 +217,6 @@ def _run(path: Path, pixels: Array) -> Array:
         for start in range(0, len(pixels), BATCH)
     ]
     return np.concatenate(batches)
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """The labels of the images to compare on, and which of them accuracies are about."""
-
-    labels: Array
-    new: Array  # whether each was not trained on, as far as is known
-    known: bool  # whether that is known
-
-    @property
-    def trained_count(self) -> int | None:
-        """Returns how many images were trained on; None if that is not known."""
-        return int((~self.new).sum()) if self.known else None
-
-    def accuracy(self, probabilities: Array) -> float:
-        """Returns the share of new images whose most probable class is the right one."""
-        return float((probabilities.argmax(1) == self.labels)[self.new].mean())
-
-
-def _comparison_images(
-    classifier: PromptClassifier, check: Dataset | None
-) -> tuple[Array, _Labels | None]:
-    """Returns images to compare on, resized and cropped, and their labels if they have any."""
-    backbone = classifier.learner_.backbone
-    if check is None:
-        with TemporaryDirectory() as folder:
-            scenes = scenes_dataset(Path(folder), train=0, test=2)
-            return np.stack([crop(backbone, item.path) for item in scenes.test]), None
-    names = [str(name) for name in classifier.classes_]
-    items = check.test or check.train
-    items = items[:: 1 + (len(items) - 1) // MAX_IMAGES]  # evenly spaced
-    trained = find_trained(classifier.result_, items, FeatureStore(backbone))
-    pixels, labels, new = [], [], []
-    for item in items:
-        with suppress(UnreadableImageError):
-            pixels.append(crop(backbone, item.path))
-            labels.append(names.index(check.class_names[item.label]))
-            new.append(item not in (trained or ()))
-    if not pixels:
-        raise ConfigError(f"{check.display_name} has no readable image to check with.")
-    return np.stack(pixels), _Labels(np.array(labels), np.array(new), trained is not None)
 
 
 def check_packages() -> None:

@@ -12,20 +12,7 @@ from ipl.words.template import Template
 
 
 def export_text(classifier: PromptClassifier, path: Path | None) -> dict[str, Any]:
-    """Write the prompt as plain text.
-
-    Parameters
-    ----------
-    classifier : PromptClassifier
-        A fitted classifier.
-    path : Path or None
-        The file to write, which is replaced if it exists; None writes nothing.
-
-    Returns
-    -------
-    dict
-        The text, the gains of the words, and the metadata of the prompt.
-    """
+    """Write the prompt as plain text to `path`, if there is one; returns the text as well."""
     text, selection = plain_text(classifier), classifier.selection_
     if path is not None:
         write_text(path, text)
@@ -34,17 +21,17 @@ def export_text(classifier: PromptClassifier, path: Path | None) -> dict[str, An
 
 
 def plain_text(classifier: PromptClassifier) -> str:
-    """Returns the prompt, its words with their gains, and a sentence for any other CLIP."""
+    """The prompt, its words with their gains, and a sentence for any other CLIP."""
     lines = [classifier.prompt_, ""]
     selection = classifier.selection_
-    if selection is not None:
+    if selection is not None and selection.steps:
         width = max(len(step.word) for step in selection.steps)
         lines += [f"{step.word:<{width}}  {step.gain:+.4f}" for step in selection.steps]
         lines += ["", f"gain: utility - {selection.lambda_:g} * redundancy, on the training images"]
         sentence = Template(selection.template).full("{cls}", selection.words)
         lines += [f"without the vectors [V], the words alone: {sentence}", ""]
     else:
-        lines += [classifier.result_.config.about_words, ""]
+        lines += [classifier.result_.words_from, ""]
     lines.append(f"classes: {', '.join(map(str, classifier.classes_))}")
     backbone = classifier.learner_.backbone
     lines.append(f"backbone: {backbone.name}, weights SHA-256 {backbone.weights_sha256}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -20,15 +21,15 @@ from ipl.backbone.preprocessing import Preprocessing
 from ipl.classifier import PromptClassifier
 from ipl.inference.exports.common import (
     check_export_folder,
+    check_exportable,
+    linear_layer,
     metadata,
-    require_fixed_texts,
-    require_plain_image_tower,
 )
 from ipl.learners.learner import Learner
-from ipl.prompts.bound_prompts import EMPTY_SLOT, name_tokens
+from ipl.prompts.bound_prompts import EMPTY_SLOT
 from ipl.prompts.layout import ClassName, FixedText, Soft, WordSlot
 from ipl.support.errors import ConfigError, IplError
-from ipl.support.files import replace_folder, write_json, write_text
+from ipl.support.files import replace_folder, write_bytes, write_json, write_text
 
 METADATA = "prompt.json"
 TOLERANCE = 1e-4  # between our normalised text features and those of the folder
@@ -49,45 +50,42 @@ classify(
 )
 ```
 """
+HEAD = "head.safetensors"
+HEAD_README = f"""
+This is the prompt alone. For its classes it also has a linear head, which is better on images like
+those of its training:
+
+```python
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from transformers import AutoImageProcessor, CLIPModel
+
+head, model = load_file("{HEAD}"), CLIPModel.from_pretrained(".")
+inputs = AutoImageProcessor.from_pretrained(".")(Image.open("image.jpg"), return_tensors="pt")
+hidden = model.vision_model(**inputs).pooler_output
+features = torch.nn.functional.normalize(model.visual_projection(hidden), dim=-1)
+logits = prompt["logit_scale"] * features @ head["weight"].T + head["bias"]
+print(dict(zip(prompt["classes"], logits.softmax(-1)[0].tolist())))
+```
+"""
 
 
 def export_transformers(classifier: PromptClassifier, folder: Path) -> dict[str, Any]:
-    """Write a model folder for transformers, with prompt.json and a README.md.
+    """Write a CLIP for transformers with prompt.json and a README.md into a new or empty folder.
 
-    Parameters
-    ----------
-    classifier : PromptClassifier
-        A fitted classifier.
-    folder : Path
-        A new or empty folder.
-
-    Returns
-    -------
-    dict
-        The content of prompt.json; "hypothesis_template" is the template of the pipeline.
-
-    Raises
-    ------
-    IplError
-        If the folder is not empty, the learner or the backbone cannot be exported, or the text
-        features of the folder are not ours.
+    A head has no place among tokens: its layer on image features is a file beside them. Returns the
+    content of prompt.json; "hypothesis_template" is the template of the pipeline. Raises IplError
+    if the learner or the backbone cannot be exported, or the folder's text features are not ours.
     """
     check_export_folder(folder)
     learner = classifier.learner_
     target = "a transformers folder"
-    require_fixed_texts(classifier, target)
-    require_plain_image_tower(
-        classifier, target, "use --to onnx, which contains the prompts of both towers"
-    )
+    check_exportable(classifier, target)
     if type(learner).text_features is not Learner.text_features:
         raise ConfigError(
             f"{learner.name} cannot be exported as {target}: its vectors enter deeper layers, "
             "which tokens cannot."
-        )
-    if learner.placeholder == "zero" and len(learner.words) < learner.layout.slots:
-        raise ConfigError(
-            f"The prompt cannot be exported as {target}: an empty slot holds a zero vector, which "
-            "cannot be typed."
         )
     if learner.backbone.family != "clip":
         raise ConfigError(
@@ -98,30 +96,29 @@ def export_transformers(classifier: PromptClassifier, folder: Path) -> dict[str,
     tokens = [f"<ipl{number}>" for number in range(1, learner.layout.soft_count + 1)]
     tokenizer.add_tokens(tokens)
     token_ids = [int(token) for token in tokenizer.convert_tokens_to_ids(tokens)]
-    template = _template(learner, tokens)
-    for name in map(str, classifier.classes_):
-        if list(tokenizer(template.format(name))["input_ids"]) != _ids(learner, name, token_ids):
-            raise ConfigError(
-                f"The class {name!r} has other tokens inside a sentence than on its own."
-            )
+    template = _typed(learner, tokens)
     content = {"hypothesis_template": template, "tokens": tokens, **metadata(classifier)}
     readme = README.format(
         prompt=classifier.prompt_, backbone=learner.backbone.name, count=len(tokens)
     )
+    head = classifier.head_ is not None
     with replace_folder(folder) as work, quiet_transformers(local=True):
         model = _extended_model(learner.backbone, learner.soft.detach(), token_ids)
         model.save_pretrained(work)
         tokenizer.save_pretrained(work)
         processor = _processor_config(learner.backbone.preprocessing)
         write_json(work / "preprocessor_config.json", processor)
-        write_text(work / "README.md", readme)
+        write_text(work / "README.md", readme + (HEAD_README if head else ""))
+        if head:
+            weight, bias = linear_layer(classifier)
+            write_bytes(work / HEAD, save({"weight": weight.contiguous(), "bias": bias}))
         content["largest_difference"] = _compare(classifier, work, template)
         write_json(work / METADATA, content)
     return content
 
 
-def _template(learner: Learner, tokens: list[str]) -> str:
-    """Returns the prompt as it is typed."""
+def _typed(learner: Learner, tokens: list[str]) -> str:
+    """The prompt as it is typed, {} for the class name."""
     vectors, words, after_name = iter(tokens), iter(learner.words), learner.layout.after_name
     pieces: list[str] = []
     for segment in learner.layout.segments:
@@ -136,25 +133,8 @@ def _template(learner: Learner, tokens: list[str]) -> str:
     return " ".join(pieces)
 
 
-def _ids(learner: Learner, class_name: str, token_ids: list[int]) -> list[int]:
-    """Returns the token ids of the prompt of a class, including those of the vectors."""
-    backbone = learner.backbone
-    vectors, words = iter(token_ids), iter(learner.words)
-    ids = list(backbone.opening)
-    for segment in learner.layout.segments:
-        if isinstance(segment, Soft):
-            ids += [next(vectors) for _ in range(segment.size)]
-        elif isinstance(segment, WordSlot):
-            ids += backbone.tokenize(next(words, EMPTY_SLOT))
-        elif isinstance(segment, ClassName):
-            ids += name_tokens(learner.layout, backbone, class_name)
-        elif isinstance(segment, FixedText) and segment is not learner.layout.after_name:
-            ids += backbone.tokenize(segment.text)
-    return [*ids, backbone.eos]
-
-
 def _extended_model(backbone: Backbone, soft: Tensor, token_ids: list[int]) -> Any:
-    """Returns a CLIP in fp32 with rows for the new tokens, the last ones of its vocabulary."""
+    """A CLIP in fp32 with rows for the new tokens, the last ones of its vocabulary."""
     from transformers import CLIPModel
 
     config = copy.deepcopy(backbone.model.config)
@@ -195,7 +175,7 @@ def _processor_config(preprocessing: Preprocessing) -> dict[str, Any]:
 
 @torch.no_grad()
 def _compare(classifier: PromptClassifier, folder: Path, template: str) -> float:
-    """Returns how far the folder's text features are from ours; raises if they are too far off."""
+    """How far the folder's text features are from ours; raises if they are too far off."""
     from transformers import AutoTokenizer, CLIPModel
 
     model = CLIPModel.from_pretrained(folder, use_safetensors=True).eval()
@@ -208,6 +188,7 @@ def _compare(classifier: PromptClassifier, folder: Path, template: str) -> float
     if not difference <= TOLERANCE:
         raise IplError(
             f"The text features of the folder differ from ours by {difference:.2e}; at most "
-            f"{TOLERANCE:g} is allowed, so nothing was written."
+            f"{TOLERANCE:g} is allowed, so nothing was written. Empty slots that hold zeros, and "
+            "class names with other tokens inside a sentence, cannot be typed."
         )
     return difference

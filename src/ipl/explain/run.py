@@ -1,0 +1,225 @@
+"""A saved run with its learner and its pool of words, and the images to measure it on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import Tensor
+
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.features import FeatureStore
+from ipl.backbone.labelled_features import LabelledFeatures, encode_items
+from ipl.backbone.zero_shot import zero_shot_logits
+from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.readers import read_dataset
+from ipl.display.formatting import first_few, several
+from ipl.learners.learner import Learner
+from ipl.saving.format import read_run
+from ipl.saving.restore import find_backbone, restore
+from ipl.saving.run_folder import find_run
+from ipl.support.cache import Cache
+from ipl.support.errors import DataError
+from ipl.support.progress import SILENT, Reporter
+from ipl.training.chosen_images import ChosenImages, choose_images, find_shots
+from ipl.training.fit import features_for
+from ipl.training.result import FitResult
+from ipl.words.pool import PARTS, Pool
+from ipl.words.selection import Selection
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A saved run with its learner, for the classes that it was trained on."""
+
+    folder: Path  # or owner/name on the hub
+    result: FitResult
+    learner: Learner
+    pool: Pool | None  # None: the run chose from a word list that is not available
+    store: FeatureStore
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes it was trained on; the saved prompt may classify others."""
+        return self.result.trained_classes
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.result.words
+
+    @property
+    def selection(self) -> Selection | None:
+        return self.result.selection
+
+    @property
+    def candidates(self) -> Pool:
+        """The run's pool, else the bundled one."""
+        return self.pool or Pool.bundled().for_tokenizer(self.learner.backbone.tokenizer)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note if the prompt was saved for other classes than it was trained on."""
+        if set(self.result.classes) == set(self.classes):
+            return ()
+        return (
+            f"This prompt was saved for {first_few(self.result.classes)}; all results are about "
+            f"the classes it was trained on: {first_few(self.classes)}.",
+        )
+
+    def zero_shot(self, classes: Sequence[str], features: Tensor) -> Tensor:
+        """Log-probabilities (images, classes) of the backbone with a hand-written prompt."""
+        template = self.result.config.class_template
+        logits = zero_shot_logits(self.learner.backbone, classes, features, template)
+        return logits.cpu().double().log_softmax(1)
+
+
+def load_run(
+    folder: Path,
+    backbone: str | Backbone | None = None,
+    device: str = "auto",
+    words_file: Path | None = None,
+    cache: bool = True,
+    reporter: Reporter = SILENT,
+) -> LoadedRun:
+    """Load a saved run on its backbone."""
+    result = read_run(find_run(folder))
+    precision = str(result.backbone.get("precision", "fp32"))
+    loaded = find_backbone(folder, result, backbone, device, precision)
+    learner = restore(result, loaded)
+    if result.classes != result.trained_classes:
+        learner = learner.rebuilt(class_names=result.trained_classes)
+    store = FeatureStore(loaded, Cache(reporter=reporter) if cache else None)
+    return LoadedRun(folder, result, learner, _find_pool(loaded, result, words_file), store)
+
+
+def _find_pool(backbone: Backbone, result: FitResult, words_file: Path | None) -> Pool | None:
+    """The pool that the words were chosen from, identified by its hash."""
+    tokenizer, selection = backbone.tokenizer, result.selection
+    if selection is None:
+        return Pool.bundled().for_tokenizer(tokenizer)
+    given = None if words_file is None else Pool.from_file(words_file, tokenizer)[0]
+    whole = given or Pool.bundled()
+    for name in PARTS:
+        pool = whole.part(name, result.trained_classes).for_tokenizer(tokenizer)
+        if pool.sha256 == selection.pool_sha256:
+            return pool
+    if given is None:
+        return None
+    raise DataError(
+        f"The word list {words_file} is not the one this run chose from: its hash is "
+        f"{given.sha256[:12]}, the run's is {selection.pool_sha256[:12]}."
+    )
+
+
+# -- its images ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunImages:
+    """Labelled data as a run sees it: the images of its training, and those to measure it on."""
+
+    source: str
+    novel: Dataset | None  # the other classes, if there are two or more
+    classes: tuple[str, ...]  # all classes of the source
+    shots: LabelledFeatures | None  # None if the source does not have all of them
+    test: LabelledFeatures  # the held-out images, or as many as were asked for
+    features: Tensor  # of the test images, as the run's learner encodes them
+    prompt: Tensor  # log-probabilities (test images, classes) of the prompt alone
+    learnt: Tensor  # those of the prompt with its head, if it has one
+    left_out: int  # test images beyond the limit
+    notes: tuple[str, ...]
+
+
+def find_images(
+    run: LoadedRun,
+    data: Path,
+    limit: int | None = None,
+    reporter: Reporter = SILENT,
+) -> RunImages:
+    """Find the images of a run's training, by their hashes, and classify the held-out ones.
+
+    With a `limit`, so many of these are drawn at random.
+    """
+    result, store = run.result, run.store
+    whole = read_dataset(data, result.config.held_out, to_test=True)
+    dataset, novel = _split_by_run(whole, run.classes, run.folder)
+    shots, shot_items = None, find_shots(result, dataset.train, store)
+    chosen = choose_images(result, dataset, result.config.held_out, store, reporter=reporter)
+    if shot_items is None:
+        notes = _notes_on_other_data(run, dataset, chosen)
+    else:
+        shots = encode_items(shot_items, "training", store, reporter)
+        notes = shots.notes
+    items = list(chosen.items)
+    if limit is not None and len(items) > limit:
+        items = [items[i] for i in sorted(random.Random(0).sample(range(len(items)), limit))]
+    test = encode_items(items, "held-out", store, reporter)
+    if not test.items:
+        raise DataError(
+            f"{data} has no readable image that {run.folder.name} was not trained on. "
+            "Without --data, what is saved with the run is shown."
+        )
+    features = features_for(run.learner, test)
+    prompt = learnt = run.learner.log_probabilities(features)
+    if result.head is not None:
+        learnt = result.head.logits(features, prompt).cpu().double().log_softmax(1)
+    return RunImages(
+        source=str(data),
+        novel=novel,
+        classes=whole.class_names,
+        shots=shots,
+        test=test,
+        features=features,
+        prompt=prompt,
+        learnt=learnt,
+        left_out=len(chosen.items) - len(items),
+        notes=(*whole.notes, *notes, *test.notes),
+    )
+
+
+def _notes_on_other_data(run: LoadedRun, dataset: Dataset, chosen: ChosenImages) -> tuple[str, ...]:
+    """That it is other data, and what is left out of it or not in it."""
+    other, count = "This is not the data that the prompt was trained on", len(chosen.left_out)
+    if count and dataset.name == run.result.data:
+        other = "This data has changed since the prompt was trained"
+    notes = [f"{other}."]
+    if count:
+        total = several(count + len(chosen.items), "image")
+        were = "was a training image and is" if count == 1 else "were training images and are"
+        notes = [f"{other}; {count:,} of its {total} {were} left out."]
+    elif not chosen.known:
+        unknown = f"{other}; whether some of its images were training images is not known."
+        notes = [] if chosen.notes else [unknown]
+    labels = {item.label for item in chosen.items}
+    if missing := [name for label, name in enumerate(run.classes) if label not in labels]:
+        notes.append(
+            f"{dataset.display_name} has no new image of {first_few(missing)}; all "
+            f"{len(run.classes)} classes of the run compete all the same."
+        )
+    return (*notes, *chosen.notes)
+
+
+def _split_by_run(
+    whole: Dataset, classes: tuple[str, ...], folder: Path
+) -> tuple[Dataset, Dataset | None]:
+    """The data of the run's classes, with its labels, and of the others if there are two."""
+    if whole.class_names == classes:
+        return whole, None
+    labels = {name: label for label, name in enumerate(classes) if name in whole.class_names}
+    if not labels:
+        raise DataError(
+            f"{whole.display_name} has none of the classes that {folder} was trained on: "
+            f"{first_few(classes)}."
+        )
+
+    def relabel(items: tuple[Item, ...]) -> tuple[Item, ...]:
+        names = ((item, whole.class_names[item.label]) for item in items)
+        found = [Item(item.path, labels[name]) for item, name in names if name in labels]
+        return tuple(sorted(found, key=lambda item: item.label))
+
+    others = [label for label, name in enumerate(whole.class_names) if name not in labels]
+    novel = whole.only(others, f"{whole.name} (novel)") if len(others) > 1 else None
+    train, test = relabel(whole.train), relabel(whole.test)
+    return replace(whole, class_names=classes, train=train, test=test), novel

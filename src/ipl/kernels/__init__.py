@@ -1,0 +1,1 @@
+"""Triton versions of the operations in `ipl.backbone.ops`, which looks them up."""
