@@ -52,8 +52,6 @@ def test_other_formats_and_the_command_that_repeats_it(
     assert again.code == 0, again.err
     file = "prompt.safetensors"
     assert (home / "again" / file).read_bytes() == (run / file).read_bytes()
-    assert ipl("report", "run", "--out", "r.md", *options).code == 0
-    assert (home / "r.md").read_text().startswith("# What “run” has learnt\n")
     assert ipl("report", "run", "--out", "r.json", *options).code == 0
     assert json.loads((home / "r.json").read_text())["words"] == values["words"]
 

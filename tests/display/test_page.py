@@ -1,8 +1,7 @@
-"""Pages: a document as HTML and Markdown is well formed, escaped and complete."""
+"""Pages: a document as HTML is well formed, escaped and complete."""
 
 from __future__ import annotations
 
-import re
 from typing import get_args
 
 from ipl.display.document import (
@@ -18,7 +17,6 @@ from ipl.display.document import (
     Section,
     Thumb,
 )
-from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
 from ipl.display.plots import line
 from ipl.display.table import Table
@@ -73,19 +71,3 @@ def test_a_section_with_a_summary_is_folded_and_its_content_can_be_linked_to() -
     assert "Is it " + NASTY in "".join(page.text)
     both = Document("t", "s", (), (), (), (folded, Section("two", "Two", (text,))), "f")
     assert len(check_page(as_html(both)).of("nav")) == 1
-    assert "**Is it " in as_markdown(document)
-
-
-def test_markdown_has_the_same_cells() -> None:
-    text = as_markdown(_document())
-    assert "<script>" not in re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
-    assert text.count("| b | \N{MINUS SIGN}2 % |") == 2
-    lines_of_table = [line for line in text.splitlines() if line.startswith("| ")]
-    assert {line.replace("\\|", "").count("|") for line in lines_of_table} == {3}
-    assert "| --- | ---: |" in text
-
-
-def test_code_in_markdown_cannot_end_its_block() -> None:
-    code = Code("ipl fit 'a\n```\n<script>'")
-    document = Document("t", "s", (), (), (), (Section("one", "One", (code,)),), "f")
-    assert "````\nipl fit 'a\n```\n<script>'\n````\n" in as_markdown(document)

@@ -10,7 +10,6 @@ from rich.text import Text
 from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.display.document import Document
-from ipl.display.markdown import as_markdown
 from ipl.display.page import as_html
 from ipl.explain.comparison import compare_runs
 from ipl.explain.report import make_report, report_values
@@ -18,8 +17,6 @@ from ipl.support.errors import ConfigError
 from ipl.support.files import write_json, write_text
 from ipl.support.hub import is_on_hub
 from ipl.support.progress import Reporter
-
-FORMATS = ("html", "md", "json")
 
 
 def report(
@@ -37,7 +34,7 @@ def report(
         None,
         "--out",
         help="The file to write (default: RUN-report.html, several: ipl-comparison.html); its "
-        "ending .html, .md or .json is the format.",
+        "ending .html or .json is the format.",
     ),
     resamples: int = typer.Option(
         5,
@@ -63,9 +60,8 @@ def report(
     """Report what a saved prompt has learnt, or compare several on one page."""
     run, several_runs = runs[0], len(runs) > 1
     target = save_to or (Path("ipl-comparison.html") if several_runs else default_target(run))
-    ending = {"htm": "html", "markdown": "md"}.get(target.suffix[1:].lower(), target.suffix[1:])
-    if ending not in FORMATS:
-        raise ConfigError(f"--out is {target}; its name must end in .html, .md or .json.")
+    if target.suffix not in (".html", ".json"):
+        raise ConfigError(f"--out is {target}; its name must end in .html or .json.")
     if not as_json:  # then nothing is written
         check_output_file(target, overwrite)
     reporter = Reporter(quiet=quiet)
@@ -115,9 +111,7 @@ def default_target(run: Path) -> Path:
 
 def write_document(target: Path, document: Document) -> None:
     """Writes a document in the format of the file's name."""
-    if target.suffix.lower() == ".json":
+    if target.suffix == ".json":
         write_json(target, report_values(document))
-    elif target.suffix.lower() in (".md", ".markdown"):
-        write_text(target, as_markdown(document))
     else:
         write_text(target, as_html(document))

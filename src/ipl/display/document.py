@@ -1,4 +1,4 @@
-"""Documents: the blocks and sections from which the HTML page and the Markdown file are written."""
+"""Documents: the blocks and sections from which an HTML page is written."""
 
 from __future__ import annotations
 

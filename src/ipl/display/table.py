@@ -280,6 +280,13 @@ def escape_markdown(text: str) -> str:
     return _MARKDOWN_SIGNS.sub(r"\\\1", " ".join(text.split()))
 
 
+def code_span(text: str) -> str:
+    """A text in one line that Markdown shows as code."""
+    text = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
+
+
 def escape_latex(text: str) -> str:
     """A text in one line that LaTeX shows as it is."""
     return "".join(LATEX_SIGNS.get(sign, sign) for sign in " ".join(text.split()))

@@ -95,8 +95,7 @@ def make_report(
     Returns
     -------
     Document
-        The report, for `ipl.display.page.as_html`, `ipl.display.markdown.as_markdown` and
-        `report_values`.
+        The report, for `ipl.display.page.as_html` and `report_values`.
 
     Raises
     ------

@@ -15,9 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from ipl.config import FitConfig
-from ipl.display.markdown import code_span
 from ipl.display.page import environment
-from ipl.display.table import escape_markdown
+from ipl.display.table import code_span, escape_markdown
 from ipl.learners.registry import known_learners
 from ipl.saving.run_folder import (
     CARD,
