@@ -25,6 +25,7 @@ from ipl.config import (
 from ipl.datasets.benchmarks import template_of
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.registry import learner_class
+from ipl.training.schedule import ENOUGH
 
 POOL = "pool"  # in a record, in place of `words_file` and `pool_part`
 BUNDLED = "bundled"  # the pool of words in the package
@@ -80,10 +81,19 @@ class Run:
 
     @cached_property
     def training(self) -> str:
-        """The id of the training, which runs share that differ only in what they test."""
-        if not self.targets or self.arm in UNTRAINED:
+        """The id of the training, which runs share that differ only in what does not matter to it.
+
+        That is what they test with prompts of one source, and the epochs after the only word.
+        """
+        changes: dict[str, Any] = {}
+        if self.targets:
+            changes |= {"protocol": None, "targets": None}
+        # With more shots, an interval can also decide how many epochs there are.
+        if self.words == 1 and self.shots <= ENOUGH:
+            changes["settings"] = {**self.settings, "interval": None}
+        if not changes or self.arm in UNTRAINED:
             return self.id
-        return f"{self.name}-{self._digest(protocol=None, targets=None)}"
+        return f"{self.name}-{self._digest(**changes)}"
 
     @property
     def name(self) -> str:
