@@ -90,9 +90,8 @@ def test_a_large_jpeg_is_decoded_at_a_reduced_size(
 
 
 @asynccontextmanager
-async def running(pocket: Backbone, seconds: float = 5.0, **more: int) -> AsyncIterator[Decoders]:
-    limits = {"max_pixels": PIXELS, "max_bytes": 10**6, **more}
-    own = Decoders(pocket.preprocessing, limits["max_pixels"], limits["max_bytes"], seconds)
+async def running(pocket: Backbone, max_pixels: int = PIXELS) -> AsyncIterator[Decoders]:
+    own = Decoders(pocket.preprocessing, max_pixels, 10**6)
     await own.start()
     try:
         yield own
@@ -148,7 +147,7 @@ def test_one_that_hangs_is_killed_and_replaced(
             second.kill()
             await second.wait()
             await own.decode(CASTLE, "a")
-            own.seconds = 1e-9
+            monkeypatch.setattr(decoders, "SECONDS", 1e-9)
             assert "longer than 1e-09 s" in str(await refusal(own.decode(CASTLE, "a")))
 
     asyncio.run(check())

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from pydantic import ValidationError
 
 from ipl import Backbone, PromptClassifier, __version__
+from ipl.apps import serve
 from ipl.apps.hosts import LOCAL_HOSTS, allowed_hosts, is_allowed_host
 from ipl.apps.serve import (
     Limits,
@@ -43,7 +43,6 @@ def start(classifier: PromptClassifier) -> Iterator[Start]:
 
         def call(hosts: Any = None, token: str | None = None, **limits: Any) -> TestClient:
             app = create_app(classifier, Limits(**limits), hosts, token)
-            app.state.service.batcher.wait = 0
             client = TestClient(app, "http://localhost", raise_server_exceptions=False)
             return running.enter_context(client)
 
@@ -122,12 +121,16 @@ def test_a_batch_of_several_class_lists(
         np.testing.assert_allclose([found[name] for name in other.classes_], expected, atol=1e-5)
 
 
-def test_requests_at_once_are_one_batch(start: Start, beach: bytes) -> None:
-    client = start(batch=5)
+def test_requests_at_once_are_one_batch(
+    client: TestClient, beach: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "BATCH", 5)
+    monkeypatch.setattr(serve, "WAIT", 2)
     service, sizes = service_of(client), list[int]()
-    service.batcher.wait = 2
     encode = service.model.encoder.encode
-    service.model.encoder.encode = lambda pixels: sizes.append(len(pixels)) or encode(pixels)
+    monkeypatch.setattr(
+        service.model.encoder, "encode", lambda pixels: sizes.append(len(pixels)) or encode(pixels)
+    )
     requests = [{"classes": "cat,cat"}, {}, {"classes": "cat,dog"}, {}, {"top": "1"}]
     with ThreadPoolExecutor(5) as threads:
         bad, *good = threads.map(lambda fields: upload(client, beach, **fields), requests)
@@ -191,27 +194,18 @@ def test_openapi_names_the_addresses(client: TestClient) -> None:
 # -- what is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("max_pixels", 10**9), ("max_classes", 1), ("answer_seconds", float("nan"))],
-)
-def test_a_limit_out_of_its_range_is_named(field: str, value: float) -> None:
-    with pytest.raises(ValidationError, match=field):
-        Limits(**{field: value})  # type: ignore[arg-type]
-
-
 def test_bytes_pixels_and_classes_are_limited(start: Start, beach: bytes) -> None:
-    client = start(max_bytes=len(beach) * 2, max_pixels=96 * 96, max_classes=3)
+    client = start(max_bytes=len(beach) * 2, max_pixels=96 * 96)
     assert probabilities(client.post("/predict", json=as_json(beach)))
     large = beach + b"\0" * len(beach)
     for response in (upload(client, large), client.post("/predict", json=as_json(large))):
         assert f"larger than {len(beach) * 2:,} bytes" in sentence(response, 413)
     pixels = to_bytes(open_scene("beach", 0).resize((96, 97)), "JPEG")
     assert "96 x 97 pixels" in sentence(upload(client, pixels), 413)
-    for names in (["a", "b", "c", "d"], ["a", "b" * 101]):
+    for names in ([f"{number}" for number in range(257)], ["a", "b" * 101]):
         sentence(upload(client, beach, classes=names), 422)
         sentence(client.post("/predict", json=as_json(beach, classes=names)), 422)
-    sentence(upload(client, b"x", classes=["x"] * 100), 400)
+    sentence(upload(client, b"x", classes=["x"] * 259), 400)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +216,7 @@ def test_bytes_pixels_and_classes_are_limited(start: Start, beach: bytes) -> Non
         ({"image": "bm90IGEgcGljdHVyZQ=="}, 415, "not an image"),
         ({"image": {"path": "/etc/passwd"}}, 422, "image"),
         ({}, 422, "image"),
-        ({"top": 10**6 + 1}, 422, "less than or equal to 1000000"),
+        ({"top": 0}, 422, "greater than or equal to 1"),
         ({"top": "3"}, 422, "top: Input should be a valid integer."),
         ({"classes": ["cat", 3]}, 422, "classes"),
         ({"classes": ["cat"]}, 422, "classes: List should have at least 2"),
@@ -286,7 +280,7 @@ def block(client: TestClient) -> tuple[Event, Event]:
 
 
 def test_beyond_the_concurrency_limit_is_503(start: Start, beach: bytes) -> None:
-    client = start(concurrency=2, batch=1)
+    client = start(concurrency=2)
     _, go_on = block(client)
     with ThreadPoolExecutor(2) as threads:
         futures = [threads.submit(upload, client, beach) for _ in range(2)]
@@ -303,8 +297,11 @@ def test_beyond_the_concurrency_limit_is_503(start: Start, beach: bytes) -> None
     assert upload(client, beach).status_code == 200
 
 
-def test_an_answer_that_takes_too_long_is_503(start: Start, beach: bytes) -> None:
-    client = start(answer_seconds=0.2)
+def test_an_answer_that_takes_too_long_is_503(
+    start: Start, beach: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = start()
+    monkeypatch.setattr(serve, "ANSWER_SECONDS", 0.2)
     _, go_on = block(client)
     response = upload(client, beach)
     go_on.set()

@@ -58,8 +58,11 @@ def test_the_command_answers_and_ends_cleanly(
     assert process.returncode == 0
 
 
-def test_bad_clients_harm_nobody(classifier: PromptClassifier, beach: bytes) -> None:
-    limits = Limits(max_bytes=3 * len(beach), upload_seconds=2)
+def test_bad_clients_harm_nobody(
+    classifier: PromptClassifier, beach: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ipl.apps.serve.UPLOAD_SECONDS", 2)
+    limits = Limits(max_bytes=3 * len(beach))
     body = json.dumps(as_json(beach)).encode()
     good = head(f"Content-Length: {len(body)}")
     piece, chunked = b"%x\r\n%s\r\n" % (1000, b"x" * 1000), "Transfer-Encoding: chunked"

@@ -22,6 +22,7 @@ import pytest
 from gradio_client import Client
 from PIL import Image
 
+from ipl.apps import serve
 from ipl.classifier import PromptClassifier
 from tests.helpers.damage import damage_bytes
 from tests.helpers.forked import Command, Ended, limit_open_files
@@ -38,11 +39,11 @@ Attack = Callable[[random.Random], None]
 
 
 def start(
-    saved: Path, tmp_path: Path, *options: object, fault: Callable[[], None] | None = None
+    saved: Path, tmp_path: Path, fault: Callable[[], None] | None = None
 ) -> tuple[Command, str]:
     """Returns a service in a folder of its own, and its address."""
     (home := tmp_path / "home").mkdir()
-    command = ("serve", saved / "run1", "--port", 0, "--device", "cpu", *options)
+    command = ("serve", saved / "run1", "--port", 0, "--device", "cpu")
     server = Command(*command, folder=home, fault=fault)
     return server, server.line(" answers at ").split(" answers at ")[1].split()[0]
 
@@ -229,9 +230,15 @@ def test_slow_images_take_no_time_from_others(saved: Path, tmp_path: Path, times
     stop(server)
 
 
+def few_open_files(number: int, patience: float) -> None:
+    """Lets the service have few connections, and wait for a request for so many seconds."""
+    limit_open_files(number)
+    serve.UPLOAD_SECONDS = patience
+
+
 def test_many_half_open_connections(saved: Path, tmp_path: Path, times: Times) -> None:
-    most, options = times(256, 1024), ("--upload-seconds", times(2, 10))
-    server, address = start(saved, tmp_path, *options, fault=partial(limit_open_files, most))
+    most, fault = times(256, 1024), partial(few_open_files, times(256, 1024), times(2, 10))
+    server, address = start(saved, tmp_path, fault=fault)
     place = "127.0.0.1", int(address.rpartition(":")[2])
     with ExitStack() as opened:
         for source in ("127.0.0.1", "127.0.0.2"):

@@ -42,6 +42,7 @@ FORMATS = tuple(name for name in image_formats() if name != "PPM")  # that peopl
 COMMAND = "from ipl.apps.decoders import main; main()"
 QUICK = 2 * min(4, cores())  # decoders; one client has half of them
 SLOW = 2
+SECONDS = 5.0  # to decode an image; the process that takes longer is killed
 QUICK_SECONDS = 0.5  # until an image counts as slow
 LARGE = 4_000_000  # pixels; decoding more takes longer than a tenth of a second
 PIXEL_BYTES = 16  # that a pixel takes at most while it is decoded (measured: WebP)
@@ -101,15 +102,12 @@ class Places:
 class Decoders:
     """The processes, seen from the event loop that uses them; they are started when needed."""
 
-    def __init__(
-        self, preprocessing: Preprocessing, max_pixels: int, max_bytes: int, seconds: float
-    ) -> None:
-        self.seconds, self.crop = seconds, preprocessing.crop
+    def __init__(self, preprocessing: Preprocessing, max_pixels: int, max_bytes: int) -> None:
+        self.crop = preprocessing.crop
         self.settings = {
             "preprocessing": preprocessing.as_dict(),
             "max_pixels": max_pixels,
             "bytes": PIXEL_BYTES * max_pixels + 2 * max_bytes + WORKING_BYTES,
-            "seconds": seconds,
         }
         self._quick, self._slow = Places(QUICK), Places(SLOW)
         self._processes: set[Process] = set()
@@ -118,12 +116,12 @@ class Decoders:
     async def decode(self, data: bytes, client: str) -> Array:
         """What the backbone sees of an image: bytes (crop, crop, 3); raises Refusal."""
         async with self._quick.take(client, len(data)):
-            pixels = await self._run(data, min(QUICK_SECONDS, self.seconds), large=False)
+            pixels = await self._run(data, QUICK_SECONDS, large=False)
         if pixels is None:
             async with self._slow.take(client, len(data)):
-                pixels = await self._run(data, self.seconds, large=True)
+                pixels = await self._run(data, SECONDS, large=True)
         if pixels is None:
-            raise Refusal(413, f"image: it took longer than {self.seconds:g} s to decode.")
+            raise Refusal(413, f"image: it took longer than {SECONDS:g} s to decode.")
         return np.frombuffer(pixels, np.uint8).reshape(self.crop, self.crop, 3)
 
     async def start(self) -> None:
@@ -223,7 +221,7 @@ def main() -> None:
     while line := requests.readline():
         size, large = map(int, line.split())
         data = requests.read(size)
-        alarm(ceil(settings["seconds"]) + 1)  # should the service be killed meanwhile
+        alarm(ceil(SECONDS) + 1)  # should the service be killed meanwhile
         try:
             if not large and prod(check_image(data, "image", most, FORMATS)) > LARGE:
                 answer(200)

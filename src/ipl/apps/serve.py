@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from errno import EADDRINUSE
 from functools import lru_cache
 from importlib.resources import files
 from ipaddress import ip_address
@@ -25,10 +24,8 @@ import torch
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from PIL import Image
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
-from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import Headers, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
@@ -49,8 +46,12 @@ from ipl.support.files import read_text, to_json
 PATHS = ("/predict", "/prompt", "/healthz", "/metrics", "/docs", "/openapi.json", "/")
 OPEN = "/healthz"  # answered without a token, for the load balancer
 KINDS = ("multipart/form-data", "application/json")  # of the body of a request
+MAX_CLASSES = 256  # in the class list of a request
 CLASS_LISTS = 16  # whose text features stay in memory, the latest used ones
+BATCH = 32  # images that the model classifies together
 WAIT = 0.005  # seconds that the first image of a batch waits for others
+UPLOAD_SECONDS = 10.0  # for the head of a request, and again for its body
+ANSWER_SECONDS = 30.0  # from there to the answer
 MIN_TOKEN = 16  # characters
 MAX_CONNECTIONS, BACKLOG = 4096, 128  # open, and waiting to be accepted
 # For every response: no other page may frame it, and no browser may take it for another type.
@@ -62,23 +63,15 @@ PROTECTION = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'",
 }
-Name = Annotated[str, Field(max_length=100)]
-Seconds = Annotated[float, Field(ge=0.1, allow_inf_nan=False)]
 
 
-@pydantic_dataclass(frozen=True)
+@dataclass(frozen=True)
 class Limits:
     """Bounds on one request and on all together."""
 
-    max_bytes: PositiveInt = 10_000_000  # of a request's body
-    # Of an image as it is decoded; with more than the most, Pillow warns of decompression bombs.
-    max_pixels: Annotated[int, Field(ge=1, le=Image.MAX_IMAGE_PIXELS)] = 25_000_000
-    max_classes: Annotated[int, Field(ge=2)] = 256  # in the class list of a request
-    concurrency: PositiveInt = 128  # requests that are read or answered at a time
-    upload_seconds: Seconds = 10.0  # for the head of a request, and again for its body
-    answer_seconds: Seconds = 30.0  # from there to the answer
-    decode_seconds: Seconds = 5.0  # for an image; the process that takes longer is killed
-    batch: Annotated[int, Field(ge=1, le=64)] = 32  # images that the model classifies together
+    max_bytes: int = 10_000_000  # of a request's body
+    max_pixels: int = 25_000_000  # of an image as it is decoded
+    concurrency: int = 128  # requests that are read or answered at a time
 
 
 class RankedClass(TypedDict):
@@ -94,56 +87,56 @@ Ranking = list[RankedClass]  # the most probable classes, best first
 # -- what is asked --------------------------------------------------------------------------------
 
 
+Name = Annotated[str, Field(max_length=100)]
+
+
 class Query(BaseModel):
     """An image, the classes to choose from (default: the prompt's), and how many to return."""
 
     model_config = ConfigDict(extra="forbid", val_json_bytes="base64")
     image: bytes = Field(min_length=1, description="a file in a form, base64 in JSON")
-    classes: list[Name] | None = Field(None, min_length=2, max_length=10_000)
-    top: int = Field(5, ge=1, le=1_000_000)
+    classes: list[Name] | None = Field(None, min_length=2, max_length=MAX_CLASSES)
+    top: int = Field(5, ge=1)
 
 
-async def read_query(request: Request, limits: Limits) -> Query:
-    """The body of a request: no more bytes and no more time than the limits allow."""
+async def read_query(request: Request, max_bytes: int) -> Query:
+    """The body of a request: no more bytes and no more time than is allowed."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in KINDS:
         raise Refusal(415, f"Content-Type is {brief(kind)}; allowed are {' and '.join(KINDS)}.")
-    size, too_large = 0, Refusal(413, f"The request is larger than {limits.max_bytes:,} bytes.")
-    if int(request.headers.get("content-length", 0)) > limits.max_bytes:
+    size, too_large = 0, Refusal(413, f"The request is larger than {max_bytes:,} bytes.")
+    if int(request.headers.get("content-length", 0)) > max_bytes:
         raise too_large
 
     async def receive() -> Message:
         nonlocal size
         message = await request.receive()
         size += len(message.get("body", b""))
-        if size > limits.max_bytes:
+        if size > max_bytes:
             raise too_large
         return message
 
     read = _read_form if kind == KINDS[0] else _read_json
-    reading = read(Request(request.scope, receive), limits)
+    reading = read(Request(request.scope, receive), max_bytes)
     try:
-        query = await asyncio.wait_for(reading, limits.upload_seconds)
+        return await asyncio.wait_for(reading, UPLOAD_SECONDS)
     except asyncio.TimeoutError:
-        sentence = f"The request was not complete after {limits.upload_seconds:g} s."
+        sentence = f"The request was not complete after {UPLOAD_SECONDS:g} s."
         raise Refusal(408, sentence) from None
     except ClientDisconnect:
         raise Refusal(400, "The connection was closed before the request was complete.") from None
     except ValidationError as error:
         raise _refusal(error) from None
-    if (count := len(query.classes or ())) > limits.max_classes:
-        raise Refusal(422, f"classes has {count} names; allowed are {limits.max_classes}.")
-    return query
 
 
-async def _read_json(request: Request, _: Limits) -> Query:
+async def _read_json(request: Request, _: int) -> Query:
     body = await request.body()
     return await asyncio.to_thread(Query.model_validate_json, body, strict=True)
 
 
-async def _read_form(request: Request, limits: Limits) -> Query:
-    most = limits.max_classes + 2
-    async with request.form(max_files=1, max_fields=most, max_part_size=limits.max_bytes) as form:
+async def _read_form(request: Request, max_bytes: int) -> Query:
+    fields = MAX_CLASSES + 2
+    async with request.form(max_files=1, max_fields=fields, max_part_size=max_bytes) as form:
         # An empty field of a form says nothing.
         values: dict[str, Any] = {name: value for name, value in form.items() if value != ""}
         if isinstance(image := values.get("image"), UploadFile):
@@ -229,9 +222,9 @@ class Model:
 class Batcher:
     """Questions that are asked at the same time are answered together, by a few threads."""
 
-    def __init__(self, model: Model, size: int) -> None:
+    def __init__(self, model: Model) -> None:
         self.work: Callable[..., Sequence[Any]] = model.answer
-        self.size, self.threads, self.wait = size, model.encoder.workers, WAIT
+        self.threads = model.encoder.workers
         self.batches = self.images = 0  # so far
         self.waiting: asyncio.Queue[tuple[Question, asyncio.Future[Ranking]]] = asyncio.Queue()
         self._collecting = asyncio.Lock()  # so that a batch is not divided
@@ -257,9 +250,9 @@ class Batcher:
         while True:
             async with self._collecting:
                 batch = [await self.waiting.get()]
-                if self.waiting.qsize() < self.size - 1:
-                    await asyncio.sleep(self.wait)
-                while len(batch) < self.size and not self.waiting.empty():
+                if self.waiting.qsize() < BATCH - 1:
+                    await asyncio.sleep(WAIT)
+                while len(batch) < BATCH and not self.waiting.empty():
                     batch.append(self.waiting.get_nowait())
             batch = [pair for pair in batch if not pair[1].done()]  # others gave up
             if not batch:
@@ -286,13 +279,9 @@ class Service:
         self.most_connections = max_connections()  # one client has at most half of them
         self.inside = 0  # requests that are being read or answered
         self.model = Model(classifier, engine)
-        self.batcher = Batcher(self.model, limits.batch)
-        self.decoders = Decoders(
-            self.model.backbone.preprocessing,
-            limits.max_pixels,
-            limits.max_bytes,
-            limits.decode_seconds,
-        )
+        self.batcher = Batcher(self.model)
+        preprocessing = self.model.backbone.preprocessing
+        self.decoders = Decoders(preprocessing, limits.max_pixels, limits.max_bytes)
         self.registry = own = CollectorRegistry()
         self.requests = Counter("ipl_requests", "Requests.", ["path", "status"], registry=own)
         self.rejected = Counter("ipl_rejected", "Refused unread.", ["reason"], registry=own)
@@ -324,10 +313,10 @@ class Service:
             raise Refusal(503, f"{self.inside} requests are being answered; try again in a second.")
         self.inside += 1
         try:
-            answer = self._answer(request, await read_query(request, self.limits))
-            return await asyncio.wait_for(answer, self.limits.answer_seconds)
+            answer = self._answer(request, await read_query(request, self.limits.max_bytes))
+            return await asyncio.wait_for(answer, ANSWER_SECONDS)
         except asyncio.TimeoutError:
-            sentence = f"There was no answer after {self.limits.answer_seconds:g} s; try again."
+            sentence = f"There was no answer after {ANSWER_SECONDS:g} s; try again."
             raise Refusal(503, sentence) from None
         finally:
             self.inside -= 1
@@ -506,21 +495,18 @@ def read_token(file: Path) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, on a free port if `port` is 0; it refuses connections until the server runs.
+    """A bound socket, on a free port if `port` is 0; it refuses connections until it listens.
 
-    So a port that is taken is reported before the model is loaded.
+    So a port that is taken is reported before the model is loaded, and no client waits for that.
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, kind, protocol)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-    except (OSError, OverflowError, ValueError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        hint = " --port 0 takes a free one." if getattr(error, "errno", 0) == EADDRINUSE else ""
-        raise ConfigError(f"Cannot listen on port {port} of {host!r}: {reason}.{hint}") from None
+        raise ConfigError(f"Cannot listen on port {port} of {host!r}: {reason}.") from None
     return bound
 
 
@@ -559,7 +545,7 @@ class Connection(H11Protocol):
     def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_later(self.service.limits.upload_seconds, self._close_if_idle)
+        self._timer = self.loop.call_later(UPLOAD_SECONDS, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         """Ends also a client that goes on sending after it was refused."""
@@ -589,9 +575,7 @@ def run_server(app: FastAPI, bound: socket.socket) -> None:
         proxy_headers=False,
         # asyncio accepts as many at once, whatever the limit
         backlog=min(BACKLOG, service.most_connections // 4),
-        timeout_graceful_shutdown=ceil(
-            service.limits.upload_seconds + service.limits.answer_seconds
-        ),
+        timeout_graceful_shutdown=ceil(UPLOAD_SECONDS + ANSWER_SECONDS),
     )
     Server(config).run([bound])
 
