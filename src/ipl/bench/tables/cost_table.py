@@ -38,6 +38,7 @@ def cost_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
                     by_device.setdefault(run.device or "not recorded", []).append(run)
             for device, runs in by_device.items():
                 names = {"protocol": result.title, "method": method.label, "device": device}
+                names |= {"learner": method.learner, "arm": method.arm}
                 rows.append(names | {"runs": len(runs)} | _costs(runs))
     return rows
 

@@ -6,12 +6,13 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from ipl.bench.tables.methods import Method
+from ipl.bench.tables.methods import Method, learner_name
 from ipl.bench.tables.paper import AVERAGE
 from ipl.bench.tables.results import Cell, Result
 from ipl.bench.tables.words_table import WordSearch
-from ipl.config import CHOSEN, EMPTY, GIVEN, RANDOM
+from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
 from ipl.display.formatting import several
 from ipl.display.plots import ErrorBarLine, Panel, plot_panels
 from ipl.words.selection import Selection
@@ -23,6 +24,11 @@ SETTINGS = {
     "lambda_": "weight of redundancy, λ",
 }
 TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
+OVERHEAD = {  # columns of the cost table
+    "fit_seconds": "time, s",
+    "peak_memory": "peak memory, GB",
+    "utilisation_mean": "GPU utilisation, %",
+}
 PATTERNS = {CHOSEN: "solid", EMPTY: "dotted", RANDOM: "dashdot", GIVEN: "dashdot"}  # of lines
 MIXED = "mixed"  # in place of a value: the datasets of a row have different ones
 
@@ -60,6 +66,38 @@ def plot_returns(searches: Sequence[WordSearch]) -> dict[str, bytes] | None:
     panel = Panel(title, tuple(lines), ticks)
     title = "What each word adds to the words before it; gain is utility less the penalty"
     return plot_panels([panel], title, "word", "fall of the loss")
+
+
+# -- overhead -------------------------------------------------------------------------------------
+
+
+def plot_overhead(rows: Sequence[Mapping[str, Any]]) -> dict[str, bytes] | None:
+    """What learners cost without and with words; None unless one was run with both.
+
+    The rows are those of the cost table, of which the protocol and device that come first count.
+    The last panel needs runs that were profiled.
+    """
+    shown = [row for row in rows if row["arm"] in (PLAIN, CHOSEN)]
+    protocol, device = (shown[0]["protocol"], shown[0]["device"]) if shown else ("", "")
+    costs = {
+        (row["learner"], row["arm"]): row
+        for row in shown
+        if (row["protocol"], row["device"]) == (protocol, device)
+    }
+    learners = [name for name, arm in costs if arm == CHOSEN and (name, PLAIN) in costs]
+    if not learners:
+        return None
+    ticks = tuple((float(x), learner_name(name)) for x, name in enumerate(learners))
+    panels = []
+    for metric, title in OVERHEAD.items():
+        lines = []
+        for number, (arm, label) in enumerate(((PLAIN, "without words"), (CHOSEN, "with words"))):
+            values = [(x, costs[name, arm][metric]) for x, name in enumerate(learners)]
+            points = tuple((float(x), value, 0.0) for x, value in values if value is not None)
+            lines.append(ErrorBarLine(label, points, number, "none"))
+        if any(line.points for line in lines):
+            panels.append(Panel(title, tuple(lines), ticks))
+    return plot_panels(panels, f"What a fit costs. {protocol}, {device}", "", "")
 
 
 # -- curves over a setting ------------------------------------------------------------------------

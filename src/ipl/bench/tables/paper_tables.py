@@ -11,7 +11,8 @@ from typing import Any
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.records import RunRecord
 from ipl.bench.tables import paper
-from ipl.bench.tables.figures import SETTINGS, plot_returns, plot_setting
+from ipl.bench.tables.cost_table import cost_rows
+from ipl.bench.tables.figures import SETTINGS, plot_overhead, plot_returns, plot_setting
 from ipl.bench.tables.gains import differing_settings
 from ipl.bench.tables.methods import Method, canonical, common_text, value_of
 from ipl.bench.tables.notes import data_notes
@@ -120,7 +121,10 @@ def paper_figures(runs: Sequence[RunRecord]) -> dict[str, dict[str, bytes]]:
     published = as_published(runs)
     most_shots = max(run.shots for run in published)
     searches = find_word_searches([run for run in published if run.shots == most_shots])
-    figures = {"marginal-gain": plot_returns(searches)}
+    figures = {
+        "marginal-gain": plot_returns(searches),
+        "overhead": plot_overhead(cost_rows(build_results(published))),
+    }
     for setting in SETTINGS:
         for result in build_results(as_published(runs, setting)):
             figures[f"{setting.rstrip('_')}-{result.name}"] = plot_setting(result, setting)
