@@ -384,6 +384,26 @@ class Backbone(ABC):
         images, texts = normalize(image_features, dim=-1), normalize(text_features, dim=-1)
         return self.logit_scale * images @ texts.transpose(-1, -2)
 
+    def side_by_side(
+        self, first: Callable[[], Tensor], second: Callable[[], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """What two functions return, neither of which may depend on the other.
+
+        On a GPU the first runs on a stream of its own; elsewhere they run one after the other.
+        """
+        if self.device.type != "cuda":
+            return first(), second()
+        current = torch.cuda.current_stream(self.device)
+        # Of another pool than the stream on which a step is recorded.
+        other = torch.cuda.Stream(self.device, priority=-1)
+        other.wait_stream(current)
+        with torch.cuda.stream(other):
+            one = first()
+        two = second()
+        current.wait_stream(other)
+        one.record_stream(current)
+        return one, two
+
 
 # -- helpers of all families ----------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from ipl.backbone.families import (
     PREFIX,
     Family,
 )
-from ipl.backbone.openclip_loading import load_open_clip, load_open_clip_tokenizer
 from ipl.backbone.preprocessing import Preprocessing
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.support.errors import BackboneError, ConfigError, closest, did_you_mean
@@ -65,8 +64,10 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     check_precision(precision)  # before anything large is fetched
     torch_device = pick_device(device)
     if name.startswith(PREFIX):
+        from ipl.backbone.openclip_loading import load_open_clip
+
         with _offline_without_hub():
-            return load_open_clip(name, torch_device, precision, _load_tokenizer)
+            return load_open_clip(name, torch_device, precision)
     model, tokenizer, preprocessing = _load(find_model(name), name)
     family = BACKBONE_CLASSES[model.config.model_type]
     return family(name, model, tokenizer, preprocessing, torch_device, precision)
@@ -99,12 +100,15 @@ def find_model(name: str) -> str:
 def load_tokenizer(name: str = "pocket") -> Any:
     """The tokenizer of a backbone, without loading its weights."""
     if name.startswith(PREFIX):
+        from ipl.backbone.openclip_loading import load_open_clip_tokenizer
+
         with _offline_without_hub():
-            return load_open_clip_tokenizer(name, _load_tokenizer)
-    return _load_tokenizer(find_model(name), name)
+            return load_open_clip_tokenizer(name)
+    return read_tokenizer(find_model(name), name)
 
 
-def _load_tokenizer(source: str, name: str = "") -> Any:
+def read_tokenizer(source: str, name: str = "") -> Any:
+    """The tokenizer of a folder or of a repository on the hub."""
     with _explained(source, name or source):
         return _tokenizer(source, name or source, _offline(source))
 

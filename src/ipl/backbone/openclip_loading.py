@@ -6,52 +6,52 @@ reads the weights; its image transforms, which need torchvision, are not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from PIL import Image
 
-from ipl.backbone.families import HUB, LOCAL, is_local, open_clip_source
+from ipl.backbone.families import HUB, LOCAL, PREFIX, is_local, open_clip_source
+from ipl.backbone.loading import read_tokenizer
 from ipl.backbone.openclip import OpenClipBackbone, OpenClipTokenizer
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.support.errors import BackboneError, closest, did_you_mean
+from ipl.support.errors import BackboneError, did_you_mean
 
 INSTALL = "pip install 'ipl[open_clip]'"
 RESAMPLE = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
-LoadTokenizer = Callable[[str], Any]  # from a folder or hub name to a tokenizer of transformers
 
 
-def load_open_clip(
-    name: str, device: torch.device, precision: str, load_words: LoadTokenizer
-) -> OpenClipBackbone:
+def load_open_clip(name: str, device: torch.device, precision: str) -> OpenClipBackbone:
     """The backbone that a name beginning with `open_clip:` means."""
     open_clip = import_open_clip()
     source, weights = open_clip_source(name)
     config = _config(name, open_clip)
-    published = dict(open_clip.get_pretrained_cfg(source, weights)) if weights else {}
+    published = open_clip.get_pretrained_cfg(source, weights) if weights else {}
     if published.get("quick_gelu"):  # open_clip itself only warns, and computes something else
         config = {**config, "quick_gelu": True}
-    tokenizer = _tokenizer(source, config, open_clip, load_words)  # may lack a package: first
+    if weights and not published:  # a file: images are prepared as for the first published weights
+        tags = open_clip.list_pretrained_tags_by_model(source)
+        published = open_clip.get_pretrained_cfg(source, tags[0]) if tags else {}
+    tokenizer = _tokenizer(source, config, open_clip)  # may lack a package: before the weights
     try:
         model = open_clip.create_model(
             source,
             weights,
             force_quick_gelu=bool(config.get("quick_gelu")),
-            force_preprocess_cfg=_preprocessing_of_file(name, open_clip),
+            force_preprocess_cfg={**published, "size": None},  # None: that of the image tower
             require_pretrained=True,
             weights_only=True,  # torch reads tensors and nothing that could run code
         )
     except Exception as error:  # open_clip, torch and the hub raise many kinds
-        raise BackboneError(_explain_failure(error, name, published)) from error
+        raise BackboneError(_explain_failure(error, name)) from error
     preprocessing = _preprocessing(name, model.visual.preprocess_cfg)
     return OpenClipBackbone(name, model, tokenizer, preprocessing, device, precision, config)
 
 
-def load_open_clip_tokenizer(name: str, load_words: LoadTokenizer) -> OpenClipTokenizer:
+def load_open_clip_tokenizer(name: str) -> OpenClipTokenizer:
     open_clip = import_open_clip()
-    return _tokenizer(open_clip_source(name)[0], _config(name, open_clip), open_clip, load_words)
+    return _tokenizer(open_clip_source(name)[0], _config(name, open_clip), open_clip)
 
 
 def import_open_clip() -> Any:
@@ -72,19 +72,13 @@ def _config(name: str, open_clip: Any) -> dict[str, Any]:
         config = open_clip.get_model_config(source)
         text = {} if config is None else dict(config["text_cfg"])
     except Exception as error:  # of a file that is damaged or missing, or of the hub
-        raise BackboneError(_explain_failure(error, name, {})) from error
-    if config is None:
-        close = closest(source, open_clip.list_models())
-        raise BackboneError(f"open_clip has no architecture {source!r}.{close}")
-    tags = open_clip.list_pretrained_tags_by_model(source)
-    if not source.startswith((HUB, LOCAL)) and not weights:
+        raise BackboneError(_explain_failure(error, name)) from error
+    published = weights and open_clip.get_pretrained_cfg(source, weights)
+    if config is None or not (published or is_local(name) or source.startswith(HUB)):
+        asked, known = name.removeprefix(PREFIX), map("/".join, open_clip.list_pretrained())
         raise BackboneError(
-            f"{name} names no weights; add a tag of open_clip or a file, such as "
-            f"{name.rstrip('/')}/{tags[0] if tags else '/path/to/weights.safetensors'}."
-        )
-    if weights and not is_local(name) and not open_clip.get_pretrained_cfg(source, weights):
-        raise BackboneError(
-            f"open_clip has no weights {weights!r} of {source}.{did_you_mean(weights, tags)}"
+            f"open_clip has no model {asked!r}; name an architecture with published weights or a "
+            f"file, as in {PREFIX}ViT-B-16/openai.{did_you_mean(asked, known)}"
         )
     if "multimodal_cfg" in config or text.get("embed_cls") or text.get("hf_model_name"):
         raise BackboneError(
@@ -94,20 +88,7 @@ def _config(name: str, open_clip: Any) -> dict[str, Any]:
     return dict(config)
 
 
-def _preprocessing_of_file(name: str, open_clip: Any) -> dict[str, Any]:
-    """How images are prepared for a file of weights: as for the first published ones."""
-    source, weights = open_clip_source(name)
-    tags = open_clip.list_pretrained_tags_by_model(source)
-    if not (weights and is_local(name) and tags):
-        return {}
-    entry = open_clip.get_pretrained_cfg(source, tags[0])
-    keys = ("mean", "std", "interpolation", "resize_mode")
-    return {key: entry[key] for key in keys if key in entry}
-
-
-def _tokenizer(
-    source: str, config: dict[str, Any], open_clip: Any, load_words: LoadTokenizer
-) -> OpenClipTokenizer:
+def _tokenizer(source: str, config: dict[str, Any], open_clip: Any) -> OpenClipTokenizer:
     """The tokenizer, which open_clip would load with code of the folder if it has some."""
     text = config["text_cfg"]
     options = dict(text.get("tokenizer_kwargs") or {})
@@ -116,7 +97,7 @@ def _tokenizer(
         own = open_clip.SimpleTokenizer(**options)
         opening, special = (own.sot_token_id,), own.all_special_ids
         return OpenClipTokenizer(own.encode, own.encoder, opening, own.eot_token_id, 0, special)
-    words = load_words(source.removeprefix(LOCAL) if source.startswith(LOCAL) else hub_name)
+    words = read_tokenizer(source.removeprefix(LOCAL) if source.startswith(LOCAL) else hub_name)
     clean = open_clip.tokenizer.get_clean_fn(options.get("clean", "whitespace"))
     *opening, end = words("")["input_ids"]
     if options.get("strip_sep_token"):  # CLIPA writes 0 in its place
@@ -146,23 +127,19 @@ def _preprocessing(name: str, values: dict[str, Any]) -> Preprocessing:
     )
 
 
-def _explain_failure(error: Exception, name: str, published: dict[str, Any]) -> str:
+def _explain_failure(error: Exception, name: str) -> str:
     """The message for a model that could not be loaded."""
     if isinstance(error, UnpicklingError):
         return (
             f"The weights of {name} are not a file of plain tensors, and ipl unpickles nothing "
             "else; save them as safetensors."
         )
+    message = f"open_clip cannot load {name}: {_first_line(error)}."
     if is_local(name):
-        return f"open_clip cannot load {name}: {_first_line(error)}."
-    repository = open_clip_source(name)[0].removeprefix(HUB)
-    if published:
-        repository = published.get("hf_hub", "").rpartition("/")[0] or published.get("url", "")
+        return message
     return (
-        f"Cannot load {name} from the Hugging Face hub or its local cache ({_first_line(error)}). "
-        "Without network, fetch the weights on another machine with "
-        f"`hf download {repository} --local-dir DIR`, copy DIR over and name it as open_clip:DIR, "
-        "or its file of weights as open_clip:ARCHITECTURE/FILE."
+        f"{message} Without network, fetch the weights on another machine, copy them over and name "
+        f"their folder as {PREFIX}DIR, or their file as {PREFIX}ARCHITECTURE/FILE."
     )
 
 

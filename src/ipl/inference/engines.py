@@ -1,4 +1,4 @@
-"""Engines that run a prompt's image tower: torch, or onnxruntime in int8 or fp32."""
+"""Engines that run a prompt's image tower: torch, or onnxruntime in int8."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ipl.support.errors import ConfigError
 from ipl.support.machine import cores
 
 Array = np.ndarray[Any, Any]
-ENGINES = ("torch", "onnx", "onnx-fp32")
+ENGINES = ("torch", "onnx")
 MAX_WORKERS = 8
 
 
@@ -59,7 +59,7 @@ class ImageEncoder:
             )
         else:
             # A thread that calls onnxruntime computes too; its pool is for the remaining cores.
-            self.encode = _onnx_tower(classifier, engine == "onnx", available - self.workers + 1)
+            self.encode = _onnx_tower(classifier, available - self.workers + 1)
 
     @contextmanager
     def share(self) -> Iterator[None]:
@@ -81,14 +81,12 @@ class ImageEncoder:
 
 
 @torch.no_grad()
-def _onnx_tower(
-    classifier: PromptClassifier, int8: bool, threads: int
-) -> Callable[[Array], Tensor]:
+def _onnx_tower(classifier: PromptClassifier, threads: int) -> Callable[[Array], Tensor]:
     """The image tower as a function that runs in onnxruntime."""
     check_packages()
     backbone = classifier.learner_.backbone
     if backbone.device.type != "cpu":
-        raise ConfigError("The ONNX engines run on the CPU; use device cpu.")
+        raise ConfigError("The engine onnx runs on the CPU; use device cpu.")
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -97,9 +95,6 @@ def _onnx_tower(
     with TemporaryDirectory(prefix="ipl-onnx-") as folder, quiet_export():
         path, small = Path(folder) / "fp32.onnx", Path(folder) / "int8.onnx"
         write_fp32(ImageTower(classifier).eval(), path, backbone.preprocessing.crop, ["features"])
-        if int8:
-            write_int8(path, small)
-        session = onnxruntime.InferenceSession(
-            small if int8 else path, options, providers=["CPUExecutionProvider"]
-        )
+        write_int8(path, small)
+        session = onnxruntime.InferenceSession(small, options, providers=["CPUExecutionProvider"])
     return lambda pixels: torch.from_numpy(session.run(["features"], {"pixels": pixels})[0])

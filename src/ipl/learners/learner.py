@@ -13,7 +13,6 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import CentreCrops, ImageFeatures, Source, encode_files
-from ipl.backbone.side_by_side import side_by_side
 from ipl.backbone.tower import ReplacedRows
 from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.hyperparameters import Hyperparameters
@@ -259,8 +258,7 @@ class Learner(nn.Module, ABC):
 
     def features_of_both(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """The features of images and of classes; a GPU runs both towers at once."""
-        encode = partial(self.image_features, pixels)
-        return side_by_side(encode, self.text_features, self.backbone.device)
+        return self.backbone.side_by_side(partial(self.image_features, pixels), self.text_features)
 
     def encode_images(
         self,
