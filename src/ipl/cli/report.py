@@ -11,8 +11,8 @@ from ipl.cli import shared_options as common
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
 from ipl.display.document import Document
 from ipl.display.page import as_html
-from ipl.explain.comparison import compare_runs
 from ipl.explain.report import make_report, report_values
+from ipl.explain.several_runs import compare_runs
 from ipl.support.errors import ConfigError
 from ipl.support.files import write_json, write_text
 from ipl.support.hub import is_on_hub
@@ -41,9 +41,6 @@ def report(
         "--resamples",
         min=0,
         help="How often to choose words again for other images; 0: never.",
-    ),
-    images: int = typer.Option(
-        2000, "--images", min=1, help="The largest number of held-out images to use for one run."
     ),
     words_file: Path | None = typer.Option(
         None, "--words-file", help="The list of words that the run chose from, if it had its own."
@@ -78,7 +75,6 @@ def report(
                 not no_cache,
                 reporter,
                 resamples,
-                images,
             )
         for note in document.warnings:
             reporter.warn(note)
@@ -91,8 +87,8 @@ def report(
     if several_runs and document.table is not None:
         terminal.print(document.table.to_terminal())
         terminal.print("\n".join(document.lead), markup=False)
-    for each in document.answers:
-        terminal.print(Text.assemble((each.question, "bold"), " ", each.answer))
+    for question, answer in document.answers.items():
+        terminal.print(Text.assemble((question, "bold"), " ", answer))
     for section in document.sections:
         if section.anchor == "missing":
             terminal.print(f"Left out: {section.summary}", markup=False, soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 from ipl.display.table import Table
@@ -27,11 +26,10 @@ class Code:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, which says what it shows in words as well, and its numbers."""
+    """A drawing, which says what it shows in words as well."""
 
     title: str
     svg: str
-    table: Table | None  # None: they are in another table
 
 
 @dataclass(frozen=True)
@@ -67,21 +65,13 @@ Block = Paragraph | Code | Table | Figure | Gallery | Heading
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report with a heading of its own; on a page, one with a summary is folded."""
+    """A part of the report, folded below its title and summary."""
 
     anchor: str
     title: str
     blocks: tuple[Block, ...]
-    summary: str = ""  # one line
+    summary: str  # one line
     values: Mapping[str, Any] = field(default_factory=dict)  # what it shows, for JSON
-
-
-@dataclass(frozen=True)
-class QuestionAnswer:
-    """A question that a reader comes with, and its answer in a few sentences."""
-
-    question: str
-    answer: str
 
 
 @dataclass(frozen=True)
@@ -93,12 +83,6 @@ class Document:
     warnings: tuple[str, ...]  # what a reader must know before believing it
     sections: tuple[Section, ...]
     foot: str
-    answers: tuple[QuestionAnswer, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)  # by the questions of a reader
     table: Table | None = None  # the numbers behind the answers
     values: Mapping[str, Any] = field(default_factory=dict)  # of the whole, for JSON
-
-    def _repr_html_(self) -> str:
-        from ipl.display.page import as_html  # which knows documents
-
-        style = "width: 100%; height: 50rem; border: 0"
-        return f'<iframe srcdoc="{escape(as_html(self))}" style="{style}"></iframe>'

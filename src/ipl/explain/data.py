@@ -11,7 +11,6 @@ from ipl.support.progress import SILENT, Reporter
 from ipl.training.comparison import Comparison
 
 if TYPE_CHECKING:
-    from ipl.explain.accuracy import NovelScores
     from ipl.explain.effects import WordEffects
 
 
@@ -24,6 +23,5 @@ class ReportData:
     path: Path | None = None  # of the data
     words_file: Path | None = None
     images: RunImages | None = None
-    novel: NovelScores | None = None
     effects: WordEffects | None = None
     reporter: Reporter = SILENT

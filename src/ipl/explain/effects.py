@@ -111,7 +111,7 @@ def effects_section(run: LoadedRun, data: ReportData) -> Section | None:
         f"{title}: {effects.loss:.3f} with its own; {ranges}.",
         "cross-entropy (lower is better)",
     )
-    blocks = (how, Table(columns, rows, caption=caption), Figure(title, drawing, None))
+    blocks = (how, Table(columns, rows, caption=caption), Figure(title, drawing))
     replaced = "its word" if len(effects.words) == 1 else "all words"
     summary = f"Random words in place of {replaced} change the loss by {effects.together.change}."
     return Section("effects", "What each word does", blocks, summary, {"effects": effects})

@@ -11,7 +11,6 @@ from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.display.document import Figure, Paragraph, Section
 from ipl.display.formatting import percent, several, signed
 from ipl.display.plots import line
-from ipl.display.table import Table
 from ipl.explain.data import ReportData
 from ipl.explain.run import LoadedRun
 
@@ -74,13 +73,11 @@ def learning_curve_section(run: LoadedRun, data: ReportData) -> Section | None:
         "accuracy in %",
         x_ticks=[(float(p.images), str(p.images)) for p in curve],
     )
-    rows = [[str(p.images), percent(p.accuracy)] for p in curve]
     how = (
         "A linear probe on the backbone's features was trained on parts of the training images "
         f"({DRAWS} draws of each) and measured on the held-out ones. What was learnt may grow in "
         "another way; a flat curve says that other images, better labels or a larger backbone "
         "would help more than more of the same."
     )
-    table = Table(("training images", "accuracy"), rows, caption=title)
-    blocks = (Paragraph(how), Figure(title, svg, table))
+    blocks = (Paragraph(how), Figure(title, svg))
     return Section("more", "Would more images help?", blocks, summary, {"curve": curve})

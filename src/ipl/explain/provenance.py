@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ipl._version import __version__
 from ipl.display.document import Block, Code, Figure, Paragraph, Section
-from ipl.display.formatting import listed, number, several
+from ipl.display.formatting import listed, several
 from ipl.display.plots import line
 from ipl.display.table import Table
 from ipl.explain.data import ReportData
@@ -95,6 +95,4 @@ def _loss_figure(epochs: tuple[EpochRecord, ...]) -> Figure:
         arrivals=arrivals,
     )
     title = "The loss while training" + (", and where words entered" if entries else "")
-    rows = [[str(each.epoch + 1), number(each.loss), each.word or ""] for each in epochs]
-    columns = ("epoch", "loss", "word that entered")
-    return Figure(title, svg, Table(columns, rows, caption="Training"))
+    return Figure(title, svg)

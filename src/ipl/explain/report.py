@@ -11,9 +11,9 @@ from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name
-from ipl.display.document import Document, Paragraph, QuestionAnswer, Section
+from ipl.display.document import Document, Paragraph, Section
 from ipl.display.formatting import percent, range_of_percent, several
-from ipl.explain.accuracy import accuracy_section, novel_scores
+from ipl.explain.accuracy import accuracy_section
 from ipl.explain.data import ReportData
 from ipl.explain.effects import effects_section, word_effects
 from ipl.explain.labels import labels_section
@@ -50,6 +50,7 @@ SECTIONS: tuple[Callable[[LoadedRun, ReportData], Section | None], ...] = (
     vectors_section,
     provenance_section,
 )
+LOOKED_AT = 2000  # held-out images, drawn at random if there are more
 FOOT = (
     f"Written by ipl {__version__}. The words lower the loss of one backbone on a few images; "
     "they are no explanation of a single decision. What each part means and how it is computed: "
@@ -66,7 +67,6 @@ def make_report(
     cache: bool = True,
     reporter: Reporter = SILENT,
     resamples: int = 5,
-    images: int = 2000,
 ) -> Document:
     """Report what a saved run has learnt.
 
@@ -89,8 +89,6 @@ def make_report(
         Receives progress and messages.
     resamples : int
         How often words are chosen again for other draws of the training images; 0: never.
-    images : int
-        The largest number of held-out images to look at.
 
     Returns
     -------
@@ -110,7 +108,7 @@ def make_report(
     run = load_run(folder, backbone, device, words_file, cache, reporter)
     shared = ReportData(run.result.comparison, resamples, words_file=words_file, reporter=reporter)
     if data is not None:
-        shared = _measure(run, data, shared, images)
+        shared = _measure(run, data, shared)
     made = (make(run, shared) for make in (*SECTIONS, _missing_section))
     result, found, comparison = run.result, shared.images, shared.comparison
     return Document(
@@ -125,10 +123,7 @@ def make_report(
         ),
         sections=tuple(section for section in made if section is not None),
         foot=FOOT,
-        answers=(
-            *_answers(shared),
-            QuestionAnswer("Do the words matter?", words_matter(run, shared)),
-        ),
+        answers={**_answers(shared), "Do the words matter?": words_matter(run, shared)},
         table=comparison.table() if comparison else None,
         values={
             "run": str(folder),
@@ -148,10 +143,10 @@ def make_report(
     )
 
 
-def _measure(run: LoadedRun, path: Path, data: ReportData, limit: int) -> ReportData:
+def _measure(run: LoadedRun, path: Path, data: ReportData) -> ReportData:
     """The images of a dataset, and what several sections need to know of them."""
     saved, reporter = data.comparison, data.reporter
-    images = find_images(run, path, limit, reporter)
+    images = find_images(run, path, LOOKED_AT, reporter)
     comparison = compare_with_baselines(
         *(run.learner, images.prompt, images.shots, images.test, run.result.config),
         with_head=None if run.result.head is None else images.learnt,
@@ -163,7 +158,6 @@ def _measure(run: LoadedRun, path: Path, data: ReportData, limit: int) -> Report
         comparison=comparison,
         path=path,
         images=images,
-        novel=novel_scores(run, images, reporter),
         effects=word_effects(run, images, reporter),
     )
 
@@ -213,11 +207,11 @@ def _missing_section(run: LoadedRun, data: ReportData) -> Section | None:
 # -- the answers ----------------------------------------------------------------------------------
 
 
-def _answers(data: ReportData) -> list[QuestionAnswer]:
+def _answers(data: ReportData) -> dict[str, str]:
     """What to use, and how good it is beside what it must beat."""
     comparison = data.comparison
     if comparison is None:
-        return [QuestionAnswer("How good is it?", NO_IMAGES)]
+        return {"How good is it?": NO_IMAGES}
     use = comparison.recommendation.removeprefix("Recommendation: ")
     learnt = NAMES[comparison.learnt.name][1]
     sentences = [
@@ -225,13 +219,12 @@ def _answers(data: ReportData) -> list[QuestionAnswer]:
         f"{several(comparison.total, 'held-out image')} {learnt} is right for "
         f"{percent(comparison.accuracy())} ({range_of_percent(*comparison.interval())}).",
         *comparison.verdict[:-1],
-        *([data.novel.sentence] if data.novel else []),
         ABOUT_INTERVALS,
     ]
-    return [
-        QuestionAnswer("What should I use?", f"{use[0].upper()}{use[1:]}"),
-        QuestionAnswer("How good is it?", " ".join(sentences)),
-    ]
+    return {
+        "What should I use?": f"{use[0].upper()}{use[1:]}",
+        "How good is it?": " ".join(sentences),
+    }
 
 
 def words_matter(run: LoadedRun, data: ReportData) -> str:
@@ -257,7 +250,7 @@ def report_values(document: Document) -> dict[str, Any]:
     values = {
         **document.values,
         "notes": document.warnings,
-        "answers": {each.question: each.answer for each in document.answers},
+        "answers": document.answers,
         "sections": {each.anchor: each.values for each in document.sections if each.values},
     }
     return {key: _plain(value) for key, value in values.items()}

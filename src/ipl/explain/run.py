@@ -13,7 +13,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures, encode_items
 from ipl.backbone.zero_shot import zero_shot_logits
-from ipl.datasets.dataset import Dataset, Item
+from ipl.datasets.dataset import Dataset, Item, findings_on
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import first_few, several
 from ipl.learners.learner import Learner
@@ -121,7 +121,6 @@ class RunImages:
     """Labelled data as a run sees it: the images of its training, and those to measure it on."""
 
     source: str
-    novel: Dataset | None  # the other classes, if there are two or more
     classes: tuple[str, ...]  # all classes of the source
     shots: LabelledFeatures | None  # None if the source does not have all of them
     test: LabelledFeatures  # the held-out images, or as many as were asked for
@@ -144,7 +143,7 @@ def find_images(
     """
     result, store = run.result, run.store
     whole = read_dataset(data, result.config.held_out, to_test=True)
-    dataset, novel = _split_by_run(whole, run.classes, run.folder)
+    dataset = _of_classes(whole, run.classes, run.folder)
     shots, shot_items = None, find_shots(result, dataset.train, store)
     chosen = choose_images(result, dataset, result.config.held_out, store, reporter=reporter)
     if shot_items is None:
@@ -167,7 +166,6 @@ def find_images(
         learnt = result.head.logits(features, prompt).cpu().double().log_softmax(1)
     return RunImages(
         source=str(data),
-        novel=novel,
         classes=whole.class_names,
         shots=shots,
         test=test,
@@ -175,7 +173,7 @@ def find_images(
         prompt=prompt,
         learnt=learnt,
         left_out=len(chosen.items) - len(items),
-        notes=(*whole.notes, *notes, *test.notes),
+        notes=(*dataset.notes, *notes, *test.notes),
     )
 
 
@@ -201,12 +199,10 @@ def _notes_on_other_data(run: LoadedRun, dataset: Dataset, chosen: ChosenImages)
     return (*notes, *chosen.notes)
 
 
-def _split_by_run(
-    whole: Dataset, classes: tuple[str, ...], folder: Path
-) -> tuple[Dataset, Dataset | None]:
-    """The data of the run's classes, with its labels, and of the others if there are two."""
+def _of_classes(whole: Dataset, classes: tuple[str, ...], folder: Path) -> Dataset:
+    """The data of a run's classes, with its labels."""
     if whole.class_names == classes:
-        return whole, None
+        return whole
     labels = {name: label for label, name in enumerate(classes) if name in whole.class_names}
     if not labels:
         raise DataError(
@@ -219,7 +215,12 @@ def _split_by_run(
         found = [Item(item.path, labels[name]) for item, name in names if name in labels]
         return tuple(sorted(found, key=lambda item: item.label))
 
-    others = [label for label, name in enumerate(whole.class_names) if name not in labels]
-    novel = whole.only(others, f"{whole.name} (novel)") if len(others) > 1 else None
     train, test = relabel(whole.train), relabel(whole.test)
-    return replace(whole, class_names=classes, train=train, test=test), novel
+    others = findings_on(
+        "other class",
+        (name for name in whole.class_names if name not in labels),
+        "its images are left out",
+    )
+    return replace(
+        whole, class_names=classes, train=train, test=test, findings=(*whole.findings, *others)
+    )

@@ -74,7 +74,7 @@ def _curve(selection: Selection) -> Figure:
         "cross-entropy",
         x_ticks=[(float(i), name) for i, name in enumerate(names)],
     )
-    return Figure("Diminishing returns: the loss after each word", drawing, None)
+    return Figure("Diminishing returns: the loss after each word", drawing)
 
 
 def _step_blocks(step: SelectionStep, position: int) -> list[Block]:

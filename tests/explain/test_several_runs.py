@@ -12,8 +12,8 @@ import pytest
 from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
-from ipl.explain.comparison import compare_runs
 from ipl.explain.report import report_values
+from ipl.explain.several_runs import compare_runs
 from ipl.inference.evaluation import evaluate
 from ipl.metrics import paired_difference
 from ipl.support.errors import ConfigError
