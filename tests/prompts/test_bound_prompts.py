@@ -7,7 +7,7 @@ import torch
 
 from ipl.backbone.backbone import Backbone
 from ipl.prompts.bound_prompts import bind, initial_soft
-from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft, WordSlot
+from ipl.prompts.layout import ClassName, FixedText, PromptLayout, Soft, WordSlot
 from ipl.support.errors import ConfigError, DataError
 from tests.helpers.library_towers import whole_prompts
 
@@ -49,7 +49,7 @@ def test_every_row_of_an_empty_slot_holds_the_placeholder(pocket: Backbone) -> N
 
 def test_class_names_may_stand_first(pocket: Backbone) -> None:
     """Soft vectors and words then have a row in every class."""
-    layout = PromptLayout((SOS, ClassName(), Soft(2), WordSlot(), EOS))
+    layout = PromptLayout((ClassName(), Soft(2), WordSlot()))
     bound = bind(layout, pocket, NAMES)
     assert bound.endings.shared == 1
     soft = torch.randn(2, pocket.text_width)
@@ -72,7 +72,7 @@ def test_every_group_has_its_soft_vectors(pocket: Backbone) -> None:
 @pytest.mark.parametrize("name", ["cat", "U.S.", "x (pill)", "what?", "starry night"])
 def test_plain_prompts_give_the_plain_text_features(name: str, pocket: Backbone) -> None:
     """Soft vectors that hold "a photo of a" are that prompt; a name's full stop belongs to it."""
-    layout = PromptLayout((SOS, Soft(4, init="a photo of a"), ClassName(), FixedText("."), EOS))
+    layout = PromptLayout((Soft(4, init="a photo of a"), ClassName(), FixedText(".")))
     bound = bind(layout, pocket, [name, "dog"])
     soft = initial_soft(layout, pocket, torch.Generator())
     ours = pocket.encode_prompts(bound.assemble(soft[None]), bound.endings)[0]
@@ -86,7 +86,7 @@ def test_initial_values(pocket: Backbone) -> None:
     assert first.shape == (150, pocket.text_width)
     assert first[:100].std().item() == pytest.approx(0.01, rel=0.05)
     assert first[100:].std().item() == pytest.approx(0.02, rel=0.05)
-    layout = PromptLayout((SOS, Soft(3, init="a photo of a"), ClassName(), EOS))
+    layout = PromptLayout((Soft(3, init="a photo of a"), ClassName()))
     with pytest.raises(ConfigError, match="'a photo of a' is 4 tokens; the soft group has 3"):
         initial_soft(layout, pocket, torch.Generator())
 

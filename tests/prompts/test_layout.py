@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft, WordSlot
+from ipl.prompts.layout import ClassName, FixedText, PromptLayout, Soft, WordSlot
 from ipl.support.errors import ConfigError
 
-MAPLE_LIKE = PromptLayout((SOS, Soft(2), FixedText("of a"), ClassName(), FixedText("."), EOS))
+MAPLE_LIKE = PromptLayout((Soft(2), FixedText("of a"), ClassName(), FixedText(".")))
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 7])
@@ -60,22 +60,9 @@ def test_a_line_that_is_no_prompt(line: str) -> None:
         PromptLayout.parse(line)
 
 
-@pytest.mark.parametrize(
-    "segments",
-    [
-        (),
-        (ClassName(), EOS),
-        (SOS, ClassName()),
-        (SOS, Soft(2), EOS),
-        (SOS, ClassName(), ClassName(), EOS),
-        (SOS, WordSlot(), SOS, ClassName(), EOS),
-    ],
-)
-def test_what_is_no_layout(segments: tuple[object, ...]) -> None:
-    with pytest.raises(ConfigError):
-        PromptLayout(segments)  # type: ignore[arg-type]
-
-
-def test_an_empty_soft_group_is_refused() -> None:
+def test_what_is_no_layout() -> None:
+    for segments in ((), (Soft(2), FixedText(".")), (ClassName(), ClassName())):
+        with pytest.raises(ConfigError, match="names the class once"):
+            PromptLayout(segments)
     with pytest.raises(ConfigError, match="m is 0"):
         PromptLayout.interleaved(1, 0)

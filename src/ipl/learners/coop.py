@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Learner
 from ipl.learners.registry import register
-from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
+from ipl.prompts.layout import ClassName, FixedText, PromptLayout, Soft
 
 START = "a photo of a"
 
@@ -28,4 +28,4 @@ class CoOp(Learner):
         if words:
             return PromptLayout.interleaved(words, m)
         start = START if m == len(START.split()) else None
-        return PromptLayout((SOS, Soft(m, init=start), ClassName(), FixedText("."), EOS))
+        return PromptLayout((Soft(m, init=start), ClassName(), FixedText(".")))

@@ -13,7 +13,7 @@ from ipl.learners.coop import START
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import register
-from ipl.prompts.layout import EOS, SOS, ClassName, FixedText, PromptLayout, Soft
+from ipl.prompts.layout import ClassName, FixedText, PromptLayout, Soft
 
 
 def first_words_learnt(m: int) -> PromptLayout:
@@ -23,10 +23,10 @@ def first_words_learnt(m: int) -> PromptLayout:
     """
     words = START.split()
     if m > len(words):
-        return PromptLayout((SOS, Soft(m), ClassName(), FixedText("."), EOS))
+        return PromptLayout((Soft(m), ClassName(), FixedText(".")))
     rest = [FixedText(" ".join(words[m:]))] if m < len(words) else []
     start = Soft(m, init=" ".join(words[:m]))
-    return PromptLayout((SOS, start, *rest, ClassName(), FixedText("."), EOS))
+    return PromptLayout((start, *rest, ClassName(), FixedText(".")))
 
 
 @register

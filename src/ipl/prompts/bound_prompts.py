@@ -14,7 +14,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.ops import Endings
 from ipl.datasets.dataset import check_class_names, clean_class_name
 from ipl.display.formatting import several
-from ipl.prompts.layout import ClassName, Eos, FixedText, PromptLayout, Soft, Sos, WordSlot
+from ipl.prompts.layout import ClassName, PromptLayout, Soft, WordSlot
 from ipl.support.errors import ConfigError, DataError
 
 # An empty slot holds the token "0", as in the authors' code, or a zero vector, as in the paper.
@@ -95,25 +95,26 @@ class _Prompt(NamedTuple):
 
 
 def _prompt(layout: PromptLayout, backbone: Backbone, class_name: str) -> _Prompt:
-    """The prompt of a class."""
-    rows, name, soft, slot = list[_Row](), range(0), count(), count()
+    """The prompt of a class.
+
+    The full stop that touches its name is tokenized with it: after a name such as "U.S." the full
+    stop is part of a token.
+    """
+    stop = layout.after_name.text if layout.after_name else ""
+    rows, name, soft, slot = [_Row(token) for token in backbone.opening], range(0), count(), count()
     for segment in layout.segments:
-        if isinstance(segment, Sos):
-            rows += map(_Row, backbone.opening)  # no row where the backbone has no SOS
-        elif isinstance(segment, Eos):
-            rows.append(_Row(backbone.eos))
-        elif isinstance(segment, Soft):
+        if isinstance(segment, Soft):
             rows += [_Row(backbone.eos, soft=next(soft)) for _ in range(segment.size)]
         elif isinstance(segment, WordSlot):
             rows += [_Row(backbone.eos, slot=next(slot)) for _ in range(segment.size)]
         elif isinstance(segment, ClassName):
-            ids = name_tokens(layout, backbone, class_name)
-            end = len(backbone.tokenize(layout.after_name.text)) if layout.after_name else 0
-            name = range(len(rows), len(rows) + max(1, len(ids) - end))
+            ids = backbone.tokenize(class_name + stop)
+            own = max(1, len(ids) - len(backbone.tokenize(stop)))
+            name = range(len(rows), len(rows) + own)
             rows += map(_Row, ids)
-        elif isinstance(segment, FixedText) and segment is not layout.after_name:
+        elif segment is not layout.after_name:
             rows += map(_Row, backbone.tokenize(segment.text))
-    return _Prompt(rows, name)
+    return _Prompt([*rows, _Row(backbone.eos)], name)
 
 
 def _places(indices: Sequence[int | None], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -121,14 +122,6 @@ def _places(indices: Sequence[int | None], device: torch.device) -> tuple[Tensor
     found = [(row, index) for row, index in enumerate(indices) if index is not None]
     rows, index = torch.tensor(found, device=device).view(-1, 2).long().unbind(1)
     return rows, index
-
-
-def name_tokens(layout: PromptLayout, backbone: Backbone, class_name: str) -> list[int]:
-    """The tokens of a class name with the full stop that touches it.
-
-    They are tokenized together: after a name such as "U.S." the full stop is part of a token.
-    """
-    return backbone.tokenize(class_name + (layout.after_name.text if layout.after_name else ""))
 
 
 def _check_length(

@@ -16,16 +16,6 @@ from ipl.support.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Sos:
-    """The token at the start of a text."""
-
-
-@dataclass(frozen=True)
-class Eos:
-    """The token at the end of a text, where the feature is read."""
-
-
-@dataclass(frozen=True)
 class Soft:
     """A group of trained vectors, initialised from the embeddings of `init` or from N(0, std)."""
 
@@ -61,8 +51,7 @@ class FixedText:
     text: str
 
 
-Segment = Sos | Eos | Soft | WordSlot | ClassName | FixedText
-SOS, EOS = Sos(), Eos()
+Segment = Soft | WordSlot | ClassName | FixedText
 EMPTY = "_"
 PUNCTUATION = ".,;:!?"
 _PIECE = re.compile(r"\[V(?: V)*\]|\*[^*\s]+\*|\{cls\}|[^\[\]*{}]+")
@@ -70,18 +59,17 @@ _PIECE = re.compile(r"\[V(?: V)*\]|\*[^*\s]+\*|\{cls\}|[^\[\]*{}]+")
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """The segments of a prompt, from SOS to EOS.
+    """The segments of a prompt, between the tokens that open and end every text.
 
     Parameters
     ----------
     segments : tuple of Segment
-        `Sos` first, `Eos` last, and between them one `ClassName` and any number of `Soft`,
-        `WordSlot` and `FixedText`.
+        One `ClassName` and any number of `Soft`, `WordSlot` and `FixedText`.
 
     Raises
     ------
     ConfigError
-        If SOS, EOS or the class name is missing, repeated or misplaced.
+        If the class name is missing or repeated.
 
     Examples
     --------
@@ -92,20 +80,14 @@ class PromptLayout:
     segments: tuple[Segment, ...]
 
     def __post_init__(self) -> None:
-        kinds = [type(segment) for segment in self.segments]
-        if kinds[:1] != [Sos] or kinds[-1:] != [Eos] or kinds.count(Sos) + kinds.count(Eos) != 2:
-            raise ConfigError("A prompt layout starts with SOS and ends with EOS, one of each.")
-        if kinds.count(ClassName) != 1:
-            raise ConfigError(
-                f"A prompt layout names the class once; this one does {kinds.count(ClassName)} "
-                "times."
-            )
+        if (count := self.segments.count(ClassName())) != 1:
+            raise ConfigError(f"A prompt layout names the class once; this one does {count} times.")
 
     @classmethod
     def interleaved(cls, words: int, m: int) -> PromptLayout:
         """The layout of IPL, `[V x m] w1 [V x m] w2 ... [V x m] CLS .`."""
         before = [segment for _ in range(words) for segment in (Soft(m, std=0.01), WordSlot())]
-        return cls((SOS, *before, Soft(m, std=0.02), ClassName(), FixedText("."), EOS))
+        return cls((*before, Soft(m, std=0.02), ClassName(), FixedText(".")))
 
     @cached_property
     def groups(self) -> tuple[Soft, ...]:
@@ -130,9 +112,13 @@ class PromptLayout:
     @cached_property
     def after_name(self) -> FixedText | None:
         """The text that touches the class name, such as a full stop."""
-        following = self.segments[self.segments.index(ClassName()) + 1]
-        if isinstance(following, FixedText) and following.text[0] in PUNCTUATION:
-            return following
+        following = self.segments[self.segments.index(ClassName()) + 1 :]
+        if (
+            following
+            and isinstance(following[0], FixedText)
+            and following[0].text[0] in PUNCTUATION
+        ):
+            return following[0]
         return None
 
     def group_slice(self, number: int) -> slice:
@@ -165,13 +151,12 @@ class PromptLayout:
             raise ConfigError(f"{len(words)} words do not fit into {self.slots} slots.")
         slot_words = iter([*words, *[EMPTY] * (self.slots - len(words))])
         line = ""
-        for segment in self.segments[1:-1]:
+        for segment in self.segments:
             if isinstance(segment, WordSlot):
                 piece = f"*{next(slot_words)}*"
             elif isinstance(segment, ClassName):
                 piece = class_name
             else:
-                assert isinstance(segment, Soft | FixedText)
                 piece = segment.text
             line += piece if not line or piece[0] in PUNCTUATION else " " + piece
         return line
@@ -200,7 +185,7 @@ class PromptLayout:
                 segments.append(FixedText(piece))
         if end != len(line):
             raise ConfigError(f"The prompt {line!r} cannot be read at {line[end : end + 12]!r}.")
-        return cls((SOS, *segments, EOS)), tuple(word for word in words if word != EMPTY)
+        return cls(tuple(segments)), tuple(word for word in words if word != EMPTY)
 
 
 def prompt_pieces(line: str) -> tuple[Piece, ...]:
@@ -214,6 +199,6 @@ def prompt_pieces(line: str) -> tuple[Piece, ...]:
             pieces.append(Piece("word", next(remaining, EMPTY)))
         elif isinstance(segment, ClassName):
             pieces.append(Piece("class", "class name"))
-        elif isinstance(segment, FixedText):
+        else:
             pieces.append(Piece("text", segment.text))
     return tuple(pieces)

@@ -27,7 +27,7 @@ from ipl.inference.exports.common import (
 )
 from ipl.learners.learner import Learner
 from ipl.prompts.bound_prompts import EMPTY_SLOT
-from ipl.prompts.layout import ClassName, FixedText, Soft, WordSlot
+from ipl.prompts.layout import ClassName, Soft, WordSlot
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.files import replace_folder, write_bytes, write_json, write_text
 
@@ -128,7 +128,7 @@ def _typed(learner: Learner, tokens: list[str]) -> str:
             pieces.append(next(words, EMPTY_SLOT))
         elif isinstance(segment, ClassName):
             pieces.append("{}" + (after_name.text if after_name else ""))
-        elif isinstance(segment, FixedText) and segment is not after_name:
+        elif segment is not after_name:
             pieces.append(segment.text)
     return " ".join(pieces)
 
