@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ipl.prompts.layout import ClassName, FixedText, PromptLayout, Soft, WordSlot
+from ipl.prompts.layout import ClassName, FixedText, PromptLayout, Soft
 from ipl.support.errors import ConfigError
 
 MAPLE_LIKE = PromptLayout((Soft(2), FixedText("of a"), ClassName(), FixedText(".")))

@@ -112,13 +112,10 @@ class PromptLayout:
     @cached_property
     def after_name(self) -> FixedText | None:
         """The text that touches the class name, such as a full stop."""
-        following = self.segments[self.segments.index(ClassName()) + 1 :]
-        if (
-            following
-            and isinstance(following[0], FixedText)
-            and following[0].text[0] in PUNCTUATION
-        ):
-            return following[0]
+        after = self.segments.index(ClassName()) + 1
+        following = self.segments[after] if after < len(self.segments) else None
+        if isinstance(following, FixedText) and following.text[0] in PUNCTUATION:
+            return following
         return None
 
     def group_slice(self, number: int) -> slice:
