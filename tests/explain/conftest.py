@@ -9,8 +9,8 @@ import pytest
 
 from ipl.backbone.backbone import Backbone
 from ipl.display.document import Document
+from ipl.explain.inputs import LoadedRun, RunImages, find_images, load_run
 from ipl.explain.report import make_report
-from ipl.explain.run import LoadedRun, RunImages, find_images, load_run
 from tests.helpers.threads import on_one_thread
 
 MakeRun = Callable[..., Path]

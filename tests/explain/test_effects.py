@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipl.explain.effects import word_effects
-from ipl.explain.run import LoadedRun, RunImages
+from ipl.explain.inputs import LoadedRun, RunImages
 from ipl.metrics import score
 
 

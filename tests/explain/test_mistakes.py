@@ -15,9 +15,9 @@ from ipl.backbone.labelled_features import LabelledFeatures, encode_items
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.datasets.dataset import Item
 from ipl.datasets.scenes import scenes_dataset
+from ipl.explain.inputs import RunImages
 from ipl.explain.labels import LABEL_ERRORS, duplicate_pairs, likely_label_errors
 from ipl.explain.mistakes import with_nearest, wrong_images
-from ipl.explain.run import RunImages
 
 NAMES = ("cat", "dog", "owl")
 

@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
+import copy
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ipl.config import FitConfig, settings
 from ipl.display.document import Document
-from ipl.explain.data import ReportData
+from ipl.explain.inputs import LoadedRun, ReportData, RunImages
 from ipl.explain.provenance import fit_command
 from ipl.explain.report import report_values
-from ipl.explain.run import LoadedRun, RunImages
 from tests.helpers.saved_runs import make_result
-
-DATA = ReportData(None)
 
 
 @pytest.fixture
-def saved(loaded: LoadedRun) -> LoadedRun:
-    """Returns a run with settings that are all defaults but the seed."""
+def saved(loaded: LoadedRun) -> Callable[..., ReportData]:
+    """Returns saved(config, **more): a run with this config, as reports have it."""
+
+    def make(config: FitConfig, images: RunImages | None = None, **more: Any) -> ReportData:
+        classifier = copy.copy(loaded.classifier)
+        classifier.result_ = make_result(config=config, data="my data")
+        if images is not None:
+            images = replace(images, classes=classifier.result_.trained_classes)
+        run = replace(loaded, classifier=classifier, pool=None)
+        return ReportData(run, None, images=images, **more)
+
+    return make
+
+
+def test_defaults_are_left_out(saved: Callable[..., ReportData], run_images: RunImages) -> None:
     config = FitConfig(learner="coop", words=1, seed=3)
-    return replace(loaded, result=make_result(config=config, data="my data"))
-
-
-def test_defaults_are_left_out(saved: LoadedRun, run_images: RunImages) -> None:
-    images = replace(run_images, classes=saved.classes)
-    command, unsaid = fit_command(saved, replace(DATA, path=Path("my images"), images=images))
+    command, _ = fit_command(saved(config, run_images, path=Path("my images")))
     assert shlex.split(command)[:3] == ["ipl", "fit", "my images"]
     assert "--seed 3" in command
     assert "--lr" not in command
-    assert unsaid == []
 
 
-def test_every_other_setting_is_named(saved: LoadedRun) -> None:
+def test_every_other_setting_is_named(saved: Callable[..., ReportData]) -> None:
     config = FitConfig(
         backbone="o/clip", words=1, epochs=12, lr=0.1, shots=4, views="fresh", precision="bf16",
         placeholder="zero", lambda_=0.5, preset="reference", word_embedding="token",
         search="exhaustive", template="a {cls}; {words}", device="cpu", cache=False,
     )  # fmt: skip
-    run = replace(saved, result=replace(saved.result, config=config), pool=None)
-    command, unsaid = fit_command(run, DATA)
+    command, unsaid = fit_command(saved(config))
     options = shlex.split(command)
     assert options[:3] == ["ipl", "fit", "DATA"]
     for setting in settings():
@@ -51,8 +57,9 @@ def test_every_other_setting_is_named(saved: LoadedRun) -> None:
             assert options[options.index(str(setting.flag)) + 1] == str(value)
     assert "--device" not in options
     assert "--words-file" in " ".join(unsaid)
-    given = fit_command(run, replace(DATA, words_file=Path("my words.txt")))
-    assert "--words-file 'my words.txt'" in given[0]
+    given, unsaid = fit_command(saved(config, words_file=Path("my words.txt")))
+    assert "--words-file 'my words.txt'" in given
+    assert "--words-file" not in " ".join(unsaid)
 
 
 def test_data_with_more_classes_than_the_run_has_no_command(report: Document) -> None:

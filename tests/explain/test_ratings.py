@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ipl.backbone.backbone import Backbone
+from ipl.explain.inputs import load_run
 from ipl.explain.ratings import (
     WordSet,
     krippendorff_alpha,
@@ -20,7 +21,6 @@ from ipl.explain.ratings import (
     word_sets,
     write_sheet,
 )
-from ipl.explain.run import load_run
 from ipl.support.errors import ConfigError, DataError
 
 MakeRun = Callable[..., Path]

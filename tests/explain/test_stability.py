@@ -6,8 +6,8 @@ from collections import Counter
 
 from ipl.backbone.backbone import Backbone
 from ipl.display.document import Document
+from ipl.explain.inputs import LoadedRun, RunImages
 from ipl.explain.report import report_values
-from ipl.explain.run import LoadedRun, RunImages
 from ipl.explain.stability import draw_with_replacement
 from ipl.words.search import WordSearch
 

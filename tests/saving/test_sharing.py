@@ -17,7 +17,7 @@ from PIL import Image
 from ipl import PromptClassifier
 from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
-from ipl.explain.run import load_run
+from ipl.explain.inputs import load_run
 from ipl.saving.run_folder import FILES, find_run
 from ipl.support import hub
 from ipl.support.errors import BackboneError, ConfigError, SavedRunError

@@ -5,17 +5,16 @@ from __future__ import annotations
 from ipl.display.document import Block, Figure, Paragraph, Section
 from ipl.display.formatting import listed, percent
 from ipl.display.plots import heat
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun
+from ipl.explain.inputs import ReportData
 from ipl.metrics import calibration, confusion, score
 from ipl.training.comparison import PROMPT, ZERO_SHOT, Comparison
 
 MATRIX_LIMIT = 40  # classes; with more, the confusion is not drawn
 
 
-def accuracy_section(run: LoadedRun, data: ReportData) -> Section | None:
+def accuracy_section(data: ReportData) -> Section | None:
     """Every class and, if there are images, the confusions and the calibration."""
-    comparison, images = data.comparison, data.images
+    run, comparison, images = data.run, data.comparison, data.images
     if comparison is None:
         return None
     blocks: list[Block] = [comparison.class_table()]

@@ -12,8 +12,7 @@ from ipl.display.document import Figure, Paragraph, Section
 from ipl.display.formatting import number, percent, points, several, signed
 from ipl.display.plots import Strip, strips
 from ipl.display.table import Table
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun, RunImages
+from ipl.explain.inputs import LoadedRun, ReportData, RunImages
 from ipl.metrics import image_losses, score
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.words_matter import LossChange, draw_random_words, mean_change
@@ -74,9 +73,8 @@ def word_effects(
     return WordEffects(draws, found.loss, found.accuracy, best_first, together)
 
 
-def effects_section(run: LoadedRun, data: ReportData) -> Section | None:
+def effects_section(data: ReportData) -> Section | None:
     """How much worse, or better, the prompt is with random words in place of its own."""
-    del run
     effects, images = data.effects, data.images
     if effects is None or images is None:
         return None

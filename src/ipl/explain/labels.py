@@ -15,9 +15,8 @@ from ipl.datasets.images import short_name
 from ipl.display.document import Block, Gallery, Paragraph, Section
 from ipl.display.formatting import percent, several
 from ipl.display.table import Table
-from ipl.explain.data import ReportData
+from ipl.explain.inputs import ReportData
 from ipl.explain.mistakes import WrongImage, thumb, wrong_images
-from ipl.explain.run import LoadedRun
 from ipl.training.comparison import DUPLICATE, near_duplicates
 
 LABEL_ERRORS, DUPLICATES = 20, 12  # shown
@@ -68,9 +67,9 @@ def duplicate_pairs(shots: LabelledFeatures, test: LabelledFeatures) -> list[Dup
     return sorted(pairs, key=lambda pair: -pair.cosine)
 
 
-def labels_section(run: LoadedRun, data: ReportData) -> Section | None:
+def labels_section(data: ReportData) -> Section | None:
     """Likely label errors among the training images, and held-out images that repeat one."""
-    images = data.images
+    run, images = data.run, data.images
     if images is None or images.shots is None:
         return None
     zero_shot = run.zero_shot(run.classes, images.shots.features)

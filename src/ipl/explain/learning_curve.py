@@ -11,8 +11,7 @@ from ipl.backbone.linear_probe import fit_linear_probe
 from ipl.display.document import Figure, Paragraph, Section
 from ipl.display.formatting import percent, several, signed
 from ipl.display.plots import line
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun
+from ipl.explain.inputs import ReportData
 
 PARTS = (0.25, 0.5, 1.0)
 DRAWS = 3  # of each part but the whole
@@ -50,9 +49,9 @@ def learning_curve(
     return tuple(found)
 
 
-def learning_curve_section(run: LoadedRun, data: ReportData) -> Section | None:
+def learning_curve_section(data: ReportData) -> Section | None:
     """How accuracy grows with the training images, and what twice as many may bring."""
-    images = data.images
+    run, images = data.run, data.images
     if images is None or images.shots is None:
         return None
     curve = learning_curve(images.shots, images.test, len(run.classes), run.result.config.seed)

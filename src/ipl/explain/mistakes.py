@@ -13,8 +13,7 @@ from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name, thumbnail
 from ipl.display.document import Block, Gallery, Heading, Paragraph, Section, Thumb
 from ipl.display.formatting import percent, several
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun
+from ipl.explain.inputs import ReportData
 from ipl.metrics import Confused
 
 SHOWN, NEAREST, OF_PAIR = 12, 3, 6
@@ -78,9 +77,9 @@ def with_nearest(
     ]
 
 
-def mistakes_section(run: LoadedRun, data: ReportData) -> Section | None:
+def mistakes_section(data: ReportData) -> Section | None:
     """The confused pairs with pictures, and the surest mistakes with their nearest images."""
-    images, comparison = data.images, data.comparison
+    run, images, comparison = data.run, data.images, data.comparison
     if images is None or comparison is None:
         return None
     mistakes = wrong_images(images.test.items, images.learnt, run.classes)

@@ -9,15 +9,15 @@ from ipl.display.document import Block, Code, Figure, Paragraph, Section
 from ipl.display.formatting import listed, several
 from ipl.display.plots import line
 from ipl.display.table import Table
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun
+from ipl.explain.inputs import ReportData
 from ipl.training.history import EpochRecord
 
 
-def provenance_section(run: LoadedRun, data: ReportData) -> Section:
+def provenance_section(data: ReportData) -> Section:
     """The command, the settings, the training's losses and times."""
-    result, images = run.result, data.images
-    command, unsaid = fit_command(run, data)
+    run, images = data.run, data.images
+    result = run.result
+    command, unsaid = fit_command(data)
     blocks: list[Block] = []
     if command:
         blocks += [Paragraph("This command makes the run again:"), Code(command)]
@@ -61,9 +61,10 @@ def provenance_section(run: LoadedRun, data: ReportData) -> Section:
     return Section("made", "How it was made", tuple(blocks), summary, values)
 
 
-def fit_command(run: LoadedRun, data: ReportData) -> tuple[str, list[str]]:
+def fit_command(data: ReportData) -> tuple[str, list[str]]:
     """The command that makes the run again, and sentences on what it leaves out."""
-    config, images, unsaid = run.result.config, data.images, list[str]()
+    run, images, unsaid = data.run, data.images, list[str]()
+    config = run.result.config
     same = images is not None and images.shots is not None
     if same and images is not None and set(images.classes) != set(run.classes):
         return "", [

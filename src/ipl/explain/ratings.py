@@ -17,7 +17,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.config import PLAIN
 from ipl.display.formatting import several
 from ipl.display.table import Table
-from ipl.explain.run import LoadedRun, load_run
+from ipl.explain.inputs import LoadedRun, load_run
 from ipl.explain.several_runs import run_names
 from ipl.learners.learner import Learner
 from ipl.support.errors import ConfigError, DataError

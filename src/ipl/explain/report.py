@@ -14,13 +14,12 @@ from ipl.datasets.images import short_name
 from ipl.display.document import Document, Paragraph, Section
 from ipl.display.formatting import percent, range_of_percent, several
 from ipl.explain.accuracy import accuracy_section
-from ipl.explain.data import ReportData
 from ipl.explain.effects import effects_section, word_effects
+from ipl.explain.inputs import ReportData, find_images, load_run
 from ipl.explain.labels import labels_section
 from ipl.explain.learning_curve import learning_curve_section
 from ipl.explain.mistakes import mistakes_section
 from ipl.explain.provenance import provenance_section
-from ipl.explain.run import LoadedRun, find_images, load_run
 from ipl.explain.stability import stability_section
 from ipl.explain.vectors import vectors_section
 from ipl.explain.words import words_section
@@ -32,14 +31,13 @@ from ipl.training.comparison import (
     NAMES,
     NO_IMAGES,
     WITHOUT_WORDS,
-    Comparison,
     compare_with_baselines,
 )
 from ipl.training.words_matter import words_statement
 from ipl.words.pool import read_word_list
 
 # The sections in their order; one that has nothing to show returns None.
-SECTIONS: tuple[Callable[[LoadedRun, ReportData], Section | None], ...] = (
+SECTIONS: tuple[Callable[[ReportData], Section | None], ...] = (
     accuracy_section,
     mistakes_section,
     labels_section,
@@ -106,11 +104,12 @@ def make_report(
     if words_file is not None:
         read_word_list(words_file)
     run = load_run(folder, backbone, device, words_file, cache, reporter)
-    shared = ReportData(run.result.comparison, resamples, words_file=words_file, reporter=reporter)
+    result = run.result
+    shared = ReportData(run, result.comparison, resamples, words_file=words_file, reporter=reporter)
     if data is not None:
-        shared = _measure(run, data, shared)
-    made = (make(run, shared) for make in (*SECTIONS, _missing_section))
-    result, found, comparison = run.result, shared.images, shared.comparison
+        shared = _measure(data, shared)
+    made = (make(shared) for make in (*SECTIONS, _missing_section))
+    found, comparison = shared.images, shared.comparison
     return Document(
         title=f"What “{folder.resolve().name}” has learnt",
         subtitle=f"{result.config.learner} on {result.backbone['name']}, {result.data}",
@@ -123,7 +122,7 @@ def make_report(
         ),
         sections=tuple(section for section in made if section is not None),
         foot=FOOT,
-        answers={**_answers(shared), "Do the words matter?": words_matter(run, shared)},
+        answers={**_answers(shared), "Do the words matter?": words_matter(shared)},
         table=comparison.table() if comparison else None,
         values={
             "run": str(folder),
@@ -143,16 +142,14 @@ def make_report(
     )
 
 
-def _measure(run: LoadedRun, path: Path, data: ReportData) -> ReportData:
+def _measure(path: Path, data: ReportData) -> ReportData:
     """The images of a dataset, and what several sections need to know of them."""
-    saved, reporter = data.comparison, data.reporter
+    run, reporter = data.run, data.reporter
     images = find_images(run, path, LOOKED_AT, reporter)
     comparison = compare_with_baselines(
         *(run.learner, images.prompt, images.shots, images.test, run.result.config),
         with_head=None if run.result.head is None else images.learnt,
     )
-    if images.shots is not None and saved is not None:
-        comparison = with_saved(comparison, saved)
     return replace(
         data,
         comparison=comparison,
@@ -162,44 +159,27 @@ def _measure(run: LoadedRun, path: Path, data: ReportData) -> ReportData:
     )
 
 
-def with_saved(comparison: Comparison, saved: Comparison) -> Comparison:
-    """The comparison with the prompt without words that the fit trained, if it did.
-
-    Its counts are for these images only if the prompt's own counts are the same as at the fit.
-    """
-    method = saved.of(WITHOUT_WORDS)
-    same_prompt = saved.prompt.correct == comparison.prompt.correct
-    if method is None or not same_prompt or saved.images != comparison.images:
-        return comparison
-    return comparison.with_method(method)
-
-
-def _missing_section(run: LoadedRun, data: ReportData) -> Section | None:
+def _missing_section(data: ReportData) -> Section | None:
     """Which parts this report does not have, and why."""
-    missing = []
+    run, missing = data.run, dict[str, str]()
     if data.images is None:
-        missing.append(
-            (
-                "Mistakes, label errors, the learning curve, what each word does",
-                "they need images, and a saved run names its data but does not say where it is: "
-                "give --data.",
-            )
+        missing["Mistakes, label errors, the learning curve, what each word does"] = (
+            "they need images, and a saved run names its data but does not say where it is: give "
+            "--data."
         )
     elif data.images.shots is None:
-        missing.append(
-            (
-                "The linear probe, label errors, the learning curve, whether words come back",
-                "they need the images that the prompt was trained on, and the data does not have "
-                "all of them.",
-            )
+        missing["The linear probe, label errors, the learning curve, whether words come back"] = (
+            "they need the images that the prompt was trained on, and the data does not have all "
+            "of them."
         )
     if run.selection is not None and run.words and run.pool is None:
-        why = "the run chose from a list of words that is not the bundled one: give --words-file."
-        missing.append(("Whether words come back", why))
+        missing["Whether words come back"] = (
+            "the run chose from a list of words that is not the bundled one: give --words-file."
+        )
     if not missing:
         return None
-    blocks = tuple(Paragraph(f"{part}: {why}") for part, why in missing)
-    summary = f"{'; '.join(part for part, _ in missing)}."
+    blocks = tuple(Paragraph(f"{part}: {why}") for part, why in missing.items())
+    summary = f"{'; '.join(missing)}."
     values = {"missing": missing}
     return Section("missing", "What this report does not have", blocks, summary, values)
 
@@ -227,8 +207,9 @@ def _answers(data: ReportData) -> dict[str, str]:
     }
 
 
-def words_matter(run: LoadedRun, data: ReportData) -> str:
+def words_matter(data: ReportData) -> str:
     """Whether the words matter, from what was measured now, else when it was trained."""
+    run = data.run
     if not run.words or data.effects is None:
         return run.result.about_words
     without = None

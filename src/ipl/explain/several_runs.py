@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ipl._version import __version__
@@ -11,7 +11,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.display.document import Document
 from ipl.display.formatting import percent, range_of_percent, several
 from ipl.display.table import Table
-from ipl.explain.run import find_images, load_run
+from ipl.explain.inputs import find_images, load_run
 from ipl.metrics import PairedDifference, paired_difference, wilson_interval
 from ipl.saving.format import read_run
 from ipl.saving.run_folder import find_run
@@ -25,30 +25,6 @@ AS_SAVED = (
     "Accuracies are as saved when each was trained, on its own held-out images; these need not be "
     "the same, nor their classes. With --data all are scored on the images given."
 )
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """A run, and which images of `--data` it is right about, by the image's path and class."""
-
-    name: str
-    folder: Path
-    result: FitResult
-    right: Mapping[tuple[str, str], bool] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Right answers and images: of `--data`, else as saved with the run."""
-        if self.right:
-            return sum(self.right.values()), len(self.right)
-        saved = self.result.comparison
-        return (sum(saved.learnt.correct), saved.total) if saved else (0, 0)
-
-    def minus(self, other: ComparedRun) -> PairedDifference:
-        """The accuracy minus that of another run on the same images."""
-        pairs = [(right, other.right[image]) for image, right in self.right.items()]
-        return paired_difference(pairs.count((True, False)), pairs.count((False, True)), len(pairs))
 
 
 def compare_runs(
@@ -92,73 +68,43 @@ def compare_runs(
     if data is not None:
         check_exists(data)
     results = [read_run(find_run(folder)) for folder in folders]
-    names = run_names(folders)
-    runs = [ComparedRun(*each) for each in zip(names, folders, results, strict=True)]
+    names, about, notes = run_names(folders), AS_SAVED, list[str]()
+    right: list[list[bool]] = []  # of each run, about the images that are new to all
     if data is not None:
         if len({frozenset(result.trained_classes) for result in results}) > 1:
             raise ConfigError(
                 "These runs were trained on different classes, and accuracies over different "
                 "classes cannot be compared. Leave out --data."
             )
-        runs = _score(runs, data, device, cache, reporter)
-    return _document(runs)
-
-
-def run_names(folders: Sequence[Path]) -> list[str]:
-    """The last part of each path, or the whole paths where two end alike."""
-    short = [folder.resolve().name for folder in folders]
-    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
-
-
-def _score(
-    runs: Sequence[ComparedRun], data: Path, device: str, cache: bool, reporter: Reporter
-) -> list[ComparedRun]:
-    """The runs on the same images, which none of them was trained on."""
-    scored, backbones = list[ComparedRun](), dict[str, Backbone]()
-    for run in runs:  # those of one backbone share it
-        weights = str(sorted(run.result.backbone.items()))
-        loaded = load_run(run.folder, backbones.get(weights), device, None, cache, reporter)
-        backbones[weights] = loaded.learner.backbone
-        images = find_images(loaded, data, reporter=reporter)
-        right = (images.learnt.argmax(1) == images.test.labels).tolist()
-        keys = [(str(item.path), loaded.classes[item.label]) for item in images.test.items]
-        notes = tuple(f"{run.name}: {note}" for note in (*loaded.notes, *images.notes))
-        scored.append(replace(run, right=dict(zip(keys, right, strict=True)), notes=notes))
-    first, *others = scored
-    common = [image for image in first.right if all(image in run.right for run in others)]
-    if not common:
-        raise DataError(f"{data} has no image that none of these runs was trained on.")
-    return [replace(run, right={image: run.right[image] for image in common}) for run in scored]
-
-
-def _document(runs: Sequence[ComparedRun]) -> Document:
-    first, *others = runs
-    about, differences, verdict = AS_SAVED, list[PairedDifference](), list[str]()
-    if first.right:
+        right, notes = _score(names, folders, results, data, device, cache, reporter)
         about = (
-            f"All were scored now on the same {several(len(first.right), 'image')}; images that "
-            "one of them is known to have been trained on are left out for all. " + ABOUT_INTERVALS
+            f"All were scored now on the same {several(len(right[0]), 'image')}; images that one "
+            "of them is known to have been trained on are left out for all. " + ABOUT_INTERVALS
         )
-        differences = [run.minus(first) for run in others]
-        for run, difference in zip(others, differences, strict=True):
-            verdict.append(f"{run.name}: {difference_sentence(first.name, difference)}")
+    differences = [_difference(each, right[0]) for each in right[1:]]
+    verdict = [
+        f"{name}: {difference_sentence(names[0], difference)}"
+        for name, difference in zip(names[1:], differences, strict=False)
+    ]
+    counts = [(sum(each), len(each)) for each in right] or map(_saved_counts, results)
     rows, values = [], []
-    for run in runs:
-        words, prompt, (correct, images) = run.result.words, run.result.prompt, run.counts
+    for name, folder, result, (correct, images) in zip(
+        names, folders, results, counts, strict=True
+    ):
         accuracy = correct / images if images else None
         interval = wilson_interval(correct, images) if images else None
         shown = [percent(accuracy), range_of_percent(*interval) if interval else "-", str(images)]
-        rows.append([run.name, *shown, ", ".join(words) or "none", prompt])
-        one = {"name": run.name, "run": str(run.folder), "prompt": prompt, "words": words}
+        rows.append([name, *shown, ", ".join(result.words) or "none", result.prompt])
+        one = {"name": name, "run": str(folder), "prompt": result.prompt, "words": result.words}
         values.append({**one, "accuracy": accuracy, "interval": interval, "images": images})
     numbers = ("accuracy", "95 % interval", "images")
     caption = "Held-out accuracy of each run"
     return Document(
-        title=f"{len(runs)} prompts side by side",
-        subtitle=", ".join(run.name for run in runs),
+        title=f"{len(names)} prompts side by side",
+        subtitle=", ".join(names),
         prompt=(),
         lead=(*verdict, about),
-        warnings=tuple(note for run in runs for note in run.notes),
+        warnings=tuple(notes),
         sections=(),
         foot=f"Written by ipl {__version__}. What the numbers mean: docs/report.md in ipl's "
         "repository.",
@@ -169,3 +115,48 @@ def _document(runs: Sequence[ComparedRun]) -> Document:
             "verdict": verdict,
         },
     )
+
+
+def run_names(folders: Sequence[Path]) -> list[str]:
+    """The last part of each path, or the whole paths where two end alike."""
+    short = [folder.resolve().name for folder in folders]
+    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
+
+
+def _score(
+    names: Sequence[str],
+    folders: Sequence[Path],
+    results: Sequence[FitResult],
+    data: Path,
+    device: str,
+    cache: bool,
+    reporter: Reporter,
+) -> tuple[list[list[bool]], list[str]]:
+    """Which of the images that are new to all runs each gets right, and what is to be known."""
+    scored, notes = list[dict[tuple[str, str], bool]](), list[str]()
+    backbones = dict[str, Backbone]()
+    for name, folder, result in zip(names, folders, results, strict=True):
+        weights = str(sorted(result.backbone.items()))
+        run = load_run(folder, backbones.get(weights), device, None, cache, reporter)
+        backbones[weights] = run.learner.backbone  # runs of one backbone share it
+        images = find_images(run, data, reporter=reporter)
+        right = (images.learnt.argmax(1) == images.test.labels).tolist()
+        keys = [(str(item.path), run.classes[item.label]) for item in images.test.items]
+        scored.append(dict(zip(keys, right, strict=True)))
+        notes += [f"{name}: {note}" for note in (*run.notes, *images.notes)]
+    common = [image for image in scored[0] if all(image in each for each in scored)]
+    if not common:
+        raise DataError(f"{data} has no image that none of these runs was trained on.")
+    return [[each[image] for image in common] for each in scored], notes
+
+
+def _difference(right: Sequence[bool], other: Sequence[bool]) -> PairedDifference:
+    """The accuracy of one run minus that of another on the same images."""
+    pairs = list(zip(right, other, strict=True))
+    return paired_difference(pairs.count((True, False)), pairs.count((False, True)), len(pairs))
+
+
+def _saved_counts(result: FitResult) -> tuple[int, int]:
+    """Right answers and images when the run was trained."""
+    comparison = result.comparison
+    return (sum(comparison.learnt.correct), comparison.total) if comparison else (0, 0)

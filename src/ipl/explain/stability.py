@@ -10,8 +10,7 @@ from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.display.document import Paragraph, Section
 from ipl.display.formatting import listed, several
 from ipl.display.table import Table
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun
+from ipl.explain.inputs import LoadedRun, ReportData
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.schedule import SEARCHED
 from ipl.words.search import WordSearch
@@ -27,9 +26,9 @@ class Stability:
     near: dict[str, int]  # draws with it among the best twenty of a step
 
 
-def stability_section(run: LoadedRun, data: ReportData) -> Section | None:
+def stability_section(data: ReportData) -> Section | None:
     """Whether the words of a prompt were chosen again."""
-    images, times = data.images, data.resamples
+    run, images, times = data.run, data.images, data.resamples
     if images is None or images.shots is None or not times or not run.words:
         return None
     if run.selection is None or run.pool is None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from ipl.display.document import Paragraph, Section
 from ipl.display.formatting import several
 from ipl.display.table import Table
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun
+from ipl.explain.inputs import ReportData
 
 
-def vectors_section(run: LoadedRun, data: ReportData) -> Section:
+def vectors_section(data: ReportData) -> Section:
     """The tokens nearest to each vector."""
-    del data
-    learner = run.learner
+    learner = data.run.learner
     names = [
         f"{group}.{vector}"
         for group, each in enumerate(learner.layout.groups, start=1)

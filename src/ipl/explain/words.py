@@ -6,15 +6,14 @@ from ipl.display.document import Block, Figure, Heading, Paragraph, Section
 from ipl.display.formatting import listed, number, percent, several, signed
 from ipl.display.plots import line
 from ipl.display.table import Table
-from ipl.explain.data import ReportData
-from ipl.explain.run import LoadedRun
+from ipl.explain.inputs import ReportData
 from ipl.words.lexicon import sense_of
 from ipl.words.selection import Selection, SelectionStep, certainty_sentences
 
 
-def words_section(run: LoadedRun, data: ReportData) -> Section:
+def words_section(data: ReportData) -> Section:
     """The words in the order they were chosen, with the curve of diminishing returns."""
-    del data
+    run = data.run
     selection, about = run.selection, run.result.words_from
     if selection is None:
         return Section("words", "The words", (Paragraph(about),), about, {"words": run.words})

@@ -7,7 +7,7 @@ show it. Only counts are kept; accuracies, intervals and the verdict follow from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from operator import le
 from typing import Any
 
@@ -190,11 +190,6 @@ class Comparison:
     def difference(self, method: Method) -> PairedDifference:
         """The accuracy of what was learnt minus that of a method."""
         return paired_difference(method.gained, method.lost, self.total)
-
-    def with_method(self, method: Method) -> Comparison:
-        """A copy with one more baseline, before the prompt."""
-        index = self.methods.index(self.prompt)
-        return replace(self, methods=(*self.methods[:index], method, *self.methods[index:]))
 
     # -- in words and tables --------------------------------------------------------------------
 
@@ -384,7 +379,7 @@ def compare_with_baselines(
     notes = note_known_images(backbone.name, names)
     if shots is not None:
         own = zero_shot_logits(backbone, names, shots.features, config.class_template)
-        probes = fit_linear_probes(shots.features, shots.labels, len(names), config.seed, own)
+        probes = fit_linear_probes(shots.features, shots.labels, len(names), config.seed, [own])
         shown = several(len(shots.items), "training image")
         how = f"logistic regression on the frozen features of {shown}"
         named = f"{how}, with {probes[1].alpha:.3g} times the zero-shot logits"

@@ -12,8 +12,8 @@ import pytest
 from ipl.backbone.backbone import Backbone
 from ipl.classifier import PromptClassifier
 from ipl.display.document import Document
+from ipl.explain.inputs import find_images, load_run
 from ipl.explain.report import make_report, report_values
-from ipl.explain.run import find_images, load_run
 from ipl.inference.evaluation import evaluate
 from ipl.saving.format import read_run
 from ipl.support.errors import DataError
@@ -80,8 +80,8 @@ def test_images_of_the_training_are_not_held_out_of_other_data(
     assert [item.path.name[0] for item in found.test.items] == ["0"] * 16
     left_out = "15 of its 31 images were training images and are left out."
     assert found.notes == (f"This is not the data that the prompt was trained on; {left_out}",)
-    changed = replace(run, result=replace(run.result, data=mixed.name))
-    note = find_images(changed, mixed).notes[0]
+    run.classifier.result_ = replace(run.result, data=mixed.name)
+    note = find_images(run, mixed).notes[0]
     assert note == f"This data has changed since the prompt was trained; {left_out}"
 
 
@@ -119,8 +119,7 @@ def test_a_prompt_saved_for_other_classes_is_told_by_those_it_was_trained_on(
     )
     found, expected = (report_values(each)["sections"] for each in (document, report))
     assert found["accuracy"] == expected["accuracy"]
-    (note,) = document.warnings
-    assert "This prompt was saved for windmill" in note
+    assert "This prompt was saved for windmill" in document.warnings[0]
 
 
 def test_another_list_of_words_is_refused(

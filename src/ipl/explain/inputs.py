@@ -1,4 +1,4 @@
-"""A saved run with its learner and its pool of words, and the images to measure it on."""
+"""What a report is made from: a saved run, the images to measure it on, what sections share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -13,32 +14,42 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures, encode_items
 from ipl.backbone.zero_shot import zero_shot_logits
+from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset, Item, findings_on
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import first_few, several
 from ipl.learners.learner import Learner
-from ipl.saving.format import read_run
-from ipl.saving.restore import find_backbone, restore
-from ipl.saving.run_folder import find_run
 from ipl.support.cache import Cache
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.chosen_images import ChosenImages, choose_images, find_shots
+from ipl.training.comparison import Comparison
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
+from ipl.words.lexicon import Tokenizer
 from ipl.words.pool import PARTS, Pool
 from ipl.words.selection import Selection
+
+if TYPE_CHECKING:
+    from ipl.explain.effects import WordEffects
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A saved run with its learner, for the classes that it was trained on."""
+    """A saved run, for the classes that it was trained on, and its pool of words."""
 
     folder: Path  # or owner/name on the hub
-    result: FitResult
-    learner: Learner
+    classifier: PromptClassifier
     pool: Pool | None  # None: the run chose from a word list that is not available
     store: FeatureStore
+
+    @property
+    def result(self) -> FitResult:
+        return self.classifier.result_
+
+    @property
+    def learner(self) -> Learner:
+        return self.classifier.learner_
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -84,19 +95,19 @@ def load_run(
     reporter: Reporter = SILENT,
 ) -> LoadedRun:
     """Load a saved run on its backbone."""
-    result = read_run(find_run(folder))
-    precision = str(result.backbone.get("precision", "fp32"))
-    loaded = find_backbone(folder, result, backbone, device, precision)
-    learner = restore(result, loaded)
+    classifier = PromptClassifier.from_pretrained(folder, backbone, device)
+    result, learner = classifier.result_, classifier.learner_
     if result.classes != result.trained_classes:
         learner = learner.rebuilt(class_names=result.trained_classes)
-    store = FeatureStore(loaded, Cache(reporter=reporter) if cache else None)
-    return LoadedRun(folder, result, learner, _find_pool(loaded, result, words_file), store)
+        classifier.result_ = replace(result, learner=learner)
+    pool = _find_pool(learner.backbone.tokenizer, result, words_file)
+    store = FeatureStore(learner.backbone, Cache(reporter=reporter) if cache else None)
+    return LoadedRun(folder, classifier, pool, store)
 
 
-def _find_pool(backbone: Backbone, result: FitResult, words_file: Path | None) -> Pool | None:
+def _find_pool(tokenizer: Tokenizer, result: FitResult, words_file: Path | None) -> Pool | None:
     """The pool that the words were chosen from, identified by its hash."""
-    tokenizer, selection = backbone.tokenizer, result.selection
+    selection = result.selection
     if selection is None:
         return Pool.bundled().for_tokenizer(tokenizer)
     given = None if words_file is None else Pool.from_file(words_file, tokenizer)[0]
@@ -161,17 +172,14 @@ def find_images(
             "Without --data, what is saved with the run is shown."
         )
     features = features_for(run.learner, test)
-    prompt = learnt = run.learner.log_probabilities(features)
-    if result.head is not None:
-        learnt = result.head.logits(features, prompt).cpu().double().log_softmax(1)
     return RunImages(
         source=str(data),
         classes=whole.class_names,
         shots=shots,
         test=test,
         features=features,
-        prompt=prompt,
-        learnt=learnt,
+        prompt=run.learner.log_probabilities(features),
+        learnt=run.classifier.log_probabilities(features),
         left_out=len(chosen.items) - len(items),
         notes=(*dataset.notes, *notes, *test.notes),
     )
@@ -224,3 +232,20 @@ def _of_classes(whole: Dataset, classes: tuple[str, ...], folder: Path) -> Datas
     return replace(
         whole, class_names=classes, train=train, test=test, findings=(*whole.findings, *others)
     )
+
+
+# -- what the sections share --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The run, its images and what several sections need; without images only what is saved."""
+
+    run: LoadedRun
+    comparison: Comparison | None  # computed now, else as saved with the run
+    resamples: int = 5  # draws of the training images for which words are chosen again
+    path: Path | None = None  # of the data
+    words_file: Path | None = None
+    images: RunImages | None = None
+    effects: WordEffects | None = None
+    reporter: Reporter = SILENT
