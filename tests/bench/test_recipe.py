@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.recipe import Recipe, read_recipe, read_recipes, recipe_names
 from ipl.bench.records import read_records
 from ipl.bench.run import Run
-from ipl.bench.tables import paper
 from ipl.bench.tables.paper_comparison import setting_differences
 from ipl.support.errors import IplError
 from tests.helpers.records import record_of, write_records

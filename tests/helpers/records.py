@@ -8,10 +8,10 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
-from ipl.bench.published import PAPER_SETTINGS
+from ipl.bench.paper_numbers import PAPER_SETTINGS
 from ipl.bench.run import BUNDLED, Run, settings_in_force
-from ipl.bench.tables import paper
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
 from ipl.config import settings as every_setting
 from ipl.datasets.benchmarks import teacher_template_of

@@ -18,9 +18,9 @@ from ipl.bench.arms import (
     WORDS_ONLY,
     ZERO_SHOT,
 )
+from ipl.bench.paper_numbers import BY_DATASET, PAPER_SETTINGS, schedule
 from ipl.bench.protocols.protocol import Protocol
 from ipl.bench.protocols.registry import find_protocol, known_protocols
-from ipl.bench.published import PAPER_SETTINGS, paper_value, schedule
 from ipl.bench.run import BUNDLED, Run
 from ipl.config import (
     AUTO,
@@ -161,12 +161,11 @@ class Plan:
         """The plan with the settings of a dataset, and with a value of the setting that varies."""
         values = dict(self.per_dataset.get(dataset, {}))
         if self.vary is not None:
-            setting = self.vary[0]
-            published = paper_value(setting, dataset) if level == PAPER else None
-            if published is not None:
-                level = published
-            elif level == PAPER and setting == "lambda":  # of a dataset that the paper lacks
-                level = self.config.objective.lambda_
+            setting = field_name(self.vary[0])
+            if level == PAPER:
+                # For a dataset that the paper lacks: words found in training, the usual lambda.
+                other = self.config.objective.lambda_ if setting == "lambda_" else PAPER
+                level = BY_DATASET.get(setting, {}).get(dataset, other)
             values[setting] = level
         return self.changed(values) if values else self
 

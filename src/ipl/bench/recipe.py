@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from ipl.bench.paper_numbers import LAMBDA, WORDS
 from ipl.bench.plan import Plan
-from ipl.bench.published import published_settings
 from ipl.config import PAPER, field_name
 from ipl.support.errors import ConfigError, IplError, brief, closest
 from ipl.support.files import read_text
@@ -91,10 +91,7 @@ def read_recipe(name: str) -> Recipe:
         return Recipe(name, title, recipes=tuple(map(str, recipes)))
     per_dataset = values.get("per_dataset", {})
     if per_dataset == PAPER:
-        per_dataset = {
-            dataset: {key: those[key] for key in ("words", "lambda")}
-            for dataset, those in published_settings().items()
-        }
+        per_dataset = {name: {"words": k, "lambda": LAMBDA[name]} for name, k in WORDS.items()}
     if not isinstance(per_dataset, dict) or {*map(type, per_dataset.values())} - {dict}:
         raise ConfigError(
             f"{whole}: per_dataset is {brief(per_dataset)}; it must name datasets, each with "

@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from ipl.bench.tables import paper
+from ipl.bench import paper_numbers as paper
 from ipl.metrics import harmonic_mean
 
 HUNDREDTH = 0.011  # numbers were rounded before and after

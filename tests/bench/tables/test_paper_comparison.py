@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.tables.paper import AVERAGE, BACKBONE
+from ipl.bench.paper_numbers import AVERAGE, BACKBONE
 from ipl.bench.tables.results import Cell
 from tests.helpers.records import paper_records, record
 from tests.helpers.result_tables import result_of

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ipl.bench import paper_numbers as paper
+from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.records import RunRecord, read_records
-from ipl.bench.tables import paper
-from ipl.bench.tables.paper import AVERAGE
 from ipl.bench.tables.paper_tables import (
     DIFFERENCE,
     MEAN_OF_HM,

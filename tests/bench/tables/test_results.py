@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ipl.bench.tables import paper
+from ipl.bench import paper_numbers as paper
+from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.tables.methods import PUBLISHED
-from ipl.bench.tables.paper import AVERAGE
 from ipl.metrics import harmonic_mean
 from tests.helpers.records import paper_records, record
 from tests.helpers.result_tables import find_cell, result_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.protocols.protocol import Protocol, Task, Values, check_task, hold_out_rest
-from ipl.bench.tables import paper
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.fewshot import sample_shots, split_base_novel
 from ipl.metrics import harmonic_mean

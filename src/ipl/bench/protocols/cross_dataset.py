@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.protocols.protocol import Protocol, Task, Values, check_task, train_on_all_classes
-from ipl.bench.tables import paper
 from ipl.datasets.dataset import Dataset
 
 

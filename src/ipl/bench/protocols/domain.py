@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.protocol import Values
-from ipl.bench.tables import paper
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.published import check_same_classes, list_domains

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from ipl.bench.tables import paper
+from ipl.bench import paper_numbers as paper
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots

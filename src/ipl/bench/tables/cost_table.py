@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.records import RunRecord
-from ipl.bench.tables import paper
 from ipl.bench.tables.results import Result
 from ipl.display.table import Table
 

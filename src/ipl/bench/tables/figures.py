@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.tables.methods import Method, learner_name
-from ipl.bench.tables.paper import AVERAGE
 from ipl.bench.tables.results import Cell, Result
 from ipl.bench.tables.words_table import WordSearch
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
@@ -97,6 +97,8 @@ def plot_overhead(rows: Sequence[Mapping[str, Any]]) -> dict[str, bytes] | None:
             lines.append(ErrorBarLine(label, points, number, "none"))
         if any(line.points for line in lines):
             panels.append(Panel(title, tuple(lines), ticks))
+    if not panels:  # all prompts came from earlier runs
+        return None
     return plot_panels(panels, f"What a fit costs. {protocol}, {device}", "", "")
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import ARMS, LINEAR_PROBE, UNTRAINED, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.records import RunRecord
-from ipl.bench.tables import paper
 from ipl.config import CHOSEN, EMPTY, GIVEN, PAPER, PLAIN, RANDOM
 
 LEARNER_NAMES = {
@@ -33,10 +33,6 @@ ARM_NAMES = {
 # May differ from dataset to dataset within a row, as they do in the paper.
 CAPTION = ("backbone", "shots", "words", "epochs", "views")  # the settings that tell most
 PER_DATASET = ("words", "lambda_", "epochs", "class_template", "words_given")
-PER_DATASET_VALUES: Mapping[str, Mapping[str, Any]] = {
-    "lambda_": paper.LAMBDA,
-    "words": paper.WORDS,
-}
 SETTING_NAMES = {"lambda_": "lambda", "interval": "t", "epochs": "T", "template": "sentence"}
 SCORING_START = "a photo of a {cls}, "  # of every published sentence that scores words
 K_BY_ACCURACY = "k by training accuracy"  # what `words="paper"` means
@@ -147,7 +143,7 @@ def varied_settings(group: Sequence[RunRecord]) -> dict[str, bool]:
 def value_of(run: RunRecord, key: str, by_paper: bool = False) -> Any:
     """A run's value of a setting, `PUBLISHED` for the paper's own if `by_paper`."""
     value = run.config().get(key)
-    published = PER_DATASET_VALUES.get(key, {})
+    published = paper.BY_DATASET.get(key, {})
     if by_paper and run.dataset in published and value == published[run.dataset]:
         return PUBLISHED
     return value

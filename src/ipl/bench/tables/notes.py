@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ipl.backbone.families import POCKET
+from ipl.backbone.known_images import TRAINED_ON
 from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.results import Result, measures_of
 from ipl.config import GIVEN
 from ipl.metrics import wilson_interval
-
-POCKET = "pocket"
-# By its card; the labels of the last four only of up to 20 validation images a class, all classes.
-# The drawn scenes are not among them: it saw 800 others, without the names of their classes.
-SEEN_BY_POCKET = (
-    *("imagenet", "food101", "stanford_cars"),
-    *("caltech101", "oxford_pets", "oxford_flowers", "eurosat"),
-)
 
 
 def data_notes(result: Result) -> list[str]:
@@ -65,7 +59,7 @@ def _seen_before(result: Result) -> Iterator[str]:
     """What the bundled backbone was itself trained with."""
     if not any(run.backbone.get("name") == POCKET for run in result.runs):
         return
-    if known := [name for name in result.datasets if name in SEEN_BY_POCKET]:
+    if known := [name for name in result.datasets if name in TRAINED_ON]:
         yield (
             f"PocketCLIP ({POCKET}) was itself trained with images and class names of "
             f"{', '.join(known)}: there no class is new to it, and high numbers say little."

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import ZERO_SHOT
-from ipl.bench.published import PAPER_SETTINGS, schedule
+from ipl.bench.paper_numbers import PAPER_SETTINGS, schedule
 from ipl.bench.records import RunRecord
 from ipl.bench.run import BUNDLED, POOL, settings_in_force
-from ipl.bench.tables import paper
 from ipl.config import FRESH, PAPER, settings
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class

@@ -8,15 +8,15 @@ from math import ceil
 from statistics import mean
 from typing import Any
 
+from ipl.bench import paper_numbers as paper
+from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.records import RunRecord
-from ipl.bench.tables import paper
 from ipl.bench.tables.cost_table import cost_rows
 from ipl.bench.tables.figures import SETTINGS, plot_overhead, plot_returns, plot_setting
 from ipl.bench.tables.gains import differing_settings
 from ipl.bench.tables.methods import Method, canonical, common_text, value_of
 from ipl.bench.tables.notes import data_notes
-from ipl.bench.tables.paper import AVERAGE
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.bench.tables.results import Cell, Result, build_results
 from ipl.bench.tables.words_table import find_word_searches
@@ -265,7 +265,7 @@ def _penalty_tables(runs: Sequence[RunRecord]) -> Iterator[PaperTable]:
                 cells = {name: paper.penalty()[name][penalty] for name in datasets}
                 columns[group] = _with_averages(cells)
                 if set(datasets) == set(paper.ELEVEN):
-                    columns[group][MEAN_OF_HM] = {"hm": paper.PENALTY_AVERAGES[penalty]}
+                    columns[group][MEAN_OF_HM] = {"hm": paper.penalty_averages()[penalty]}
         table = PaperTable(
             f"penalty-{own[True][AVERAGE].method.learner}",
             f"{label} with each dataset's lambda in the paper, and without the penalty, in %",

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ipl.bench.arms import ZERO_SHOT
+from ipl.bench.paper_numbers import AVERAGE, ZERO_SHOT_SOURCE
 from ipl.bench.protocols.registry import all_measures
 from ipl.bench.tables.gains import BASELINES, find_gains, gains_table
 from ipl.bench.tables.methods import Method, common_settings, common_text
 from ipl.bench.tables.notes import data_notes
-from ipl.bench.tables.paper import AVERAGE, ZERO_SHOT_SOURCE
 from ipl.bench.tables.paper_comparison import about_weights
 from ipl.bench.tables.results import Cell, Result
 from ipl.display.table import DIFFERS, Table

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT
+from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.protocols.protocol import Protocol, Values, mean_values
 from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
 from ipl.bench.records import RunRecord
 from ipl.bench.tables.methods import Method, group_methods
-from ipl.bench.tables.paper import AVERAGE
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
     data_differences,

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone
+from ipl.bench import paper_numbers as paper
 from ipl.bench.records import RunRecord
-from ipl.bench.tables import paper
 from ipl.config import PLAIN
 
 PROMPTS = "prompts"  # in a bench's folder: what `ipl bench --save-prompts` keeps
@@ -35,8 +35,8 @@ def token_rows(folder: Path, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
             row = {"dataset": run.dataset, "learners": run.learner, "seed": run.seed}
             rows.append({**row, "backbone": name, "words": " ".join(tokens), "rating": None})
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        if (known := paper.rated_words().get(dataset)) and known.nearest:
-            words, rating = " ".join(known.nearest), known.nearest_rating
+        if known := paper.rated_words(dataset, "coop"):
+            words, rating = known
             row = {"dataset": dataset, "backbone": paper.BACKBONE, "learners": "paper"}
             rows.append({**row, "words": words, "rating": rating})
     return [{**row, "nearest": True} for row in rows]

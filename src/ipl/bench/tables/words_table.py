@@ -12,10 +12,10 @@ from itertools import combinations
 from statistics import mean
 from typing import Any
 
+from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import WORDS_ONLY
 from ipl.bench.records import RunRecord
 from ipl.bench.run import settings_about_search
-from ipl.bench.tables import paper
 from ipl.bench.tables.methods import canonical, learner_name, learner_order, varied_text
 from ipl.config import CHOSEN
 from ipl.display.formatting import percent
@@ -106,8 +106,8 @@ def search_rows(searches: Sequence[WordSearch]) -> list[dict[str, Any]]:
             row["accuracy_after"] = 100 * steps[-1].accuracy
         rows.append(row)
     for dataset in dict.fromkeys(search.dataset for search in searches):
-        if published := paper.rated_words().get(dataset):
-            words, rating = " ".join(published.words), published.rating
+        if published := paper.rated_words(dataset, "ipl"):
+            words, rating = published
             row = {"dataset": dataset, "backbone": paper.BACKBONE, "learners": "paper"}
             rows.append({**row, "words": words, "rating": rating})
     return rows

@@ -1,9 +1,10 @@
-"""The paper's numbers, in %: CLIP ViT-B/16, 16 shots, seeds 1 to 3.
+"""What was published: the paper's numbers in %, and the settings and schedules they came from.
 
-The cells of its tables are in `ipl/bench/paper`; the README there names the sources. A number is
-as printed where it follows from the cells that it is computed from, and recomputed where it does
-not. That concerns some HMs, the cross-dataset averages of the rows with words (the printed ones mix
-ten and eleven columns) and one average over domains.
+They are for CLIP ViT-B/16, 16 shots and seeds 1 to 3. The cells of its tables are in
+`ipl/bench/paper`; the README there names the sources. A number is as printed where it follows from
+the cells that it is computed from, and recomputed where it does not. That concerns some HMs, the
+cross-dataset averages of the rows with words (the printed ones mix ten and eleven columns) and one
+average over domains.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from statistics import mean
-from typing import NamedTuple
+from typing import Any
 
 from ipl.datasets.benchmarks import BENCHMARKS
 
 BACKBONE = "openai/clip-vit-base-patch16"
 SHOTS = 16
 SEEDS = (1, 2, 3)
+# What a fit has another default of, and the published runs had.
+PAPER_SETTINGS: dict[str, Any] = {
+    "learner": "coop",
+    "shots": SHOTS,
+    "utility": "paper",
+    "head": False,
+}
+COOP_FEW_SHOT_EPOCHS = ((1, 50), (4, 100))  # up to so many shots; 200 with more
+PROMPTSRC_FEW_SHOT_EPOCHS = 50
 
 SIZES = {name: (one.classes, one.test_images) for name, one in BENCHMARKS.items()}
 ELEVEN = tuple(name for name, one in BENCHMARKS.items() if not one.is_variant)
@@ -31,8 +41,6 @@ ZERO_SHOT = {"base": 69.34, "novel": 74.22, "hm": 71.70}
 ZERO_SHOT_SOURCE = "The zero-shot row is CoCoOp's (Zhou et al., 2022), not this paper's."
 
 PEAK_MEMORY = {False: 3.69, True: 4.66}  # of training in GB, without and with words
-# The averages of HM in its table of the penalty: means of cells, two of which are misprinted.
-PENALTY_AVERAGES = {True: 75.62, False: 73.45}
 TRAVERSAL_SECONDS = 252  # on average, to score every word of the pool once
 
 AVERAGE = "average"  # in place of a dataset
@@ -48,9 +56,41 @@ def rows(name: str) -> tuple[Mapping[str, str], ...]:
     return tuple(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
+# -- settings -------------------------------------------------------------------------------------
+
 # k and lambda of each set; the learners share them.
 WORDS = {line["dataset"]: int(line["words"]) for line in rows("settings")}
 LAMBDA = {line["dataset"]: float(line["lambda"]) for line in rows("settings")}
+BY_DATASET: Mapping[str, Mapping[str, int | float]] = {"words": WORDS, "lambda_": LAMBDA}
+
+
+def schedule(
+    protocol: str, dataset: str, learner: str, shots: int, with_words: bool
+) -> dict[str, int]:
+    """The published settings that depend on the dataset or the shots, by name.
+
+    What is not here is trained with the learner's settings for the protocol. That is inferred for
+    few-shot runs: nothing was published for CoCoOp, KgCoOp, MaPLe and CoOp under IPL there, nor for
+    PromptSRC on other datasets. PromptSRC keeps its few-shot schedule under IPL, as it keeps its
+    other one.
+    """
+    known = next((line for line in rows("settings") if line["dataset"] == dataset), None)
+    if learner == "coop" and not with_words:
+        if known and known["coop_epochs"] == "50":
+            return {"epochs": 50}
+        if protocol == "few-shot":
+            epochs = [epochs for most, epochs in COOP_FEW_SHOT_EPOCHS if shots <= most]
+            return {"epochs": min(epochs, default=200)}
+    if learner == "promptsrc" and protocol == "few-shot" and known:
+        return {
+            "epochs": PROMPTSRC_FEW_SHOT_EPOCHS,
+            "average_mean": int(known["promptsrc_mean"]),
+            "average_std": int(known["promptsrc_std"]),
+        }
+    return {}
+
+
+# -- numbers --------------------------------------------------------------------------------------
 
 
 @cache
@@ -90,6 +130,13 @@ def penalty() -> dict[str, dict[bool, Values]]:
 
 
 @cache
+def penalty_averages() -> dict[bool, float]:
+    """The average HM as its table of the penalty has it: the mean of cells, two misprinted."""
+    (line,) = (line for line in rows("penalty") if line["dataset"] == AVERAGE)
+    return {True: float(line["hm_with"]), False: float(line["hm_without"])}
+
+
+@cache
 def templates() -> dict[str, Values]:
     """The HM of CoOp + IPL by sentence that scores words, and by dataset."""
     return {
@@ -100,27 +147,15 @@ def templates() -> dict[str, Values]:
     }
 
 
-class RatedWords(NamedTuple):
-    """The words of a dataset and the mean of three people's ratings, from 1 to 5."""
+def rated_words(dataset: str, whose: str) -> tuple[str, float] | None:
+    """Words of a dataset and the mean of three people's ratings, from 1 to 5; None if unknown.
 
-    words: tuple[str, ...]
-    rating: float
-    nearest: tuple[str, ...]  # to the vectors of plain CoOp; empty where the paper names none
-    nearest_rating: float | None
-
-
-@cache
-def rated_words() -> dict[str, RatedWords]:
-    """The words that the paper's search chose for each dataset."""
-    return {
-        line["dataset"]: RatedWords(
-            tuple(line["ipl_words"].split()),
-            float(line["ipl_rating"]),
-            tuple(line["coop_nearest"].split()),
-            float(line["coop_rating"]) if line["coop_rating"] else None,
-        )
-        for line in rows("words")
-    }
+    `whose` is `ipl` for those that the search chose, `coop` for those nearest to CoOp's vectors.
+    """
+    for line in rows("words"):
+        if line["dataset"] == dataset and line[f"{whose}_words"]:
+            return line[f"{whose}_words"], float(line[f"{whose}_rating"])
+    return None
 
 
 def _row(line: Mapping[str, str]) -> Row:
