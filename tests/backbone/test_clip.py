@@ -11,7 +11,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.ops import Endings
-from ipl.backbone.tower import ReplacedRows
+from ipl.backbone.tower import DeepPrompts
 from ipl.support.errors import BackboneError
 from tests.helpers.library_towers import library_text
 
@@ -87,7 +87,7 @@ def test_a_shared_beginning_changes_nothing(
     width, endings = pocket.text_width, Endings(shared, [5, 1, 3], torch.device("cpu"))
     rows = random_rows(groups, endings.rows, width).requires_grad_()
     deep = random_rows(deep_layers, 2, width, seed=2).requires_grad_()
-    enter = ReplacedRows(1, deep.unbind() if shared else ())
+    enter = DeepPrompts(1, deep.unbind() if shared else ())
     weights = random_rows(groups, 3, pocket.feature_dim, seed=3)
     once = pocket.encode_prompts(rows, endings, enter)
     whole = []

@@ -22,12 +22,10 @@ from ipl.backbone import loading
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.loading import load_backbone, load_tokenizer
 from ipl.backbone.openclip import OpenClipBackbone
-from ipl.backbone.ops import Endings
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.inference.exports.onnx import export_onnx
 from ipl.learners.maple import MaPLe
-from ipl.learners.promptsrc import PromptSRC
 from ipl.support.errors import BackboneError, ConfigError
 from ipl.words.pool import Pool
 from tests.helpers.open_clip_library import import_open_clip
@@ -39,7 +37,6 @@ open_clip = import_open_clip()
 TEXTS = ["a photo of a cat.", "a dog", "a large  Bird, on a stone"]
 CAUSAL = ("vit", "quick-gelu", "resnet", "timm", "worldwide")
 WITHOUT_LAYERS = ("resnet", "timm")
-NAMES = ["cat", "starry night", "dog"]
 
 
 @pytest.fixture(scope="module")
@@ -114,19 +111,6 @@ def test_the_tokens_are_the_librarys(
     assert with_special == [*backbone.opening, *backbone.tokenize("furry"), backbone.eos]
 
 
-def test_a_shared_beginning_changes_nothing(backbone: Backbone) -> None:
-    ids = [[*backbone.opening, *backbone.tokenize(f"a photo {t}"), backbone.eos] for t in TEXTS]
-    endings = Endings(2, [len(row) - 2 for row in ids], torch.device("cpu"))
-    tokens = [*ids[0][:2], *(token for row in ids for token in row[2:])]
-    rows = backbone.embed(tokens).requires_grad_()
-    once = backbone.encode_prompts(rows[None], endings)[0]
-    expected = backbone.encode_texts([f"a photo {t}" for t in TEXTS])
-    torch.testing.assert_close(once.detach(), expected, atol=1e-5, rtol=0)
-    once.square().sum().backward()
-    assert rows.grad is not None
-    assert (rows.grad.abs().sum(-1) > 0).all()
-
-
 def test_layer_scale_is_part_of_the_layers() -> None:
     config = copy.deepcopy(CONFIGS["vit"])
     config["text_cfg"]["ls_init_value"] = config["vision_cfg"]["ls_init_value"] = 0.5
@@ -159,10 +143,9 @@ def test_image_prompts_pass_the_first_norm(vit: Backbone) -> None:
     assert shapes == [(2, 1 + 16 + 3, vit.image_width)] * 2
 
 
-@pytest.mark.parametrize("learner", [MaPLe, PromptSRC])
-def test_a_resnet_takes_no_image_prompts(resnet: Backbone, learner: Any) -> None:
+def test_a_resnet_takes_no_image_prompts(resnet: Backbone) -> None:
     with pytest.raises(ConfigError, match="takes none: it is a ResNet .* such as coop"):
-        learner(resnet, learner.layout_for(1, 2), NAMES, depth=2)
+        MaPLe(resnet, MaPLe.layout_for(1, 2), ["cat", "dog"], depth=2)
     with pytest.raises(BackboneError, match="takes no prompts"):
         resnet.encode_image(pixels(resnet), torch.zeros(2, 48))
 
@@ -174,27 +157,17 @@ def test_a_resnet_takes_no_image_prompts(resnet: Backbone, learner: Any) -> None
 def tiny(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_of: Callable[[str], Path]
 ) -> dict[str, Any]:
-    """Returns the entries of an architecture `tiny` that open_clip then knows, with two tags."""
+    """Returns the entries of an architecture `tiny` that open_clip then knows, and its weights."""
     weights = folder_of("quick-gelu") / "open_clip_model.safetensors"
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny", CONFIGS["vit"])
-    same = {"mean": (0.5,) * 3, "std": (0.25,) * 3, "resize_mode": "squash"}
-    entries: dict[str, dict[str, Any]] = {
-        "quick": {
-            **same,
-            "hf_hub": "nobody/quick/",
-            "quick_gelu": True,
-            "interpolation": "bicubic",
-        },
-        "named": {**same, "hf_hub": "nobody/named/epoch.bin", "interpolation": "bilinear"},
-    }
-    monkeypatch.setitem(open_clip.pretrained._PRETRAINED, "tiny", entries)
+    entry = {"hf_hub": "nobody/quick/", "quick_gelu": True, "interpolation": "bicubic"}
+    entry |= {"mean": (0.5,) * 3, "std": (0.25,) * 3, "resize_mode": "squash"}
+    monkeypatch.setitem(open_clip.pretrained._PRETRAINED, "tiny", {"quick": entry})
     asked: list[tuple[str, str]] = []
 
     def download(repo_id: str, filename: str, **_: object) -> str:
         asked.append((repo_id, filename))
-        if repo_id == "nobody/quick" or filename.endswith(".bin"):
-            return str(weights)
-        raise FileNotFoundError(filename)
+        return str(weights)
 
     monkeypatch.setattr(open_clip.pretrained, "hf_hub_download", download)
     return {"asked": asked, "weights": weights}
@@ -262,21 +235,17 @@ def test_a_name_on_the_hub(
 
 def test_without_network_it_says_how_to_get_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_hub_reachable", lambda: False)
-    for name, repository in (
-        ("open_clip:hf-hub:nobody/no-such-clip", "nobody/no-such-clip"),
-        ("open_clip:ViT-B-16/laion2b_s34b_b88k", "laion/CLIP-ViT-B-16-laion2B-s34B-b88K"),
-    ):
-        with pytest.raises(BackboneError, match=f"hf download {repository} --local-dir"):
-            load_backbone(name, "cpu")
+    for name in ("hf-hub:nobody/no-such-clip", "ViT-B-16/laion2b_s34b_b88k"):
+        with pytest.raises(BackboneError, match="open_clip:DIR, .*open_clip:ARCHITECTURE/FILE"):
+            load_backbone(f"open_clip:{name}", "cpu")
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("ViT-B-61/openai", "no architecture 'ViT-B-61'.*ViT-B-16"),
-        ("ViT-B-16/laion2b_s34b_b88", "no weights .* Did you mean 'laion2b_s34b_b88k'"),
-        ("ViT-B-16", "names no weights; .* open_clip:ViT-B-16/openai"),
-        ("", "no architecture ''"),
+        ("ViT-B-61/openai", "no model 'ViT-B-61/openai'.*'ViT-B-16/openai'"),
+        ("ViT-B-16/laion2b_s34b_b88", "Did you mean 'ViT-B-16/laion2b_s34b_b88k'"),
+        ("ViT-B-16", "no model 'ViT-B-16'"),
         ("./not/there", "cannot load open_clip:./not/there"),
         ("ViT-B-16//not/there.safetensors", "cannot load .*/not/there.safetensors"),
         ("coca_ViT-B-32/laion2b_s13b_b90k", "is a CoCa"),
@@ -298,7 +267,7 @@ def test_weights_that_do_not_fit(
             load_backbone(f"open_clip:tiny/{file}", "cpu")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"model_cfg": {}}', '{"model_cfg": 3}'])
+@pytest.mark.parametrize("content", ["{", '{"model_cfg": 3}'])
 def test_a_damaged_folder(tmp_path: Path, content: str) -> None:
     (tmp_path / "open_clip_config.json").write_text(content)
     with pytest.raises(BackboneError, match=str(tmp_path)):

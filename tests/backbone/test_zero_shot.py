@@ -11,7 +11,7 @@ import torch
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import FeatureStore
 from ipl.backbone.zero_shot import (
-    ZERO_SHOT_TEMPLATE,
+    PHOTO,
     zero_shot_accuracy,
     zero_shot_logits,
 )
@@ -24,7 +24,7 @@ NAMES = ["beach", "desert", "starry night"]
 
 def test_logits_are_those_of_the_whole_prompts(pocket: Backbone) -> None:
     features = torch.randn(4, pocket.feature_dim, generator=torch.Generator().manual_seed(0))
-    for template in (ZERO_SHOT_TEMPLATE, "{} texture."):
+    for template in (PHOTO, "{} texture."):
         texts = pocket.encode_texts([template.replace("{}", name) for name in NAMES])
         logits = zero_shot_logits(pocket, NAMES, features, template)
         assert torch.equal(logits, pocket.logits(features, texts))

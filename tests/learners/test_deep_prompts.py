@@ -12,7 +12,7 @@ from transformers import CLIPConfig, CLIPModel
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.backbone.tower import ReplacedRows
+from ipl.backbone.tower import DeepPrompts
 from tests.helpers.learners import NAMES, make_learner
 from tests.helpers.library_towers import library_text
 
@@ -24,7 +24,7 @@ def random_rows(*shape: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize(("start", "rows"), [(2, [2, 3]), (0, [0, 1]), (-2, [5, 6]), (5, [5, 6])])
 def test_exactly_these_rows_before_exactly_these_layers(start: int, rows: list[int]) -> None:
     deep, hidden = random_rows(3, 2, 4), random_rows(5, 7, 4, seed=1)
-    enter, original = ReplacedRows(start, deep), hidden.clone()
+    enter, original = DeepPrompts(start, deep), hidden.clone()
     for layer in range(6):
         after = enter(layer, hidden)
         expected = hidden.clone()

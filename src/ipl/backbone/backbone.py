@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ipl.backbone.ops import Endings
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.tower import Enter, TextTower, Tower, run
+from ipl.backbone.tower import LayerHook, TextTower, Tower, run
 from ipl.support.errors import BackboneError, ConfigError, DataError
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -259,12 +259,14 @@ class Backbone(ABC):
 
     # -- text -----------------------------------------------------------------------------------
 
-    def encode_prompts(self, rows: Tensor, endings: Endings, enter: Enter | None = None) -> Tensor:
+    def encode_prompts(
+        self, rows: Tensor, endings: Endings, hook: LayerHook | None = None
+    ) -> Tensor:
         """The features (groups, prompts, dim) of prompts, in fp32 and not normalised.
 
         The rows (groups, rows, width) are token embeddings without positions: the beginning that
         the prompts of a group share, from the opening tokens on, and then the ending of each up to
-        EOS. In a causal tower the beginning is run once for all. Before each layer `enter` may
+        EOS. In a causal tower the beginning is run once for all. Before each layer `hook` may
         replace rows. Gradients flow to the rows; if the activations for them would not fit in
         memory, the groups are run in parts, each a second time in the backward pass.
         """
@@ -272,12 +274,12 @@ class Backbone(ABC):
         tower = self.text_tower(self.dtype)
         if not self.causal:
             whole, eos = self._fill_positions(rows, endings)
-            encode_whole = partial(self._encode_whole, enter=enter)
+            encode_whole = partial(self._encode_whole, hook=hook)
             features = self._in_parts(encode_whole, whole, eos)
             return features.view(len(rows), len(endings.lengths), -1)
 
         def encode(rows: Tensor) -> Tensor:
-            ends = run(tower.tower, rows, endings, enter=enter, last=endings.last)
+            ends = run(tower.tower, rows, endings, hook=hook, last=endings.last)
             return tower.project(ends).float()
 
         return self._in_parts(encode, rows.to(self.dtype) + tower.positions[endings.positions])
@@ -324,10 +326,10 @@ class Backbone(ABC):
         positions = self.text_tower(self.dtype).positions
         return whole.to(self.dtype) + positions, eos.repeat(len(rows))
 
-    def _encode_whole(self, rows: Tensor, eos: Tensor, enter: Enter | None) -> Tensor:
+    def _encode_whole(self, rows: Tensor, eos: Tensor, hook: LayerHook | None) -> Tensor:
         """The features (prompts, dim) of whole prompts (prompts, positions, width)."""
         tower = self.text_tower(self.dtype)
-        rows = run(tower.tower, rows, enter=enter)
+        rows = run(tower.tower, rows, hook=hook)
         row = eos if self.text_row is None else self.text_row
         return tower.project(rows[torch.arange(len(rows), device=self.device), row]).float()
 
@@ -351,16 +353,16 @@ class Backbone(ABC):
     # -- images ---------------------------------------------------------------------------------
 
     def encode_image(
-        self, pixels: Tensor, prompts: Tensor | None = None, enter: Enter | None = None
+        self, pixels: Tensor, prompts: Tensor | None = None, hook: LayerHook | None = None
     ) -> Tensor:
         """The features (images, dim) of normalised pixels, in fp32 and not normalised.
 
         Prompts (rows, width) or (images, rows, width) are appended after the patch rows, behind the
-        position embedding. Before each layer `enter` may replace rows.
+        position embedding. Before each layer `hook` may replace rows.
         """
         rows = self._image_rows(pixels.to(self.device, self.dtype), prompts)
         last = None if self.image_row is None else self._image_last
-        return self._pool_image(run(self.image_tower, rows, enter=enter, last=last)).float()
+        return self._pool_image(run(self.image_tower, rows, hook=hook, last=last)).float()
 
     @cached_property
     def _image_last(self) -> Tensor:

@@ -54,7 +54,7 @@ def text_tower(text: Any, projection: Any, causal: bool, dtype: torch.dtype) -> 
     return TextTower(
         tower(text.encoder.layers, causal, dtype),
         text.embeddings.position_embedding.weight.detach().to(dtype),
-        Linear(projection.weight, projection.bias).after(text.final_layer_norm).to(dtype),
+        Linear(projection.weight, projection.bias).fold_norm(text.final_layer_norm).to(dtype),
     )
 
 

@@ -16,6 +16,7 @@ OPEN_CLIP = "open_clip"
 PREFIX = f"{OPEN_CLIP}:"
 HUB, LOCAL = "hf-hub:", "local-dir:"  # as open_clip writes them
 POCKET = "pocket"
+POCKET_FOLDER = Path(__file__).parent / POCKET
 RECOMMENDED, DOWNLOAD = "openai/clip-vit-base-patch16", "600 MB"
 CACHED, WHOLE = "prefix cache", "whole prompts"  # how the search runs candidates
 EXPORTS = ("text", "classifier", "onnx")
@@ -36,6 +37,7 @@ class Family:
     image_prompts: str  # which models take learners that prompt the image tower
     exports: tuple[str, ...]  # what `ipl export --to` writes
     model: str = ""  # the class in transformers
+    backbone: str = ""  # the class in ipl.backbone that runs it
     # Without a preprocessor file: whether images are resized at the short side and cropped, or
     # squashed as a whole, and the statistics of the pixels.
     crops: bool = True
@@ -60,6 +62,7 @@ FAMILIES = {
         "yes",
         (*EXPORTS, "transformers"),
         "CLIPModel",
+        "clip.ClipBackbone",
     ),
     "metaclip_2": Family(
         "MetaCLIP 2",
@@ -68,6 +71,7 @@ FAMILIES = {
         "yes",
         EXPORTS,
         "MetaClip2Model",
+        "clip.ClipBackbone",
     ),
     # SigLIP 2's checkpoints of fixed resolution are saved under this type as well.
     "siglip": Family(
@@ -77,6 +81,7 @@ FAMILIES = {
         "yes",
         EXPORTS,
         "SiglipModel",
+        "siglip.SiglipBackbone",
         crops=False,
         mean=HALF,
         std=HALF,
@@ -138,8 +143,7 @@ class FoundWeights:
 
 def find_weights() -> Iterator[FoundWeights]:
     """Yields PocketCLIP and the models of known families in the Hugging Face cache."""
-    pocket = Path(__file__).parent / "pocket"
-    yield FoundWeights(POCKET, "clip", pocket, _size(pocket))
+    yield FoundWeights(POCKET, "clip", POCKET_FOLDER, _size(POCKET_FOLDER))
     for model in sorted(hub_cache().glob("models--*--*")):
         name = "/".join(model.name.split("--", 2)[1:])
         for snapshot in sorted(model.glob("snapshots/*")):

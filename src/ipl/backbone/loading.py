@@ -7,31 +7,25 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import huggingface_hub
 import torch
 
 from ipl.backbone.backbone import Backbone, check_precision
-from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.families import (
     BACKBONES,
     FAMILIES,
     OPEN_CLIP_CONFIG,
     POCKET,
+    POCKET_FOLDER,
     PREFIX,
     Family,
 )
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.siglip import SiglipBackbone
-from ipl.support.errors import BackboneError, ConfigError, closest, did_you_mean
+from ipl.support.errors import BackboneError, ConfigError, closest, did_you_mean, first_line
 from ipl.support.hub import hub_reachable as _hub_reachable
-
-BACKBONE_CLASSES: dict[str, type[Backbone]] = {
-    "clip": ClipBackbone,
-    "metaclip_2": ClipBackbone,
-    "siglip": SiglipBackbone,
-}
 
 
 def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "fp32") -> Backbone:
@@ -69,8 +63,9 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
         with _offline_without_hub():
             return load_open_clip(name, torch_device, precision)
     model, tokenizer, preprocessing = _load(find_model(name), name)
-    family = BACKBONE_CLASSES[model.config.model_type]
-    return family(name, model, tokenizer, preprocessing, torch_device, precision)
+    backbone = resolve_name(f"ipl.backbone.{FAMILIES[model.config.model_type].backbone}")
+    loaded: Backbone = backbone(name, model, tokenizer, preprocessing, torch_device, precision)
+    return loaded
 
 
 def find_model(name: str) -> str:
@@ -78,7 +73,7 @@ def find_model(name: str) -> str:
     if name.startswith(PREFIX):  # open_clip knows its own names
         return name
     if name == POCKET:
-        return str(Path(__file__).parent / "pocket")
+        return str(POCKET_FOLDER)
     if name and os.path.isdir(Path(name)):
         if not (Path(name) / "config.json").is_file():
             if (Path(name) / OPEN_CLIP_CONFIG).is_file():
@@ -176,8 +171,9 @@ def _check_family(model_type: str, name: str) -> None:
             f"{name} is a SigLIP 2 that takes images in shapes of their own (NaFlex); ipl needs "
             "one of fixed resolution, such as google/siglip2-base-patch16-224."
         )
-    if model_type not in BACKBONE_CLASSES:
-        known = ", ".join(FAMILIES[family].title for family in BACKBONE_CLASSES)
+    families = {name: family for name, family in FAMILIES.items() if family.backbone}
+    if model_type not in families:
+        known = ", ".join(family.title for family in families.values())
         raise BackboneError(
             f"{name} is a {model_type!r} model; ipl needs a CLIP or a model of its kind: {known}, "
             "or one of open_clip (see: ipl list backbones)."
@@ -229,8 +225,7 @@ def _explain_failure(error: Exception, folder: str | None, name: str) -> str:
             f"The folder {name} has no model.safetensors, and ipl never unpickles weights. Convert "
             "them once with transformers: AutoModel.from_pretrained(DIR).save_pretrained(DIR)."
         )
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"The folder {name} contains no usable CLIP: {lines[0].rstrip('.')}."
+    return f"The folder {name} contains no usable CLIP ({first_line(error)})."
 
 
 def _preprocessor_config(source: str, offline: bool) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.families import OPEN_CLIP
-from ipl.backbone.preprocessing import Preprocessing
-from ipl.backbone.tower import Enter, LayerParts, Linear, TextTower, Tower
+from ipl.backbone.tower import LayerHook, LayerParts, Linear, TextTower, Tower
 from ipl.support.errors import BackboneError
 
 
@@ -61,26 +60,18 @@ class OpenClipBackbone(Backbone):
     it; `model` is an `open_clip.CLIP` or an `open_clip.CustomTextCLIP`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model: Any,
-        tokenizer: OpenClipTokenizer,
-        preprocessing: Preprocessing,
-        device: torch.device | str = "cpu",
-        precision: str = "fp32",
-        config: dict[str, Any] | None = None,
-    ) -> None:
-        self.config = config or {}
-        text = _text_of(model)
+    def __init__(self, *arguments: Any, config: dict[str, Any]) -> None:
+        super().__init__(*arguments)
+        self.config = config
+        text, transformer = _text_of(self.model), getattr(self.model.visual, "transformer", None)
         if not _is_plain(text.transformer):
-            raise BackboneError(f"{name} has a text tower whose layers are not those of a CLIP.")
-        super().__init__(name, model, tokenizer, preprocessing, device, precision)
+            raise BackboneError(
+                f"{self.name} has a text tower whose layers are not those of a CLIP."
+            )
         # CLIP keeps its text tower's settings under names of their own.
-        pooling = text.pool_type if text is not model else model.text_pool_type
+        pooling = text.pool_type if text is not self.model else text.text_pool_type
         self.text_row = {"first": 0, "last": -1}.get(pooling)
         self.causal = text.attn_mask is not None and self.text_row is None
-        transformer = getattr(model.visual, "transformer", None)
         self.takes_image_prompts = transformer is not None and _is_plain(transformer)
 
     @property
@@ -105,18 +96,18 @@ class OpenClipBackbone(Backbone):
         return TextTower(
             _tower(text.transformer.resblocks, text.attn_mask is not None, dtype),
             text.positional_embedding.detach().to(dtype),
-            _projection(text).after(text.ln_final).to(dtype),
+            _projection(text).fold_norm(text.ln_final).to(dtype),
         )
 
     def _build_image_tower(self) -> Tower:
         return _tower(self.model.visual.transformer.resblocks, False, self.dtype)
 
     def encode_image(
-        self, pixels: Tensor, prompts: Tensor | None = None, enter: Enter | None = None
+        self, pixels: Tensor, prompts: Tensor | None = None, hook: LayerHook | None = None
     ) -> Tensor:
         if self.takes_image_prompts:
-            return super().encode_image(pixels, prompts, enter)
-        if prompts is not None or enter is not None:
+            return super().encode_image(pixels, prompts, hook)
+        if prompts is not None or hook is not None:
             raise BackboneError(f"The image tower of {self.name} takes no prompts.")
         features: Tensor = self.model.visual(pixels.to(self.device, self.dtype))
         return features.float()

@@ -16,7 +16,7 @@ from ipl.backbone.families import HUB, LOCAL, PREFIX, is_local, open_clip_source
 from ipl.backbone.loading import read_tokenizer
 from ipl.backbone.openclip import OpenClipBackbone, OpenClipTokenizer
 from ipl.backbone.preprocessing import Preprocessing
-from ipl.support.errors import BackboneError, did_you_mean
+from ipl.support.errors import BackboneError, did_you_mean, first_line
 
 INSTALL = "pip install 'ipl[open_clip]'"
 RESAMPLE = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
@@ -46,7 +46,7 @@ def load_open_clip(name: str, device: torch.device, precision: str) -> OpenClipB
     except Exception as error:  # open_clip, torch and the hub raise many kinds
         raise BackboneError(_explain_failure(error, name)) from error
     preprocessing = _preprocessing(name, model.visual.preprocess_cfg)
-    return OpenClipBackbone(name, model, tokenizer, preprocessing, device, precision, config)
+    return OpenClipBackbone(name, model, tokenizer, preprocessing, device, precision, config=config)
 
 
 def load_open_clip_tokenizer(name: str) -> OpenClipTokenizer:
@@ -59,7 +59,7 @@ def import_open_clip() -> Any:
         import open_clip
     except Exception as error:  # a torchvision of another torch raises several kinds
         raise BackboneError(
-            f"open_clip cannot be imported ({_first_line(error)}). Install it with: {INSTALL}; "
+            f"open_clip cannot be imported ({first_line(error)}). Install it with: {INSTALL}; "
             f"its torchvision must be the one that belongs to torch {torch.__version__}."
         ) from error
     return open_clip
@@ -134,17 +134,10 @@ def _explain_failure(error: Exception, name: str) -> str:
             f"The weights of {name} are not a file of plain tensors, and ipl unpickles nothing "
             "else; save them as safetensors."
         )
-    message = f"open_clip cannot load {name}: {_first_line(error)}."
+    message = f"open_clip cannot load {name}: {first_line(error)}."
     if is_local(name):
         return message
     return (
         f"{message} Without network, fetch the weights on another machine, copy them over and name "
         f"their folder as {PREFIX}DIR, or their file as {PREFIX}ARCHITECTURE/FILE."
     )
-
-
-def _first_line(error: Exception) -> str:
-    """What is wrong, in one line; torch writes it below a heading."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    line = lines[min(1, len(lines) - 1)] if lines else type(error).__name__
-    return line[:200].rstrip(".")

@@ -27,7 +27,7 @@ QUICK = 1.702  # QuickGELU's factor
 
 # Called before each layer with its index and the rows (groups, rows, width); returns the rows to
 # continue with. This is where deep prompts enter.
-Enter = Callable[[int, Tensor], Tensor]
+LayerHook = Callable[[int, Tensor], Tensor]
 
 
 class Linear(NamedTuple):
@@ -46,7 +46,7 @@ class Linear(NamedTuple):
         bias = None if self.bias is None else self.bias.detach().float() * factor
         return Linear(weight, bias)
 
-    def after(self, norm: Any) -> Linear:
+    def fold_norm(self, norm: Any) -> Linear:
         """This matrix for rows that are normalised without the norm's scale and shift."""
         weight = self.weight.detach().float()
         bias = weight @ norm.bias.detach().float()
@@ -145,7 +145,7 @@ def run(
     rows: Tensor,
     endings: Endings | None = None,
     prefix: Sequence[Prefix] | None = None,
-    enter: Enter | None = None,
+    hook: LayerHook | None = None,
     last: Tensor | None = None,
     keys_values: list[tuple[Tensor, Tensor]] | None = None,
 ) -> Tensor:
@@ -157,8 +157,8 @@ def run(
     (groups, rows, width).
     """
     for index, layer in enumerate(tower.layers):
-        if enter is not None:
-            rows = enter(index, rows)
+        if hook is not None:
+            rows = hook(index, rows)
         qkv = layer.qkv(tower.norm(rows))
         if keys_values is not None:
             _, keys, values = qkv.chunk(3, dim=-1)
@@ -178,16 +178,16 @@ def _fold(layer: LayerParts, scale: float, quick: float, dtype: torch.dtype) -> 
         Linear(part.weight, part.bias)
         for part in (layer.query, layer.key, layer.value, layer.out, layer.up, layer.down)
     )
-    parts = [part.after(layer.norm1) for part in (query.scaled(scale), key, value)]
+    parts = [part.fold_norm(layer.norm1) for part in (query.scaled(scale), key, value)]
     weights, biases = zip(*parts, strict=True)
     qkv = Linear(torch.cat(weights), torch.cat(biases))
-    up = up.scaled(quick).after(layer.norm2)
+    up = up.scaled(quick).fold_norm(layer.norm2)
     down = Linear(down.weight.detach().float() / quick, down.bias)
     return Layer(*(part.to(dtype) for part in (qkv, out, up, down)))
 
 
 @dataclass(frozen=True)
-class ReplacedRows:
+class DeepPrompts:
     """Puts new prompts in the place of the old ones before the deeper layers of a tower.
 
     `deep[i]` (rows, width) enters before layer i + 1. Other rows and layers stay as they are.

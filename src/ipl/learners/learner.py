@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import CentreCrops, ImageFeatures, Source, encode_files
-from ipl.backbone.tower import ReplacedRows
+from ipl.backbone.tower import DeepPrompts
 from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
@@ -248,8 +248,8 @@ class Learner(nn.Module, ABC):
         class-side group before each layer from the second on.
         """
         rows = self.prompts.assemble(soft if soft.ndim == 3 else soft[None])
-        enter = None if deep is None else ReplacedRows(self.group_row, deep.unbind())
-        features = self.backbone.encode_prompts(rows, self.prompts.endings, enter)
+        deep_prompts = None if deep is None else DeepPrompts(self.group_row, deep.unbind())
+        features = self.backbone.encode_prompts(rows, self.prompts.endings, deep_prompts)
         return normalize(features if soft.ndim == 3 else features[0], dim=-1)
 
     def image_features(self, pixels: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.backbone.tower import ReplacedRows
+from ipl.backbone.tower import DeepPrompts
 from ipl.learners.coop import START
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
@@ -70,8 +70,8 @@ class MaPLe(Learner):
     def image_features(self, pixels: Tensor) -> Tensor:
         sources = [self.soft[self.layout.group_slice(-1)], *self.deep]
         first, *deeper = (couple(rows) for couple, rows in zip(self.couple, sources, strict=False))
-        enter = ReplacedRows(-len(first), deeper)
-        return normalize(self.backbone.encode_image(pixels, first, enter), dim=-1)
+        deep_prompts = DeepPrompts(-len(first), deeper)
+        return normalize(self.backbone.encode_image(pixels, first, deep_prompts), dim=-1)
 
     def loss(self, batch: Batch) -> Tensor:
         assert batch.pixels is not None

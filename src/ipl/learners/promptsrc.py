@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, l1_loss, normalize
 
-from ipl.backbone.tower import ReplacedRows
+from ipl.backbone.tower import DeepPrompts
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import first_words_learnt
@@ -118,8 +118,8 @@ class PromptSRC(Learner):
 
     def image_features(self, pixels: Tensor) -> Tensor:
         first, *deeper = self.image.unbind()
-        enter = ReplacedRows(-self.group_size, deeper)
-        return normalize(self.backbone.encode_image(pixels, first, enter), dim=-1)
+        deep_prompts = DeepPrompts(-self.group_size, deeper)
+        return normalize(self.backbone.encode_image(pixels, first, deep_prompts), dim=-1)
 
     @cached_property
     def teacher(self) -> Tensor:

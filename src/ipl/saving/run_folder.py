@@ -13,7 +13,7 @@ from typing import Any
 import huggingface_hub
 
 from ipl.support import hub
-from ipl.support.errors import ConfigError, SavedRunError, brief
+from ipl.support.errors import ConfigError, SavedRunError, brief, first_line
 from ipl.support.files import (
     check_writable,
     recover_folder,
@@ -62,7 +62,7 @@ def find_run(location: str | Path, revision: str | None = None) -> Path:
         )
     except Exception as error:  # the hub's client raises many kinds
         reason = (
-            f"it cannot be downloaded from the Hugging Face hub ({hub.first_line(error)})"
+            f"it cannot be downloaded from the Hugging Face hub ({first_line(error)})"
             if online
             else "the Hugging Face hub cannot be reached, and its local cache has no copy"
         )

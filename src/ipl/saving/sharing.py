@@ -11,7 +11,7 @@ import huggingface_hub
 from ipl.saving.format import write_run
 from ipl.saving.run_folder import FILES
 from ipl.support import hub
-from ipl.support.errors import ConfigError, SavedRunError
+from ipl.support.errors import ConfigError, SavedRunError, first_line
 from ipl.training.result import FitResult
 
 
@@ -39,7 +39,7 @@ def push_run(
             )
         except Exception as error:  # the hub's client raises many kinds
             raise SavedRunError(
-                f"Cannot push {name} to the Hugging Face hub ({hub.first_line(error)}); "
+                f"Cannot push {name} to the Hugging Face hub ({first_line(error)}); "
                 "log in with `hf auth login`."
             ) from None
     return str(address)

@@ -75,6 +75,13 @@ def brief(value: Any) -> str:
     return text if len(text) <= MAX_CHARACTERS + 2 else f"{text[:MAX_CHARACTERS]}..."
 
 
+def first_line(error: Exception) -> str:
+    """The kind of a library's error and the first line of its message that is no heading."""
+    lines = (line.strip() for line in str(error).splitlines())
+    line = next((line for line in lines if line and not line.endswith(":")), "")
+    return f"{type(error).__name__}: {line}"[:200].rstrip(" .:")
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'x'?" with the closest known names, or "" if none is close."""
     close = get_close_matches(name, list(known), n=3, cutoff=0.6)

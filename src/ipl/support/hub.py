@@ -44,9 +44,3 @@ def hub_reachable() -> bool:
     except OSError:
         return False
     return True
-
-
-def first_line(error: Exception) -> str:
-    """The kind of an error of the hub's client and the first line of its message."""
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"[:200].rstrip(" .:")
