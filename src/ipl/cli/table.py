@@ -12,11 +12,11 @@ from ipl.bench.tables.cost_table import cost_rows, cost_table, is_profiled
 from ipl.bench.tables.paper_tables import as_published, paper_figures, paper_tables
 from ipl.bench.tables.result_table import ResultTables, rows_to_csv
 from ipl.bench.tables.results import build_results
-from ipl.bench.tables.tokens import token_rows
 from ipl.bench.tables.words_table import (
     find_word_searches,
     overlap_table,
     search_rows,
+    token_rows,
     words_table,
 )
 from ipl.cli.output import console, echo

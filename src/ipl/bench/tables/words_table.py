@@ -1,27 +1,34 @@
 """The words that searches chose: which they are, their gains, and their overlap.
 
 Words that were drawn at random (arm `random`) or that a person gave are not chosen words and are
-left out.
+left out. Beside them stand the tokens nearest to the vectors of learners without words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from safetensors.torch import load_file
+
+from ipl.backbone.backbone import Backbone
+from ipl.backbone.loading import load_backbone
 from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import WORDS_ONLY
 from ipl.bench.records import RunRecord
 from ipl.bench.run import settings_about_search
 from ipl.bench.tables.methods import canonical, learner_name, learner_order, varied_text
-from ipl.config import CHOSEN
+from ipl.config import CHOSEN, PLAIN
 from ipl.display.formatting import percent
 from ipl.display.table import Table
+from ipl.saving.run_folder import TENSORS
 from ipl.words.selection import Selection
 
+PROMPTS = "prompts"  # in a bench's folder: what `ipl bench --save-prompts` keeps
 SHOTS = "accuracy on the shots, %"  # without and with the words
 
 
@@ -83,7 +90,7 @@ def seed_overlaps(searches: Sequence[WordSearch]) -> dict[str, list[float]]:
     return found
 
 
-# -- how it is shown ------------------------------------------------------------------------------
+# -- rows -----------------------------------------------------------------------------------------
 
 
 def search_rows(searches: Sequence[WordSearch]) -> list[dict[str, Any]]:
@@ -105,12 +112,34 @@ def search_rows(searches: Sequence[WordSearch]) -> list[dict[str, Any]]:
             row["accuracy_before"] = 100 * search.selection.accuracy_without_words
             row["accuracy_after"] = 100 * steps[-1].accuracy
         rows.append(row)
-    for dataset in dict.fromkeys(search.dataset for search in searches):
-        if published := paper.rated_words(dataset, "ipl"):
-            words, rating = published
+    return [*rows, *_paper_rows(rows, "ipl")]
+
+
+def token_rows(folder: Path, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    """A row for each prompt without words that `ipl bench --save-prompts` has kept in a folder."""
+    backbones: dict[str, Backbone] = {}
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        path = folder / PROMPTS / run.id / TENSORS
+        if run.arm == PLAIN and path.is_file():
+            name = str(run.backbone["name"])
+            backbones[name] = backbones.get(name) or load_backbone(name, "cpu")
+            nearest = backbones[name].nearest_tokens(load_file(path)["soft"])
+            tokens = " ".join(first for (first,) in nearest)
+            row = {"dataset": run.dataset, "learners": run.learner, "seed": run.seed}
+            rows.append({**row, "backbone": name, "words": tokens, "rating": None})
+    return [{**row, "nearest": True} for row in (*rows, *_paper_rows(rows, "coop"))]
+
+
+def _paper_rows(rows: Sequence[Mapping[str, Any]], whose: str) -> Iterator[dict[str, Any]]:
+    """The paper's words of each dataset of these rows."""
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        if rated := paper.rated_words(dataset, whose):
             row = {"dataset": dataset, "backbone": paper.BACKBONE, "learners": "paper"}
-            rows.append({**row, "words": words, "rating": rating})
-    return rows
+            yield {**row, "words": rated[0], "rating": rated[1]}
+
+
+# -- tables ---------------------------------------------------------------------------------------
 
 
 def words_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -128,7 +157,7 @@ def words_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         for row in (row for row in rows if row["dataset"] == dataset):
             learners = ", ".join(map(learner_name, row["learners"].split()))
             if row.get("nearest"):
-                learners += ": nearest tokens"
+                learners += ", tokens nearest to its vectors"
             texts = {**row, "learners": learners, "words": ", ".join(row["words"].split())}
             texts["gains"] = ", ".join(row.get("gains", "").split())
             if "accuracy_after" in row:
@@ -136,6 +165,11 @@ def words_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             texts["rating"] = "" if row["rating"] is None else f"{row['rating']:g}"
             section.append([str(texts.get(column, "")) for column in columns])
         table.add_section(section)
+    if any(row.get("nearest") for row in rows):
+        table.notes.append(
+            "tokens nearest to its vectors: no search chose them. They are those of the whole "
+            "vocabulary nearest to the vectors of the plain learner (in the paper, CoOp)."
+        )
     if any(row["rating"] for row in rows):
         table.notes.append(
             "paper: its words, with CLIP ViT-B/16. rating: the mean of three people's ratings, "
