@@ -27,7 +27,7 @@ from ipl.backbone.loading import load_backbone
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.config import FitConfig
 from ipl.datasets.dataset import Dataset
-from ipl.datasets.published import read_benchmark
+from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.learners.learner import Learner
 from ipl.support.progress import SILENT
 from ipl.training.comparison import HEAD, LINEAR_PROBE, NAMED_PROBE, PROMPT, ZERO_SHOT

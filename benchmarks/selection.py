@@ -34,7 +34,7 @@ from torch.nn.functional import cross_entropy, normalize
 from ipl.backbone import ops
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.words.objective import UTILITIES, Objective
+from ipl.words.gain import UTILITIES, Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.search import score_words

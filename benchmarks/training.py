@@ -32,7 +32,7 @@ from ipl.backbone import backbone as backbone_module
 from ipl.backbone import ops
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import to_device
-from ipl.backbone.tower import ReplacedRows
+from ipl.backbone.tower import DeepPrompts
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.support.progress import Reporter
@@ -83,9 +83,9 @@ def run_whole_prompts(learner: Learner) -> None:
         rows = prompts.assemble(soft if soft.ndim == 3 else soft[None])[:, index].flatten(0, 1)
         rows = pad(rows, (0, 0, 0, backbone.positions - rows.shape[1])).to(backbone.dtype)
         rows = rows + positions
-        enter = ReplacedRows(learner.group_row, () if deep is None else deep.unbind())
+        hook = DeepPrompts(learner.group_row, () if deep is None else deep.unbind())
         for number, layer in enumerate(text.encoder.layers):
-            rows = layer(enter(number, rows), None, is_causal=True)
+            rows = layer(hook(number, rows), None, is_causal=True)
         at = eos.repeat(len(rows) // len(eos))
         rows = text.final_layer_norm(rows[torch.arange(len(rows), device=backbone.device), at])
         features = normalize(clip.text_projection(rows).float(), dim=-1)

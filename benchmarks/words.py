@@ -23,10 +23,10 @@ from ipl.backbone.loading import load_backbone
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.config import FitConfig
 from ipl.datasets.fewshot import sample_shots
-from ipl.datasets.published import read_benchmark
+from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.support.progress import SILENT
-from ipl.training.fit import word_search
-from ipl.words.objective import UTILITIES
+from ipl.training.fit import search_settings
+from ipl.words.gain import UTILITIES
 from ipl.words.pool import Pool
 
 DATASETS = ("eurosat", "dtd", "oxford_pets", "oxford_flowers", "caltech101", "pacs/photo")
@@ -63,7 +63,7 @@ def main() -> None:
             items = tuple(item for item in drawn if item.label < len(dataset.class_names))
             features = store.encode([item.path for item in items]).features
             shots = LabelledFeatures(items, features, ())
-            search = word_search(config, Pool.bundled().part(pool, dataset.class_names))
+            search = search_settings(config, Pool.bundled().part(pool, dataset.class_names))
             found = search.choose(*(backbone, dataset.class_names, shots, k, None, store, SILENT))
             steps = [(step, step.certainty) for step in found.steps]
             earned = [step.earns_its_place for step in found.steps]

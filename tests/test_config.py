@@ -15,7 +15,7 @@ from ipl.cli.config_options import config_options
 from ipl.config import FitConfig, names
 from ipl.select import select_words
 from ipl.support.errors import ConfigError
-from ipl.words.objective import Objective
+from ipl.words.gain import Objective
 
 
 @pytest.mark.parametrize(

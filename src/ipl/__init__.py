@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ipl.backbone.loading import load_backbone as load_backbone
     from ipl.classifier import PromptClassifier as PromptClassifier
     from ipl.config import FitConfig as FitConfig
+    from ipl.datasets.benchmark_readers import read_benchmark as read_benchmark
     from ipl.datasets.dataset import Dataset as Dataset
-    from ipl.datasets.published import read_benchmark as read_benchmark
     from ipl.datasets.readers import read_dataset as read_dataset
     from ipl.select import select_words as select_words
     from ipl.support.errors import IplError as IplError
@@ -28,7 +28,7 @@ _MODULES = {
     "Pool": "ipl.words.pool",
     "PromptClassifier": "ipl.classifier",
     "load_backbone": "ipl.backbone.loading",
-    "read_benchmark": "ipl.datasets.published",
+    "read_benchmark": "ipl.datasets.benchmark_readers",
     "read_dataset": "ipl.datasets.readers",
     "select_words": "ipl.select",
 }

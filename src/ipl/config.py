@@ -28,7 +28,7 @@ from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import check_class_template
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, brief, closest
-from ipl.words.objective import UTILITIES, Objective
+from ipl.words.gain import UTILITIES, Objective
 from ipl.words.pool import PARTS
 from ipl.words.template import DEFAULT_TEMPLATE, Template
 

@@ -13,7 +13,7 @@ from ipl.datasets.readers import read_dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.fit import read_pool, word_search
+from ipl.training.fit import read_pool, search_settings
 from ipl.training.schedule import SEARCHED
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
@@ -69,7 +69,7 @@ def select_words(
         backbone = load_backbone(config.backbone, config.device, config.precision)
     names = dataset.class_names
     pool = pool or read_pool(config, backbone.tokenizer, names, reporter)
-    search = word_search(config, pool)
+    search = search_settings(config, pool)
     search.check(backbone, names, words)  # before anything is computed
     cache = Cache(reporter=reporter) if config.cache else None
     store = FeatureStore(backbone, cache)

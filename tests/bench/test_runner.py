@@ -20,8 +20,8 @@ from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
 from ipl.classifier import PromptClassifier
+from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.fewshot import split_base_novel
-from ipl.datasets.published import read_benchmark
 from ipl.support.errors import BackboneError
 from ipl.words.pool import Pool
 

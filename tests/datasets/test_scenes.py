@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from ipl.datasets.check import missing_files
-from ipl.datasets.published import read_benchmark
+from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.completeness import missing_files
 from ipl.datasets.scenes import CLASSES
 
 

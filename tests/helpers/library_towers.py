@@ -16,7 +16,7 @@ from ipl.prompts.bound_prompts import BoundPrompts
 
 def whole_prompts(prompts: BoundPrompts, soft: Tensor) -> list[Tensor]:
     """Returns the embeddings (tokens, width) of each prompt, from the first row to EOS."""
-    rows, endings = prompts.assemble(soft[None])[0], prompts.endings
+    rows, endings = prompts.with_soft_vectors(soft[None])[0], prompts.endings
     beginning, *own = rows.split([endings.shared, *endings.lengths])
     return [torch.cat([beginning, ending]) for ending in own]
 

@@ -63,9 +63,9 @@ def test_class_names_may_stand_first(pocket: Backbone) -> None:
 def test_every_group_has_its_soft_vectors(pocket: Backbone) -> None:
     bound = bind(PromptLayout.interleaved(1, 2), pocket, NAMES)
     soft = torch.randn(3, 4, pocket.text_width)
-    rows = bound.assemble(soft)
+    rows = bound.with_soft_vectors(soft)
     for group, expected in zip(rows, soft, strict=True):
-        assert torch.equal(group, bound.assemble(expected[None])[0])
+        assert torch.equal(group, bound.with_soft_vectors(expected[None])[0])
         assert torch.equal(group[bound.soft_rows], expected)
 
 
@@ -75,7 +75,7 @@ def test_plain_prompts_give_the_plain_text_features(name: str, pocket: Backbone)
     layout = PromptLayout((Soft(4, init="a photo of a"), ClassName(), FixedText(".")))
     bound = bind(layout, pocket, [name, "dog"])
     soft = initial_soft(layout, pocket, torch.Generator())
-    ours = pocket.encode_prompts(bound.assemble(soft[None]), bound.endings)[0]
+    ours = pocket.encode_prompts(bound.with_soft_vectors(soft[None]), bound.endings)[0]
     expected = pocket.encode_texts([f"a photo of a {name}.", "a photo of a dog."])
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
 

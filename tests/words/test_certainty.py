@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.words.certainty import certainty, draw_resamples
-from ipl.words.objective import UTILITIES, Objective
+from ipl.words.gain import UTILITIES, Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.search import greedy_search

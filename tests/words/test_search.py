@@ -22,10 +22,10 @@ from ipl.backbone.prefix_cache import PrefixCache
 from ipl.backbone.siglip import SiglipBackbone
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
-from ipl.words.objective import UTILITIES, CrossEntropy, Objective
+from ipl.words.gain import UTILITIES, CrossEntropy, Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer, check_length
-from ipl.words.search import FINALISTS, RANKED, SavedSteps, WordSearch, greedy_search
+from ipl.words.search import FINALISTS, RANKED, SavedSteps, SearchSettings, greedy_search
 from ipl.words.selection import Selection, SelectionStep
 from ipl.words.template import Template
 from tests.helpers.reference_loss import NAMES, POOL, Images, plain_loss, prompts_with
@@ -187,7 +187,7 @@ def test_the_whole_pool_can_be_chosen_and_no_more(pocket: Backbone, scorer: Sent
     assert [step.checked for step in found.steps] == list(range(len(POOL), 0, -1))
     assert found.steps[-1].runners_up == ()
     with pytest.raises(ConfigError, match="the pool has 10 words"):
-        WordSearch(pool=POOL).check(pocket, NAMES, 11)
+        SearchSettings(pool=POOL).check(pocket, NAMES, 11)
 
 
 # -- a sweep in half precision, pretended on any machine ------------------------------------------

@@ -16,11 +16,11 @@ from ipl.bench.plan import Plan
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.records import read_record, read_records, record_path
 from ipl.bench.run import Run
+from ipl.datasets.benchmark_readers import is_domain_name, read_benchmark
 from ipl.datasets.benchmarks import BENCHMARKS
-from ipl.datasets.check import check_files, missing_files
+from ipl.datasets.completeness import check_files, missing_files
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
-from ipl.datasets.published import is_domain_name, read_benchmark
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import several
 from ipl.support.cache import cache_folder

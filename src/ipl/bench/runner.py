@@ -33,7 +33,7 @@ from ipl.support.cache import Cache
 from ipl.support.errors import BackboneError, ConfigError, DataError, IplError
 from ipl.support.machine import available_memory
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.fit import read_pool, word_search
+from ipl.training.fit import read_pool, search_settings
 from ipl.training.schedule import SEARCHED
 
 MEMORY_SHARE = 4  # a quarter of what is available is for crops of test images
@@ -199,7 +199,7 @@ class Runner:
         run, store, names = trial.run, trial.store, trial.training.class_names
         shots = trial.shots().at_most(SEARCHED, run.config.seed)  # as a fit does
         pool = read_pool(run.config, store.backbone.tokenizer, names, self.reporter)
-        search, cache = word_search(run.config, pool), self._cache()
+        search, cache = search_settings(run.config, pool), self._cache()
         with self._measured(store) as measured:
             selection = search.choose(
                 store.backbone, names, shots, int(run.words), cache, store, trial.log

@@ -13,7 +13,7 @@ import typer
 from ipl.backbone.loading import load_tokenizer
 from ipl.cli.output import console, echo, on_interrupt, print_json
 from ipl.cli.shared_options import BACKBONE_HELP, JSON, QUIET
-from ipl.datasets.check import DatasetState, check_root, has_published
+from ipl.datasets.completeness import DatasetState, check_root, has_published
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import hold_out
 from ipl.datasets.inspection import find_unreadable, inspect_dataset

@@ -13,7 +13,7 @@ from ipl.display.table import Table
 from ipl.explain.inputs import LoadedRun, ReportData
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.schedule import SEARCHED
-from ipl.words.search import WordSearch
+from ipl.words.search import SearchSettings
 from ipl.words.selection import Selection
 
 
@@ -61,7 +61,7 @@ def resample_words(
     reporter: Reporter = SILENT,
 ) -> Stability:
     """The search repeated on draws of the training images, with the seeds that follow."""
-    search, seed = WordSearch.of(selection, run.pool), run.result.config.seed
+    search, seed = SearchSettings.of(selection, run.pool), run.result.config.seed
     draws, near = list[tuple[str, ...]](), Counter[str]()
     with reporter.task("Choosing words for other draws", times) as advance:
         for other_seed in range(seed + 1, seed + times + 1):

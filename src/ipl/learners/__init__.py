@@ -4,8 +4,8 @@ A learner of your own derives from `Learner`, passes `check_learner` and is made
 `register`.
 """
 
-from ipl.learners.check import check_learner
 from ipl.learners.cocoop import CoCoOp
+from ipl.learners.contract import check_learner
 from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import PROTOCOLS, Hyperparameters
 from ipl.learners.kgcoop import KgCoOp

@@ -247,7 +247,7 @@ class Learner(nn.Module, ABC):
         (groups, classes, dim). Vectors `deep` (layers, rows, width) take the place of the
         class-side group before each layer from the second on.
         """
-        rows = self.prompts.assemble(soft if soft.ndim == 3 else soft[None])
+        rows = self.prompts.with_soft_vectors(soft if soft.ndim == 3 else soft[None])
         deep_prompts = None if deep is None else DeepPrompts(self.group_row, deep.unbind())
         features = self.backbone.encode_prompts(rows, self.prompts.endings, deep_prompts)
         return normalize(features if soft.ndim == 3 else features[0], dim=-1)

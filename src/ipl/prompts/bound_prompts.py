@@ -44,7 +44,7 @@ class BoundPrompts:
         here = (self.slot_index >= slot.start) & (self.slot_index < slot.stop)
         self.rows[self.slot_rows[here]] = embeddings[self.slot_index[here] - slot.start]
 
-    def assemble(self, soft: Tensor) -> Tensor:
+    def with_soft_vectors(self, soft: Tensor) -> Tensor:
         """Rows (groups, rows, width) with soft vectors (groups, soft, width)."""
         rows = self.rows.expand(len(soft), -1, -1)
         return rows.index_copy(1, self.soft_rows, soft.index_select(1, self.soft_index))

@@ -40,7 +40,7 @@ from ipl.training.views import View, make_views
 from ipl.training.words_matter import MOST_REPLACED, replace_words
 from ipl.words.lexicon import Tokenizer
 from ipl.words.pool import Pool
-from ipl.words.search import WordSearch
+from ipl.words.search import SearchSettings
 from ipl.words.template import Template
 
 FOLDS = 2  # of the prompts that the head is fitted with
@@ -68,7 +68,7 @@ def fit(
     store = store or FeatureStore(backbone, cache, text_bytes=0)  # no other fit needs its texts
     names, kind = dataset.class_names, learner_class(config.learner)
     given, config = config, limit_effort(config, _training_counts(dataset, config.shots))
-    search = word_search(config, pool or read_pool(config, backbone.tokenizer, names, reporter))
+    search = search_settings(config, pool or read_pool(config, backbone.tokenizer, names, reporter))
 
     def check(k: int) -> None:  # fails before anything is computed
         new_learner(config, backbone, names, k)
@@ -314,10 +314,10 @@ def new_learner(
 # -- words ----------------------------------------------------------------------------------------
 
 
-def word_search(config: FitConfig, pool: Pool) -> WordSearch:
+def search_settings(config: FitConfig, pool: Pool) -> SearchSettings:
     """How a config chooses words."""
     template = Template(config.template)
-    return WordSearch(config.objective, template, config.search, pool)
+    return SearchSettings(config.objective, template, config.search, pool)
 
 
 def read_pool(

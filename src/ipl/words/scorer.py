@@ -11,7 +11,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import FeatureStore
 from ipl.backbone.prefix_cache import PrefixCache
 from ipl.support.errors import ConfigError
-from ipl.words.objective import CrossEntropy, Objective
+from ipl.words.gain import CrossEntropy, Objective
 from ipl.words.template import Template
 
 WHOLE_PROMPTS = 512  # encoded together where the tower is not causal

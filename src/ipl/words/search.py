@@ -21,7 +21,7 @@ from ipl.support.errors import ConfigError
 from ipl.support.plain_values import from_plain
 from ipl.support.progress import SILENT, Reporter
 from ipl.words.certainty import certainty, draw_resamples
-from ipl.words.objective import Array, Objective
+from ipl.words.gain import Array, Objective
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer, check_length
 from ipl.words.selection import RankedWord, Selection, SelectionStep
@@ -34,7 +34,7 @@ VERSION = 4  # part of the cache's keys; increase it when the same settings give
 
 
 @dataclass(frozen=True)
-class WordSearch:
+class SearchSettings:
     """How the words of a prompt are chosen: all but their number and the images."""
 
     objective: Objective = field(default_factory=Objective)
@@ -43,7 +43,7 @@ class WordSearch:
     pool: Pool | None = None  # the bundled one
 
     @classmethod
-    def of(cls, selection: Selection, pool: Pool | None = None) -> WordSearch:
+    def of(cls, selection: Selection, pool: Pool | None = None) -> SearchSettings:
         """How the words of a finished selection were chosen."""
         return cls(selection.objective, Template(selection.template), selection.search, pool=pool)
 

@@ -12,7 +12,7 @@ from ipl.display.formatting import listed, percent
 from ipl.display.page import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.support.plain_values import Share
-from ipl.words.objective import Objective
+from ipl.words.gain import Objective
 
 STABLE = 0.5  # of the resamples that a word must win to be told from the next best
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from ipl.bench import paper_numbers as paper
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.protocol import Values
+from ipl.datasets.benchmark_readers import check_same_classes, list_domains
 from ipl.datasets.benchmarks import BENCHMARKS
 from ipl.datasets.dataset import Dataset
-from ipl.datasets.published import check_same_classes, list_domains
 from ipl.support.errors import DataError
 
 # Variants that have fewer classes than the dataset they vary, and are tested over their own.

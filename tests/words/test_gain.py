@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
 from ipl.support.errors import ConfigError
-from ipl.words import objective as module
-from ipl.words.objective import CrossEntropy, Objective
+from ipl.words import gain as module
+from ipl.words.gain import CrossEntropy, Objective
 from ipl.words.scorer import SentenceScorer
 from ipl.words.search import greedy_search
 from tests.helpers.reference_loss import NAMES, POOL, Images, plain_loss, prompts_with

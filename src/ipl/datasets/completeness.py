@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.benchmarks import BENCHMARKS, DOMAINS, Benchmark
 from ipl.datasets.dataset import Item
-from ipl.datasets.published import read_benchmark
 from ipl.display.formatting import first_few
 from ipl.support.errors import ConfigError, DataError, did_you_mean
 

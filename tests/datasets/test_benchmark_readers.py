@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from ipl.datasets.benchmark_readers import read_benchmark
 from ipl.datasets.benchmarks import (
     BENCHMARKS,
     DOMAINS,
     Benchmark,
 )
-from ipl.datasets.check import DatasetState, check_files, check_root, missing_files
+from ipl.datasets.completeness import DatasetState, check_files, check_root, missing_files
 from ipl.datasets.dataset import Item
-from ipl.datasets.published import read_benchmark
 from ipl.datasets.readers import read_dataset
 from ipl.datasets.split_files import read_split
 from ipl.support.errors import ConfigError, DataError
