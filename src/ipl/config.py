@@ -67,8 +67,6 @@ class Setting:
     help: str
     part: str  # DATA, MODEL, WORDS, TRAINING or MACHINE
     flag: str | None  # the option on the command line, if there is one
-    # Whether a plan of the bench has one value of it for all runs (setting), several (list), none.
-    bench: str
     unset: str  # what None stands for
     flag_help: str = ""  # for a flag that turns something off
     group: str = ""  # of `ipl fit --help`, where it does not follow from the part
@@ -154,7 +152,6 @@ class FitConfig:
         "kgcoop",
         "The prompt learner: coop, cocoop, kgcoop, maple, promptsrc, or one of your own.",
         TRAINING,
-        bench="list",
         group=PROMPT_GROUP,
     )
     words: int | str = _option(
@@ -166,7 +163,6 @@ class FitConfig:
         least=0,
         most=1000,
         keywords=(AUTO, PAPER),
-        bench="list",
         group=PROMPT_GROUP,
     )
     shots: int | None = _option(
@@ -175,7 +171,6 @@ class FitConfig:
         DATA,
         least=1,
         most=10**6,
-        bench="list",
         unset="all",
     )
     held_out: str = _option(
@@ -183,7 +178,6 @@ class FitConfig:
         "The part of the data that is held out and scored, test or val; the other is not used.",
         TRAINING,
         choices=("test", "val"),
-        bench="",
         group=RARE,
     )
     epochs: int | None = _option(None, "Epochs in all, T.", TRAINING, least=1, most=10**6)
@@ -213,7 +207,6 @@ class FitConfig:
         PHOTO,
         "A hand-made prompt, for learners that stay near one (kgcoop).",
         TRAINING,
-        bench="",
         group=RARE,
     )
     utility: str = _option(
@@ -264,14 +257,12 @@ class FitConfig:
         None,
         "Your own words for the prompt, with commas between them, in place of a search.",
         TRAINING,
-        bench="",
         group=PROMPT_GROUP,
     )
     empty_slots: bool = _option(
         False,
         "Leave the slots of the words empty: the same layout and training without words.",
         TRAINING,
-        bench="",
         group=RARE,
     )
     random_words: int | None = _option(
@@ -281,7 +272,6 @@ class FitConfig:
         TRAINING,
         least=1,
         most=10**6,
-        bench="",
         group=RARE,
     )
     views: int | str = _option(
@@ -302,16 +292,13 @@ class FitConfig:
         choices=PARTS,
         flag="--pool",
     )
-    seed: int = _option(
-        1, "Draws the shots and starts the vectors.", DATA, least=0, most=2**32 - 1, bench="list"
-    )
+    seed: int = _option(1, "Draws the shots and starts the vectors.", DATA, least=0, most=2**32 - 1)
     head: bool = _option(
         True,
         "Whether a linear head is fitted beside the prompt, for the classes of the training.",
         TRAINING,
         flag_help="Fit no linear head for the classes of the training: classify with the prompt "
         "alone.",
-        bench="",
     )
     device: str = _option("auto", "auto, cpu, cuda, cuda:1, mps.", MACHINE)
     precision: str = _option(
@@ -333,7 +320,6 @@ class FitConfig:
         "The protocol whose published numbers the learner takes.",
         TRAINING,
         choices=("base-to-novel", "cross-dataset"),
-        bench="",
         flag=None,
     )
 
@@ -463,7 +449,6 @@ def settings(*parts: str) -> tuple[Setting, ...]:
         usual = {
             "flag": f"--no-{name}" if each.default is True else f"--{name}",
             "group": GROUPS.get(part, RARE),
-            "bench": "" if part == MACHINE else "setting",
             "unset": "the learner's" if each.name in published else "none",
         }
         more = {**usual, **each.metadata}

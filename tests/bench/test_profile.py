@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import torch
 
-from ipl.bench.profile import UsageMonitor, resident_peak, summary
+from ipl.bench.profile import measure, resident_peak, summary
 
 
 def test_the_summary_by_hand() -> None:
@@ -18,17 +16,10 @@ def test_the_summary_by_hand() -> None:
     assert summary([]) is None
 
 
-def test_without_a_gpu_the_utilisation_is_not_measured() -> None:
-    with UsageMonitor(torch.device("cpu"), profile=True) as usage:
-        time.sleep(0.2)
-    assert usage.profile is None
-    assert "ipl[scale]" in usage.notes[0]
-
-
-def test_peak_memory_is_that_of_the_block() -> None:
-    with UsageMonitor(torch.device("cpu")) as usage:
+def test_time_and_peak_memory_are_those_of_the_block() -> None:
+    with measure("fit", torch.device("cpu"), profile=True) as cost:
         block = np.ones(64 << 20, dtype=np.uint8)
-    before = usage.peak_memory
-    assert before >= block.nbytes
-    assert resident_peak() >= before
-    assert usage.profile is None
+    assert block.nbytes <= cost["peak_memory"] <= resident_peak()
+    assert set(cost["seconds"]) == {"fit"}
+    assert cost["profile"] is None  # without a GPU
+    assert "ipl[scale]" in cost["notes"][0]

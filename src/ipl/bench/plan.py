@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,24 @@ from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, brief, closest
 from ipl.support.files import read_text
 
-MOST_DRAWS = 1000
+_SETTINGS = {setting.name: setting for setting in settings()}
+# The settings that a plan has several values of.
+LISTS = {
+    "learners": _SETTINGS["learner"],
+    "words": _SETTINGS["words"],
+    "shots": _SETTINGS["shots"],
+    "seeds": _SETTINGS["seed"],
+}
+# Those that follow from a run's dataset, arm or protocol.
+OF_A_RUN = ("held_out", "class_template", "head", "protocol")
+OF_A_RUN += ("words_given", "empty_slots", "random_words")
+# Those that a plan has one value of, for all its runs.
+SHARED = {
+    name: setting
+    for name, setting in _SETTINGS.items()
+    if setting.changes_result and name not in OF_A_RUN and setting not in LISTS.values()
+}
+DRAWS = replace(_SETTINGS["random_words"], name="draws", optional=False, most=1000)
 
 
 def _paper_config() -> FitConfig:
@@ -76,7 +92,7 @@ class Plan:
     def __post_init__(self) -> None:
         protocol = self.rules
         object.__setattr__(self, "shots", self.shots or protocol.default_shots)
-        for name in ("datasets", "arms", *list_settings()):
+        for name in ("datasets", "arms", *LISTS):
             if not getattr(self, name):
                 raise ConfigError(f"{name} is empty; give at least one.")
         for arm in self.arms:
@@ -132,25 +148,26 @@ class Plan:
 
     def changed(self, values: Mapping[str, Any]) -> Plan:
         """The plan with other settings, in plain values."""
-        lists, own, config = list_settings(), dict[str, Any](), dict[str, Any]()
+        own, config = dict[str, Any](), dict[str, Any]()
         for key, value in values.items():
             name = field_name(str(key))
             if name in ("datasets", "arms"):
                 own[name] = _entries(name, value)
-            elif name in lists:
-                own[name] = tuple(checked_value(lists[name], v) for v in _items(name, value))
+            elif name in LISTS:
+                own[name] = tuple(checked_value(LISTS[name], v) for v in _items(name, value))
             elif name == "source":
                 own[name] = None if value is None else _text(name, value)
             elif name == "given":
                 own[name] = ", ".join(given_words(",".join(_entries(name, value))))
             elif name == "draws":
-                own[name] = checked_value(_draws(), value)
+                own[name] = checked_value(DRAWS, value)
             elif name in ("per_dataset", "vary"):
                 own[name] = value
-            elif name in _shared_names():
+            elif name in SHARED:
                 config[name] = value
             else:
-                hint = closest(str(key), setting_names())
+                known = [*(each.name for each in fields(Plan)), *SHARED]
+                hint = closest(str(key), [name.rstrip("_") for name in known])
                 raise ConfigError(f"{key!r} is not a setting of a plan.{hint}")
         # A learner that takes all settings: some are for certain learners alone.
         learners = [name for name in own.get("learners", self.learners) if name not in UNTRAINED]
@@ -184,44 +201,13 @@ class Plan:
         return tuple(runs.values())
 
 
-# -- what a plan takes, derived from FitConfig ----------------------------------------------------
-
-
-@cache
-def list_settings() -> Mapping[str, Setting]:
-    """The settings that a plan has several values of, by their plural."""
-    several = [setting for setting in settings() if setting.bench == "list"]
-    return {f"{setting.name.removesuffix('s')}s": setting for setting in several}
-
-
-@cache
-def shared_settings() -> tuple[Setting, ...]:
-    """The settings that a plan has one value of, for all its runs."""
-    return tuple(setting for setting in settings() if setting.bench == "setting")
-
-
-@cache
-def _shared_names() -> frozenset[str]:
-    return frozenset(setting.name for setting in shared_settings())
-
-
-@cache
-def setting_names() -> tuple[str, ...]:
-    """Everything that a plan takes, as recipe files and messages name it."""
-    own = [entry.name for entry in fields(Plan) if entry.name != "config"]
-    return (*own, *(setting.title for setting in shared_settings()))
-
-
-@cache
-def _draws() -> Setting:
-    (setting,) = (setting for setting in settings() if setting.name == "random_words")
-    return replace(setting, name="draws", optional=False, most=MOST_DRAWS)
+# -- what a plan takes, as options and as plain values -------------------------------------------
 
 
 def plan_options() -> Iterator[Setting]:
     """The settings of a plan in the form that command-line options are made from."""
     defaults: dict[str, Any] = {entry.name: entry.default for entry in fields(Plan)}
-    for name, setting in list_settings().items():
+    for name, setting in LISTS.items():
         default = ",".join(str(value) for value in defaults[name]) or "the protocol's"
         yield replace(
             setting,
@@ -233,11 +219,8 @@ def plan_options() -> Iterator[Setting]:
             flag=f"--{name}",
         )
     config = _paper_config()
-    for setting in shared_settings():
-        yield replace(setting, default=getattr(config, setting.name))
-
-
-# -- plain values ---------------------------------------------------------------------------------
+    for name, setting in SHARED.items():
+        yield replace(setting, default=getattr(config, name))
 
 
 def _text(name: str, value: Any) -> str:

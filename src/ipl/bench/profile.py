@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -15,53 +17,59 @@ BUSY = 50.0  # percent; the share of samples above it is reported
 NO_NVML = "The utilisation is not measured; that needs an NVIDIA GPU and pip install 'ipl[scale]'."
 
 
-class UsageMonitor:
-    """Measures what its block costs; with `profile` it samples the utilisation of the GPU."""
+@contextmanager
+def measure(what: str, device: torch.device, profile: bool = False) -> Iterator[dict[str, Any]]:
+    """Yields what a record says about the cost of its block, once the block has ended.
 
-    def __init__(self, device: torch.device, profile: bool = False) -> None:
-        self.device = device
-        self.peak_memory = 0  # bytes: of the GPU where there is one, else resident
-        self.profile: dict[str, Any] | None = None
-        self.notes: list[str] = []
-        self._samples: list[float] = []
-        self._done = threading.Event()
-        self._sampler = threading.Thread(target=self._sample, daemon=True) if profile else None
+    The time is that of `what`, `fit` or `test`. With `profile` the utilisation of the GPU is
+    sampled.
+    """
+    cost: dict[str, Any] = {"profile": None, "notes": []}
+    samples, done = list[float](), threading.Event()
+    utilisation = _utilisation_of(device) if profile else None
 
-    def __enter__(self) -> UsageMonitor:
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
-        else:
-            with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-                file.write("5")  # the peak starts anew from here
-        if self._sampler is not None:
-            self._sampler.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._sampler is not None:
-            self._done.set()
-            self._sampler.join()
-            if not self.notes:
-                self.profile = {"source": "nvml", "utilisation": summary(self._samples)}
-        if self.device.type == "cuda":
-            self.peak_memory = torch.cuda.max_memory_allocated(self.device)
-        else:
-            self.peak_memory = resident_peak()
-
-    def _sample(self) -> None:
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            # By its own name: CUDA_VISIBLE_DEVICES renumbers devices for torch, not for NVML.
-            uuid = str(torch.cuda.get_device_properties(self.device).uuid)
-            handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid.removeprefix('GPU-')}")
-        except Exception:  # no GPU, package, library or permission
-            self.notes.append(NO_NVML)
-            return
-        while not self._done.wait(INTERVAL):
+    def sample() -> None:
+        while utilisation is not None and not done.wait(INTERVAL):
             with suppress(Exception):  # a sample that fails must not end the others
-                self._samples.append(float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu))
+                samples.append(utilisation())
+
+    sampler = threading.Thread(target=sample, daemon=True)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # the peak starts anew from here
+    started = time.perf_counter()
+    sampler.start()
+    try:
+        yield cost
+    finally:
+        seconds = time.perf_counter() - started
+        done.set()
+        sampler.join()
+    cost["seconds"] = {what: seconds}
+    if device.type == "cuda":
+        cost["peak_memory"] = torch.cuda.max_memory_allocated(device)
+    else:
+        cost["peak_memory"] = resident_peak()
+    if utilisation is not None:
+        cost["profile"] = {"source": "nvml", "utilisation": summary(samples)}
+    elif profile:
+        cost["notes"] = [NO_NVML]
+
+
+def _utilisation_of(device: torch.device) -> Callable[[], float] | None:
+    """What says how busy a GPU is now, in per cent; None without GPU, package or permission."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        # By its own name: CUDA_VISIBLE_DEVICES renumbers devices for torch, not for NVML.
+        uuid = str(torch.cuda.get_device_properties(device).uuid)
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid.removeprefix('GPU-')}")
+    except Exception:  # of many kinds
+        return None
+    return lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
 
 
 def summary(percents: list[float]) -> dict[str, float] | None:
@@ -77,7 +85,7 @@ def summary(percents: list[float]) -> dict[str, float] | None:
 
 
 def resident_peak() -> int:
-    """The most bytes in memory; on Linux, since the last UsageMonitor began."""
+    """The most bytes in memory; on Linux, since `measure` last began."""
     with suppress(OSError, ValueError, StopIteration), open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith("VmHWM:"))
         return 1024 * int(line.split()[1])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,15 @@ from ipl.backbone.loading import load_backbone
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.bench.arms import LINEAR_PROBE, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.data import BenchData, items_sha256, task_of
-from ipl.bench.profile import UsageMonitor
+from ipl.bench.profile import measure
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
-from ipl.loggers import RunLog, log_run
+from ipl.loggers import log_run
 from ipl.support.cache import Cache
-from ipl.support.errors import BackboneError, ConfigError, DataError, IplError
+from ipl.support.errors import BackboneError, ConfigError, DataError, IplError, first_line
 from ipl.support.machine import available_memory
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.fit import read_pool, search_settings
@@ -102,7 +101,9 @@ class Runner:
         try:
             with log_run(self.environment.log_to, run.id, run.as_values(), self.reporter) as log:
                 record = replace(record, **self._result(run, log), error=None)
-                _log_record(log, run, record)
+                log.log_accuracies(run.rules.scores(record.accuracy))
+                if record.prompt:
+                    log.log({"result/prompt": record.prompt})
             return replace(record, notes=tuple(dict.fromkeys([*record.notes, *log.problems])))
         except BackboneError:
             raise
@@ -128,8 +129,10 @@ class Runner:
             LINEAR_PROBE: self._linear_probe,
             WORDS_ONLY: self._words_only,
         }
-        result = untrained.get(run.arm, self._fitted)(Trial(run, task.training, tests, store, log))
-        result["seconds"]["test"] += encoding
+        prepared = PreparedRun(run, task.training, tests, store, log)
+        result = untrained.get(run.arm, self._fitted)(prepared)
+        seconds = {"fit": 0.0, "test": 0.0} | result["seconds"]
+        result["seconds"] = {**seconds, "test": seconds["test"] + encoding}
         for data in datasets:
             notes += note_known_images(run.config.backbone, data.dataset.class_names)
         result["data"] = {
@@ -170,22 +173,22 @@ class Runner:
                 self._data[name] = BenchData.read(name, root, paths.get(name))
         return task_of(run, self._data)
 
-    def _zero_shot(self, trial: Trial) -> dict[str, Any]:
-        templates, own = trial.run.settings["templates"], trial.run.dataset
-        with self._measured(trial.store) as measured:
+    def _zero_shot(self, prepared: PreparedRun) -> dict[str, Any]:
+        templates, own = prepared.run.settings["templates"], prepared.run.dataset
+        with measure("test", prepared.store.backbone.device, self.environment.profile) as measured:
             accuracy = {
-                name: zero_shot_accuracy(test, trial.store, templates.get(name, templates[own]))
-                for name, test in trial.tests.items()
+                name: zero_shot_accuracy(test, prepared.store, templates.get(name, templates[own]))
+                for name, test in prepared.tests.items()
             }
         return {"prompt": templates[own], "accuracy": accuracy, **measured}
 
-    def _linear_probe(self, trial: Trial) -> dict[str, Any]:
+    def _linear_probe(self, prepared: PreparedRun) -> dict[str, Any]:
         """The accuracy on the test sets whose classes it was trained on."""
-        shots, names, store = trial.shots(), trial.training.class_names, trial.store
+        shots, names, store = prepared.shots(), prepared.training.class_names, prepared.store
         accuracy = {}
-        with self._measured(store) as measured:
-            probe = fit_linear_probe(shots.features, shots.labels, len(names), trial.run.seed)
-            for name, test in trial.tests.items():
+        with measure("test", store.backbone.device, self.environment.profile) as measured:
+            probe = fit_linear_probe(shots.features, shots.labels, len(names), prepared.run.seed)
+            for name, test in prepared.tests.items():
                 if set(test.class_names) <= set(names):
                     columns = [names.index(each) for each in test.class_names]
                     images = store.encode([item.path for item in test.test])
@@ -194,56 +197,43 @@ class Runner:
                     accuracy[name] = float((guesses == labels).double().mean())
         return {"accuracy": accuracy, **measured}
 
-    def _words_only(self, trial: Trial) -> dict[str, Any]:
+    def _words_only(self, prepared: PreparedRun) -> dict[str, Any]:
         """The accuracy of the sentence that chose the words, as a hand-made prompt."""
-        run, store, names = trial.run, trial.store, trial.training.class_names
-        shots = trial.shots().at_most(SEARCHED, run.config.seed)  # as a fit does
+        run, store, names = prepared.run, prepared.store, prepared.training.class_names
+        shots = prepared.shots().at_most(SEARCHED, run.config.seed)  # as a fit does
         pool = read_pool(run.config, store.backbone.tokenizer, names, self.reporter)
         search, cache = search_settings(run.config, pool), self._cache()
-        with self._measured(store) as measured:
+        with measure("test", store.backbone.device, self.environment.profile) as measured:
             selection = search.choose(
-                store.backbone, names, shots, int(run.words), cache, store, trial.log
+                store.backbone, names, shots, int(run.words), cache, store, prepared.log
             )
             prompt = search.template.full("{}", selection.words)
             accuracy = {
-                name: zero_shot_accuracy(test, store, prompt) for name, test in trial.tests.items()
+                name: zero_shot_accuracy(test, store, prompt)
+                for name, test in prepared.tests.items()
             }
         found = {"chosen": selection.words, "prompt": prompt, "selection": selection}
         return {**found, "accuracy": accuracy, **measured}
 
-    @contextmanager
-    def _measured(self, store: FeatureStore) -> Iterator[dict[str, Any]]:
-        """Yields what a record says about the cost of its block, once the block has ended."""
-        measured: dict[str, Any] = {}
-        started = time.perf_counter()
-        with UsageMonitor(store.backbone.device, self.environment.profile) as usage:
-            yield measured
-        measured |= {
-            "seconds": {"fit": 0.0, "test": time.perf_counter() - started},
-            "peak_memory": usage.peak_memory,
-            "profile": usage.profile,
-            "notes": usage.notes,
-        }
-
-    def _fitted(self, trial: Trial) -> dict[str, Any]:
+    def _fitted(self, prepared: PreparedRun) -> dict[str, Any]:
         """The accuracy of a trained prompt."""
-        store, folder = trial.store, self._prompt_folder(trial.run)
+        store, folder = prepared.store, self._prompt_folder(prepared.run)
         if folder is not None and folder.is_dir():
             classifier = PromptClassifier.from_pretrained(
-                folder, store.backbone, reporter=trial.log
+                folder, store.backbone, reporter=prepared.log
             )
             selection, history = classifier.selection_, classifier.result_.history
             search = sum(step.seconds for step in selection.steps) if selection else 0.0
             measured: dict[str, Any] = {"notes": [TRAINED_BEFORE]}
             measured["seconds"] = {"fit": history.seconds + search}
         else:
-            classifier, measured = self._fit(trial)
+            classifier, measured = self._fit(prepared)
             if folder is not None:
                 classifier.save_pretrained(folder)
         started = time.perf_counter()
         accuracy = {
             name: classifier.with_classes(test).score(test, store=store)
-            for name, test in trial.tests.items()
+            for name, test in prepared.tests.items()
         }
         measured["seconds"]["test"] = time.perf_counter() - started
         result = classifier.result_
@@ -259,17 +249,16 @@ class Runner:
             **measured,
         }
 
-    def _fit(self, trial: Trial) -> tuple[PromptClassifier, dict[str, Any]]:
+    def _fit(self, prepared: PreparedRun) -> tuple[PromptClassifier, dict[str, Any]]:
         """A trained classifier, and what the record says about its cost."""
-        trial.check_shots()
-        settings = trial.run.config.as_dict()
-        settings |= {"backbone": trial.store.backbone, "cache": self.environment.cache}
-        classifier = PromptClassifier(**settings, reporter=trial.log)
-        warned = len(trial.log.warnings)
-        with self._measured(trial.store) as measured:
-            classifier.fit(trial.training, store=trial.store, validation_fraction=0.0)
-        measured["seconds"] = {"fit": measured["seconds"]["test"]}
-        measured["notes"] += trial.log.warnings[warned:]  # all notes of a fit are warnings, too
+        prepared.check_shots()
+        settings = prepared.run.config.as_dict()
+        settings |= {"backbone": prepared.store.backbone, "cache": self.environment.cache}
+        classifier = PromptClassifier(**settings, reporter=prepared.log)
+        warned = len(prepared.log.warnings)
+        with measure("fit", prepared.store.backbone.device, self.environment.profile) as measured:
+            classifier.fit(prepared.training, store=prepared.store, validation_fraction=0.0)
+        measured["notes"] += prepared.log.warnings[warned:]  # all notes of a fit are warnings, too
         return classifier, measured
 
     def _prompt_folder(self, run: Run) -> Path | None:
@@ -281,7 +270,7 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class Trial:
+class PreparedRun:
     """A run with its shots and its test sets, without the images that cannot be read."""
 
     run: Run
@@ -321,20 +310,11 @@ def _readable(
     return replace(dataset, test=tuple(dataset.test[index] for index in images.indices)), notes
 
 
-def _log_record(log: RunLog, run: Run, record: RunRecord) -> None:
-    """Logs the accuracies and the prompt of a finished run."""
-    log.log_accuracies(run.rules.scores(record.accuracy))
-    if record.prompt:
-        log.log({"result/prompt": record.prompt})
-
-
-def one_sentence(error: BaseException) -> str:
+def one_sentence(error: Exception) -> str:
     """What went wrong, in a line."""
-    lines = str(error).strip().splitlines() or [""]
     if isinstance(error, IplError):
-        return " ".join(line.strip() for line in lines)
+        return " ".join(line.strip() for line in str(error).strip().splitlines())
+    line = first_line(error)
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        kind = "Out of memory"
-    else:
-        kind = type(error).__name__
-    return f"{kind}: {lines[0]}" if lines[0] else f"{kind}."
+        return f"Out of memory ({line})."
+    return f"{line}."

@@ -126,7 +126,7 @@ def plot_setting(result: Result, setting: str) -> dict[str, bytes] | None:
     datasets = [name for name in result.datasets if name != result.source]
     average = AVERAGE in result.shown
     headline = AVERAGE if average else datasets[0]
-    measures = list(result.headings)
+    measures = list(result.protocol.measures)
     if len(measures) > 1:
         shown = [(headline, measure, TITLES.get(measure, measure)) for measure in measures]
         title = f"{result.title}, {result.average_name if average else headline}"

@@ -216,7 +216,7 @@ def gains_table(result: Result, gains: Sequence[Gain], title: str) -> Table:
         "comparisons of the table. equal: the interval is within 1 point of 0; unclear: it "
         "contains 0; ?: not confirmed by Holm's p."
     )
-    if "hm" in result.headings:
+    if "hm" in result.protocol.measures:
         table.notes.append("A difference in HM is that of the HM of each run, averaged.")
     return table
 

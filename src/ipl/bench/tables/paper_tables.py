@@ -175,7 +175,7 @@ def _result_table(result: Result) -> PaperTable:
     if len(result.averaged) == 1:
         groups.remove(AVERAGE)
     title = f"{result.title}, accuracy in %, {result.average_name}"
-    table = PaperTable(result.name, title, "method", groups, result.headings)
+    table = PaperTable(result.name, title, "method", groups, result.protocol.measures)
     rows = [(method, result.row(method)) for method in result.methods]
     rows = [(method, row) for method, row in rows if any(cell.mean for cell in row.values())]
     for method, row in sorted(rows, key=lambda one: not one[1][AVERAGE].complete):

@@ -41,7 +41,7 @@ class ResultTables:
         The average compares only methods that have all its datasets; others stand below it.
         """
         result = self.result
-        headings = list(result.headings.values())
+        headings = list(result.protocol.measures.values())
         cells = [cell for name in result.shown for cell in result.of(name)]
         compared = any(cell.paper and cell.mean for cell in cells)
         columns = ["dataset", "method", *headings, "seeds"]
@@ -65,7 +65,7 @@ class ResultTables:
         rows: list[list[str]] = []
         for cell in cells:
             row = [name if not rows else "", cell.method.label]
-            row += [_number_text(cell, measure) for measure in self.result.headings]
+            row += [_number_text(cell, measure) for measure in self.result.protocol.measures]
             row.append(str(len(cell.runs or cell.by_seed)) + table.footnote_mark(cell.gaps))
             if compared:
                 row.append(_paper_text(table, cell))

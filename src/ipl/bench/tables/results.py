@@ -63,7 +63,7 @@ class Result:
     datasets: tuple[str, ...]
     averaged: tuple[str, ...]  # those of them that the average is over
     methods: tuple[Method, ...]
-    cells: Mapping[tuple[int, str], Cell] = field(repr=False)  # by number of the method, dataset
+    rows: tuple[Mapping[str, Cell], ...] = field(repr=False)  # of each method, by dataset
     runs: tuple[RunRecord, ...] = field(repr=False)
 
     @property
@@ -74,11 +74,6 @@ class Result:
     def name(self) -> str:
         """The protocol and its source, for names of files."""
         return "-".join([self.protocol.name, *((self.source or "").replace("/", "-").split())])
-
-    @property
-    def headings(self) -> dict[str, str]:
-        """The measures with their headings."""
-        return dict(self.protocol.measures)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -92,12 +87,11 @@ class Result:
 
     def of(self, dataset: str) -> list[Cell]:
         """The cells of a dataset, or of the average, in the order of the methods."""
-        return [self.cells[number, dataset] for number in range(len(self.methods))]
+        return [row[dataset] for row in self.rows]
 
-    def row(self, method: Method) -> dict[str, Cell]:
+    def row(self, method: Method) -> Mapping[str, Cell]:
         """The cells of a method by dataset, with its average."""
-        number = self.methods.index(method)
-        return {name: self.cells[number, name] for name in (*self.datasets, AVERAGE)}
+        return self.rows[self.methods.index(method)]
 
 
 def build_results(runs: Sequence[RunRecord]) -> list[Result]:
@@ -116,15 +110,15 @@ def _build(runs: Sequence[RunRecord]) -> Result:
     averaged = tuple(name for name in datasets if name != source)
     methods = group_methods(runs)
     learnt_seeds = {run.seed for run in runs if run.learner not in UNTRAINED}
-    cells: dict[tuple[int, str], Cell] = {}
-    for number, method in enumerate(methods):
+    rows = []
+    for method in methods:
         # Zero-shot draws nothing: one run says it all.
         own_seeds = {run.seed for run in method.runs}
         expected = own_seeds if method.learner in UNTRAINED else learnt_seeds
-        own = {name: _dataset_cell(protocol, method, name, sorted(expected)) for name in datasets}
-        own[AVERAGE] = _average_cell(protocol, method, [own[name] for name in averaged], source)
-        cells |= {(number, name): cell for name, cell in own.items()}
-    return Result(protocol, source, datasets, averaged, tuple(methods), cells, tuple(runs))
+        row = {name: _dataset_cell(protocol, method, name, sorted(expected)) for name in datasets}
+        row[AVERAGE] = _average_cell(protocol, method, [row[name] for name in averaged], source)
+        rows.append(row)
+    return Result(protocol, source, datasets, averaged, tuple(methods), tuple(rows), tuple(runs))
 
 
 def _datasets(runs: Sequence[RunRecord], source: str | None) -> tuple[str, ...]:
