@@ -27,7 +27,7 @@ def backbone(request: pytest.FixtureRequest, pocket: Backbone) -> Backbone:
     if request.param == "bf16":  # on a CPU: weights rounded, computed with in fp32
         return load_backbone("pocket", "cpu", "bf16")
     if request.param == "one layer":
-        return tiny_clip(pocket, "quick_gelu", layers=1, heads=2)
+        return tiny_clip(pocket, layers=1, heads=2)
     return tiny_clip(pocket, request.param)
 
 

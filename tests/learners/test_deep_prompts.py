@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
-from transformers import CLIPConfig, CLIPModel
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.clip import ClipBackbone
 from ipl.backbone.tower import DeepPrompts
 from tests.helpers.learners import NAMES, make_learner
 from tests.helpers.library_towers import library_text
+from tests.helpers.tiny_clip import tiny_clip
 
 
 def random_rows(*shape: int, seed: int = 0) -> Tensor:
@@ -110,31 +109,15 @@ def test_both_towers_by_hand(pocket: Backbone, kind: str, words: int, depth: int
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
 
 
-def tiny(pocket: Backbone, text_layers: int, image_layers: int) -> Backbone:
-    """Returns random towers of these depths and of different widths."""
-    torch.manual_seed(0)
-    small = {"num_attention_heads": 2, "intermediate_size": 32}
-    special = {"bos_token_id": pocket.sos, "eos_token_id": pocket.eos, "pad_token_id": pocket.eos}
-    text = {"vocab_size": 21521, "hidden_size": 16, "num_hidden_layers": text_layers}
-    vision = {"hidden_size": 24, "num_hidden_layers": image_layers, "patch_size": 32}
-    config = CLIPConfig(
-        text_config={**small, **special, **text},
-        vision_config={**small, **vision, "image_size": 64},
-        projection_dim=16,
-    )
-    model = CLIPModel._from_config(config, attn_implementation="sdpa").eval()
-    return ClipBackbone("tiny", model, pocket.tokenizer, pocket.preprocessing)
-
-
 @pytest.mark.parametrize(("text", "image"), [(2, 4), (4, 2), (1, 3), (3, 1)])
 def test_depth_is_capped_by_each_tower(pocket: Backbone, text: int, image: int) -> None:
-    backbone = tiny(pocket, text, image)
+    backbone = tiny_clip(pocket, layers=text, image_layers=image)
     pixels = random_rows(2, 3, 64, 64)
     maple, promptsrc = (make_learner(backbone, kind) for kind in ("maple", "promptsrc"))
-    assert maple.deep.shape == (text - 1, 2, 16)
+    assert maple.deep.shape == (text - 1, 2, 48)
     assert len(maple.couple) == min(text, image)  # a layer of both towers each
-    assert promptsrc.deep.shape == (text - 1, 4, 16)
-    assert promptsrc.image.shape == (image, 4, 24)
+    assert promptsrc.deep.shape == (text - 1, 4, 48)
+    assert promptsrc.image.shape == (image, 4, 32)
     for learner in (maple, promptsrc):
         torch.testing.assert_close(
             learner.text_features(), text_by_hand(learner), atol=1e-5, rtol=0
