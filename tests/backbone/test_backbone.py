@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from importlib import resources
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ipl.backbone import backbone as backbone_module
-from ipl.backbone.backbone import Backbone, hash_weights
+from ipl.backbone.backbone import Backbone
 from ipl.backbone.clip import ClipBackbone
-from ipl.backbone.loading import load_backbone
+from ipl.backbone.families import POCKET_FOLDER
 from ipl.learners.learner import Batch
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, DataError
@@ -61,34 +60,22 @@ def test_gradients_are_the_same_and_little_is_kept(
     assert little < much / 2
 
 
-def test_a_candidate_is_one_ordinary_token(pocket: Backbone) -> None:
+def test_a_candidate_is_one_ordinary_token_and_no_text_has_a_special_one(pocket: Backbone) -> None:
     words = ["furry", "blue"]
     assert pocket.tokenize_words(words) == [pocket.tokenize(word)[0] for word in words]
     for word in ("siamese cat", "<|endoftext|>"):
         with pytest.raises(ConfigError, match="exactly one ordinary token"):
             pocket.tokenize_words([word])
+    with pytest.raises(DataError, match="endoftext"):
+        pocket.tokenize("a <|endoftext|> cat")
 
 
 def test_logits_are_scaled_cosines(pocket: Backbone) -> None:
     images, texts = torch.tensor([[3.0, 4.0]]), torch.tensor([[2.0, 0.0], [0.0, 0.5]])
     expected = pocket.logit_scale * torch.tensor([[0.6, 0.8]])
     torch.testing.assert_close(pocket.logits(images, texts), expected)
-    with resources.as_file(resources.files("ipl.backbone") / "pocket") as folder:
-        stored = load_file(folder / "model.safetensors")["logit_scale"]  # the logarithm
+    stored = load_file(POCKET_FOLDER / "model.safetensors")["logit_scale"]  # the logarithm
     assert pocket.logit_scale == pytest.approx(stored.double().exp().item())
-
-
-def test_the_weight_hash_sees_one_changed_value(pocket: Backbone) -> None:
-    other = load_backbone("pocket", "cpu")
-    assert other.weights_sha256 == pocket.weights_sha256
-    with torch.no_grad():
-        other.model.text_projection.weight[0, 0] += 1e-3
-    assert hash_weights(other.model) != pocket.weights_sha256
-
-
-def test_an_end_token_in_a_text_is_refused(pocket: Backbone) -> None:
-    with pytest.raises(DataError, match="endoftext"):
-        pocket.tokenize("a <|endoftext|> cat")
 
 
 def test_a_fingerprint_tells_apart_whatever_changes_a_feature(pocket: Backbone) -> None:
@@ -98,7 +85,7 @@ def test_a_fingerprint_tells_apart_whatever_changes_a_feature(pocket: Backbone) 
         for key, value in changes.pop("text_config", {}).items():
             setattr(clip.config.text_config, key, value)
         if changes.pop("weights", False):
-            clip.text_projection.weight.data[0, 0] += 1
+            clip.text_projection.weight.data[0, 0] += 1e-3
         return ClipBackbone("pocket", clip, pocket.tokenizer, preprocessing, "cpu", **changes)
 
     assert other().fingerprint == pocket.fingerprint

@@ -6,14 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ipl.backbone import loading
-
-POCKET = Path(loading.__file__).parent / "pocket"
+from ipl.backbone.families import POCKET_FOLDER
 
 
 def write_tokenizer(folder: Path, opens: bool, padding: str | None = None) -> None:
     """Writes PocketCLIP's words with a token at the end, and one in front where a text opens."""
-    values = json.loads((POCKET / "tokenizer.json").read_text())
+    values = json.loads((POCKET_FOLDER / "tokenizer.json").read_text())
     start, end = values["added_tokens"][-2:]
     special = [start, end] if opens else [end]
     single: list[dict[str, Any]] = [{"Sequence": {"id": "A", "type_id": 0}}]

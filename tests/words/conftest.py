@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ipl.backbone.loading import load_tokenizer
+
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
-    from transformers import AutoTokenizer
-
-    with resources.as_file(resources.files("ipl") / "backbone" / "pocket") as folder:
-        return AutoTokenizer.from_pretrained(folder)
+    return load_tokenizer("pocket")
 
 
 @pytest.fixture(scope="session")
