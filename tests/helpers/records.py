@@ -17,9 +17,8 @@ from ipl.config import settings as every_setting
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 from ipl.saving.run_folder import FORMAT_VERSION
-from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
-
-SENTENCE = "a photo of a {cls}, with emphasis on: {words}"
+from ipl.words.selection import Certainty, RankedWord
+from tests.helpers.selections import SENTENCE, make_selection, make_step
 
 
 def record(
@@ -68,6 +67,8 @@ def record(
         "backbone": {"name": backbone, "weights_sha256": "ab" * 32, "precision": "fp32"},
         "data": data or published_data(dataset, protocol, accuracy),
         "chosen": [],
+        "words_tried": [],
+        "train_accuracy": None,
         "prompt": "",
         "accuracy": {} if error else accuracy,
         "selection": None,
@@ -76,6 +77,9 @@ def record(
         "peak_memory": None,
         "profile": None,
         "device": None,
+        "notes": [],
+        "versions": {},
+        "traceback": None,
         "time": "2026-01-01T00:00:00",
     }
 
@@ -94,13 +98,11 @@ def search(seconds: tuple[float, ...], gains: tuple[float, ...] = ()) -> dict[st
     """
     gains = gains or tuple(1.0 for _ in seconds)
     steps = [
-        SelectionStep(
-            word=f"word{index}",
+        make_step(
+            f"word{index}",
+            gain,
             utility=gain + (0.1 if index else 0.0),
             redundancy=1.0 if index else 0.0,
-            gain=gain,
-            loss=1.0,
-            accuracy=0.5,
             runners_up=(RankedWord("other", 0.0),),
             checked=64,
             seconds=time,
@@ -109,19 +111,7 @@ def search(seconds: tuple[float, ...], gains: tuple[float, ...] = ()) -> dict[st
         )
         for index, (time, gain) in enumerate(zip(seconds, gains, strict=True))
     ]
-    found = Selection(
-        steps=tuple(steps),
-        loss_without_words=2.0,
-        template=SENTENCE,
-        lambda_=0.1,
-        preset="paper",
-        word_embedding="text",
-        pool_size=100,
-        pool_sha256="e6" * 32,
-        utility="paper",
-        accuracy_without_words=0.5,
-        search="exact",
-    )
+    found = make_selection(*steps, pool_size=100, pool_sha256="e6" * 32)
     values: dict[str, Any] = json.loads(json.dumps(found.as_dict()))
     return values
 

@@ -66,14 +66,15 @@ def find_datasets(plan: Plan, root: Path | None) -> tuple[Plan, tuple[str, ...],
             _check_complete(plan, read_benchmark(name, root))
             names.append(name)
         except DataError as error:
-            left_out.append(f"{error} It is left out.")
+            left_out.append(str(error))
     if not names:
         first = f" The first: {left_out[0]}" if left_out else ""
         raise DataError(
             f"datasets is {ALL}, but {root} has no dataset whose test images and shots exist."
             f"{first}"
         )
-    return replace(plan, datasets=tuple(names)), tuple(left_out), paths
+    notes = tuple(f"{error} It is left out." for error in left_out)
+    return replace(plan, datasets=tuple(names)), notes, paths
 
 
 def _find(entry: str, root: Path | None, paths: dict[str, str]) -> str:
@@ -189,7 +190,6 @@ class BenchData:
     """A dataset without the test images that are missing, and how many those are."""
 
     dataset: Dataset
-    listed: int  # test images, missing or not
     missing: tuple[Item, ...]  # of the test part
     sha256: str  # of the published list, whatever of it is missing
     root: str  # what hashes leave out of paths
@@ -208,7 +208,6 @@ class BenchData:
             raise DataError(f"{name}: all its test images are missing, first: {first}.")
         return cls(
             replace(dataset, test=tuple(item for item in dataset.test if item.path not in absent)),
-            len(dataset.test),
             tuple(item for item in dataset.test if item.path in absent),
             items_sha256((*dataset.train, *dataset.test), root),
             root,
@@ -219,10 +218,11 @@ class BenchData:
         """What its reader skipped, and a sentence on the test images that are missing."""
         if not self.missing:
             return self.dataset.notes
+        listed = len(self.dataset.test) + len(self.missing)
         return (
             *self.dataset.notes,
-            f"{self.dataset.name}: {len(self.missing):,} of {self.listed:,} test images are "
-            f"missing, first: {self.missing[0].path}; accuracies are over the rest.",
+            f"{self.dataset.name}: {len(self.missing):,} of {listed:,} test images are missing, "
+            f"first: {self.missing[0].path}; accuracies are over the rest.",
         )
 
 

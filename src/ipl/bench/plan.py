@@ -18,8 +18,8 @@ from ipl.bench.arms import (
     ZERO_SHOT,
 )
 from ipl.bench.paper_numbers import BY_DATASET, PAPER_SETTINGS, schedule
+from ipl.bench.protocols import find_protocol, known_protocols
 from ipl.bench.protocols.protocol import Protocol
-from ipl.bench.protocols.registry import find_protocol, known_protocols
 from ipl.bench.run import BUNDLED, Run
 from ipl.config import (
     AUTO,
@@ -53,8 +53,10 @@ LISTS = {
     "seeds": _SETTINGS["seed"],
 }
 # Those that follow from a run's dataset, arm or protocol.
-OF_A_RUN = ("held_out", "class_template", "head", "protocol")
-OF_A_RUN += ("words_given", "empty_slots", "random_words")
+OF_A_RUN = (
+    *("held_out", "class_template", "head", "protocol"),
+    *("words_given", "empty_slots", "random_words"),
+)
 # Those that a plan has one value of, for all its runs.
 SHARED = {
     name: setting

@@ -17,8 +17,8 @@ import torch
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
 from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
+from ipl.bench.protocols import find_protocol
 from ipl.bench.protocols.protocol import Protocol
-from ipl.bench.protocols.registry import find_protocol
 from ipl.bench.run import Run
 from ipl.saving.run_folder import FORMAT_VERSION
 from ipl.support.errors import ConfigError, DataError, brief
@@ -31,9 +31,6 @@ from ipl.words.selection import Selection
 
 FOLDER = "records"
 DONE, FAILED = ("done", "failed")
-# What a record has where it is known, or only until it is written.
-LATER_FIELDS: dict[str, Any] = {"prompt": None, "train_accuracy": None, "traceback": None}
-LATER_FIELDS |= {"words_tried": [], "notes": [], "versions": {}, "checkpoints": []}
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,8 @@ class RunRecord:
 
         `checked` says whether the hash of the backbone's weights is one that the user gave.
         """
-        identity: dict[str, Any] = {"name": run.config.backbone, "precision": run.config.precision}
-        device = None
+        device, values = None, run.as_values()
+        identity = {"name": values.pop("backbone"), "precision": values.pop("precision")}
         if backbone is not None:
             identity["weights_sha256"] = backbone.weights_sha256
             identity["on_hub"] = is_on_hub(backbone.name)  # a folder can have such a name
@@ -92,20 +89,13 @@ class RunRecord:
             gpu = backbone.device.type == "cuda"
             device = torch.cuda.get_device_name(backbone.device) if gpu else backbone.device.type
         return cls(
+            **{**values, "targets": run.targets},
             id=run.id,
-            protocol=run.protocol,
-            dataset=run.dataset,
-            learner=run.learner,
             arm=run.arm,
-            words=run.words,
-            seed=run.seed,
-            shots=run.shots,
-            settings=dict(run.settings),
             backbone=identity,
             data={},
             accuracy={},
             error=error,
-            targets=run.targets,
             time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             device=device,
             versions={
@@ -132,7 +122,7 @@ class RunRecord:
         ConfigError
             If a value is missing or of another type.
         """
-        record: RunRecord = from_plain(cls, {**LATER_FIELDS, **values})
+        record: RunRecord = from_plain(cls, {"checkpoints": [], **values})
         tested = record.rules.test_names(record.dataset)
         # A linear probe knows only the classes that it was trained on.
         for name in tested[: 1 if record.arm == LINEAR_PROBE else None]:

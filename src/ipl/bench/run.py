@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from typing import Any
 
 from ipl.bench.arms import LINEAR_PROBE, SEARCHED, UNTRAINED, WORDS_ONLY, ZERO_SHOT, arm_of
+from ipl.bench.protocols import find_protocol
 from ipl.bench.protocols.protocol import Protocol
-from ipl.bench.protocols.registry import find_protocol
 from ipl.config import (
     AUTO,
     EMPTY,

@@ -14,21 +14,20 @@ from ipl.bench.engines.local import LocalEngine
 from ipl.bench.engines.ray_engine import RayEngine
 from ipl.bench.grid import Engine, GridResult, run_grid
 from ipl.bench.plan import plan_options
-from ipl.bench.protocols.registry import PROTOCOLS
 from ipl.bench.recipe import Recipe, read_recipes
 from ipl.bench.records import DONE, read_record, record_path
 from ipl.bench.run import Run, prompts_images, titles_of
 from ipl.bench.runner import RunEnvironment
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
-from ipl.cli.output import command_line, console, on_interrupt, print_json
+from ipl.cli.output import command_line, echo, on_interrupt, print_json
 from ipl.display.formatting import listed, several
 from ipl.loggers import make_loggers
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.progress import Reporter
 
 Text = str | None
-PROTOCOL_HELP = f"One of {', '.join(PROTOCOLS)}, or an installed one."
+PROTOCOL_HELP = "One of base-to-novel, cross-dataset, domain, few-shot, or an installed one."
 GRID, MACHINE = "What to compare", "Machine"
 
 
@@ -173,7 +172,7 @@ def _find_runs(
 ) -> tuple[tuple[Run, ...], dict[str, str]]:
     """The runs of all recipes, each once, and the paths of own data.
 
-    One recipe must be possible with the data that is there; of several, others are left out.
+    Of several recipes those are left out that are not possible with the data that is there.
     """
     runs: dict[str, Run] = {}
     all_paths: dict[str, str] = {}
@@ -184,7 +183,7 @@ def _find_runs(
             found = plan.runs()
             check_data(found, data, paths, out)
         except DataError as error:
-            if len(recipes) == 1 or (recipe is recipes[-1] and not runs):
+            if len(recipes) == 1:
                 raise
             reporter.warn(f"{error} The recipe {recipe.name} is left out.")
             continue
@@ -194,6 +193,11 @@ def _find_runs(
                 reporter.warn(note)
         runs |= {run.id: run for run in found if run.id not in runs}
         all_paths |= paths
+    if not runs:
+        raise DataError(
+            f"None of the recipes {listed([recipe.name for recipe in recipes])} can be run with "
+            "this data; the warnings say what is missing for each."
+        )
     return tuple(runs.values()), all_paths
 
 
@@ -220,25 +224,23 @@ def _list_runs(runs: tuple[Run, ...], save_to: Path, as_json: bool) -> None:
     titles = titles_of(runs)
     for row in rows:
         line = f"{row['status']:6}  {titles[row['id']]}"
-        console().print(line, markup=False, soft_wrap=True)
+        echo(line)
     for tested in dict.fromkeys((run.dataset, *run.targets) for run in runs if run.targets):
-        console().print(f"Those trained on {tested[0]} are tested on {', '.join(tested)}.")
+        echo(f"Those trained on {tested[0]} are tested on {', '.join(tested)}.")
     done = sum(row["status"] == DONE for row in rows)
-    console().print(f"{several(len(runs), 'run')}, {done} done.")
+    echo(f"{several(len(runs), 'run')}, {done} done.")
 
 
 def _show(result: GridResult, quiet: bool, as_json: bool) -> None:
     if as_json:
         print_json(result.as_dict())
         return
-    console().print(result.summary)
+    echo(result.summary)
     for name, error in result.failed.items():
         if quiet or name not in result.failed_now:  # else a line has said why
-            console().print(f"failed: {name}: {error}", markup=False, soft_wrap=True)
+            echo(f"failed: {name}: {error}")
     if result.failed:
-        console().print("Once the cause is removed, --retry-failed does them again.")
-    console().print(f"Records:  {result.out / 'records'}", markup=False, soft_wrap=True)
+        echo("Once the cause is removed, --retry-failed does them again.")
+    echo(f"Records:  {result.out / 'records'}")
     if result.done:
-        console().print(
-            f"Next:     {command_line('table', result.out)}", markup=False, soft_wrap=True
-        )
+        echo(f"Next:     {command_line('table', result.out)}")

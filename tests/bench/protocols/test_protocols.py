@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from ipl.bench import protocols
 from ipl.bench.plan import Plan
-from ipl.bench.protocols import registry
 from ipl.bench.protocols.base_to_novel import BaseToNovel
 from ipl.bench.protocols.cross_dataset import CrossDataset
 from ipl.bench.protocols.domain import DomainGeneralization
@@ -124,13 +124,12 @@ def test_protocols_of_installed_packages_are_found(monkeypatch: pytest.MonkeyPat
         name = "halves"
 
     plugins = [SimpleNamespace(name="halves", load=lambda: Halves)]
-    monkeypatch.setattr(registry, "entry_points", lambda group: plugins)
-    monkeypatch.setattr(registry, "PROTOCOLS", dict(registry.PROTOCOLS))
-    registry._load_plugins.cache_clear()
-    assert isinstance(registry.find_protocol("halves"), Halves)
-    assert registry.known_protocols()[-1] == "halves"
+    monkeypatch.setattr(protocols, "entry_points", lambda group: plugins)
+    protocols.known_protocols.cache_clear()
+    assert isinstance(protocols.find_protocol("halves"), Halves)
+    assert list(protocols.known_protocols())[-1] == "halves"
     plan = Plan.from_values({"protocol": "halves", "datasets": "dtd", "words": 0, "seeds": 1})
     assert {run.rules.name for run in plan.runs()} == {"halves"}
     with pytest.raises(ConfigError, match="halves"):
-        registry.find_protocol("thirds")
-    registry._load_plugins.cache_clear()
+        protocols.find_protocol("thirds")
+    protocols.known_protocols.cache_clear()

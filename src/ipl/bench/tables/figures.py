@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ipl.bench.paper_numbers import AVERAGE
-from ipl.bench.tables.methods import Method, learner_name
+from ipl.bench.tables.methods import MethodRow, learner_name
 from ipl.bench.tables.results import Cell, Result
 from ipl.bench.tables.words_table import WordSearch
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
@@ -142,14 +142,14 @@ def plot_setting(result: Result, setting: str) -> dict[str, bytes] | None:
     return plot_panels(panels, f"{title}: {statistic}", SETTINGS[setting], "accuracy in %")
 
 
-def _value(method: Method, setting: str) -> int | float | str | None:
+def _value(method: MethodRow, setting: str) -> int | float | str | None:
     """The value that all runs of a method have, or `MIXED`; None without the setting."""
     found = {run.config().get(setting) for run in method.runs}
     value = found.pop()
     return MIXED if found or isinstance(value, str) else value
 
 
-def _label_without(method: Method, setting: str) -> str:
+def _label_without(method: MethodRow, setting: str) -> str:
     others = {key: value for key, value in method.varied.items() if key != setting}
     return replace(method, varied=others).label
 

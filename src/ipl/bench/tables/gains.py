@@ -8,10 +8,9 @@ from statistics import mean
 from typing import Any
 
 from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
-from ipl.bench.protocols.registry import all_measures
 from ipl.bench.records import RunRecord
 from ipl.bench.statistics import LEVEL, Effect, holm, measure_effect
-from ipl.bench.tables.methods import SETTING_NAMES, Method, canonical, setting_text
+from ipl.bench.tables.methods import SETTING_NAMES, MethodRow, canonical, setting_text
 from ipl.bench.tables.results import Cell, Result
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
 from ipl.display.formatting import signed
@@ -40,8 +39,8 @@ class Gain:
     """The difference between two rows, in percentage points, by measure."""
 
     comparison: str  # a key of `COMPARISONS` or of `BASELINES`
-    baseline: Method
-    method: Method
+    baseline: MethodRow
+    method: MethodRow
     effects: dict[str, Effect]  # of HM, of the HM of each run
     adjusted: dict[str, float | None]  # p by Holm over all comparisons with the same measure
     differences: tuple[str, ...] = ()  # between the two beyond their arms, a few words each
@@ -79,7 +78,7 @@ def find_gains(
     ]
     labels = [method.learner_label for method in result.methods]
     gains.sort(key=lambda gain: labels.index(gain.method.learner_label))
-    for measure in all_measures():
+    for measure in result.protocol.measures:
         family = [gain for gain in gains if measure in gain.effects]
         ps = holm([gain.effects[measure].p for gain in family])
         for gain, p in zip(family, ps, strict=True):
@@ -87,7 +86,7 @@ def find_gains(
     return gains
 
 
-def _gain(result: Result, comparison: str, baseline: Method, method: Method) -> Gain | None:
+def _gain(result: Result, comparison: str, baseline: MethodRow, method: MethodRow) -> Gain | None:
     differing = differing_settings(baseline, method)
     if differing is None:
         return None
@@ -145,7 +144,7 @@ def _images(run: RunRecord) -> str | None:
     return run.data.get("test_sha256")
 
 
-def differing_settings(baseline: Method, method: Method) -> list[str] | None:
+def differing_settings(baseline: MethodRow, method: MethodRow) -> list[str] | None:
     """How two rows differ beyond their arms; None if they should not be compared."""
     datasets = {run.dataset for run in baseline.runs} & {run.dataset for run in method.runs}
     if not datasets:
@@ -172,7 +171,7 @@ def differing_settings(baseline: Method, method: Method) -> list[str] | None:
     return texts
 
 
-def _config(method: Method, dataset: str) -> dict[str, Any]:
+def _config(method: MethodRow, dataset: str) -> dict[str, Any]:
     """The settings of a row's runs on a dataset; a run that failed may not know all."""
     runs = [run for run in method.runs if run.dataset == dataset]
     return max(runs, key=lambda run: run.done).config()
@@ -204,7 +203,7 @@ def gains_table(result: Result, gains: Sequence[Gain], title: str) -> Table:
             limits = []
             if effect.reason:
                 limits = [f"No test: {effect.reason}. Interval: {effect.interval or 'none'}."]
-            row = [*names, all_measures()[measure], signed(effect.difference, 2)]
+            row = [*names, result.protocol.measures[measure], signed(effect.difference, 2)]
             row.append(_interval(effect) + table.footnote_mark(limits))
             row += [f"{effect.units} ({effect.pairs})", p_text(effect.p)]
             rows.append([*row, p_text(gain.adjusted[measure]), gain.verdict(measure)])

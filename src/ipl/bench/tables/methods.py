@@ -40,7 +40,7 @@ PUBLISHED = "as in the paper"  # in place of a value that is the paper's own for
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodRow:
     """One row: an arm of a learner, and the settings that tell it from others."""
 
     learner: str
@@ -94,7 +94,7 @@ def learner_order(runs: Iterable[RunRecord]) -> list[str]:
     return [*LEARNER_NAMES, *sorted({run.learner for run in runs} - set(LEARNER_NAMES))]
 
 
-def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
+def group_methods(runs: Sequence[RunRecord]) -> list[MethodRow]:
     """The rows of a table: zero-shot first, then learners in the paper's order.
 
     Runs of a learner are one row unless a setting differs, between any of them or, for what may
@@ -107,10 +107,10 @@ def group_methods(runs: Sequence[RunRecord]) -> list[Method]:
     methods = []
     for learner, arm in sorted(groups, key=lambda k: (learners.index(k[0]), arms.index(k[1]))):
         varied = varied_settings(groups[learner, arm])
-        rows: dict[str, Method] = {}
+        rows: dict[str, MethodRow] = {}
         for run in groups[learner, arm]:
             values = {key: value_of(run, key, by_paper) for key, by_paper in varied.items()}
-            row = rows.setdefault(canonical(values), Method(learner, arm, values, ()))
+            row = rows.setdefault(canonical(values), MethodRow(learner, arm, values, ()))
             rows[canonical(values)] = replace(row, runs=(*row.runs, run))
         methods += sorted(rows.values(), key=lambda m: [*map(setting_order, m.varied.values())])
     return methods

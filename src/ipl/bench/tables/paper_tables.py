@@ -15,7 +15,7 @@ from ipl.bench.records import RunRecord
 from ipl.bench.tables.cost_table import cost_rows
 from ipl.bench.tables.figures import SETTINGS, plot_overhead, plot_returns, plot_setting
 from ipl.bench.tables.gains import differing_settings
-from ipl.bench.tables.methods import Method, canonical, common_text, value_of
+from ipl.bench.tables.methods import MethodRow, canonical, common_text, value_of
 from ipl.bench.tables.notes import data_notes
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.bench.tables.results import Cell, Result, build_results
@@ -217,7 +217,7 @@ def _differs_only_in(cell: Cell, name: str) -> bool:
     return is_coop and all(text.startswith(f"{name} is") for text in cell.differences)
 
 
-def _plain(method: Method, result: Result) -> dict[str, Cell] | None:
+def _plain(method: MethodRow, result: Result) -> Mapping[str, Cell] | None:
     """The row of the same learner without words; None for that row itself."""
     for other in result.methods:
         is_plain = other.arm == PLAIN and other.learner == method.learner

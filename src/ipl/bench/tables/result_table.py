@@ -8,9 +8,9 @@ from typing import Any
 
 from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.paper_numbers import AVERAGE, ZERO_SHOT_SOURCE
-from ipl.bench.protocols.registry import all_measures
+from ipl.bench.protocols import known_protocols
 from ipl.bench.tables.gains import BASELINES, find_gains, gains_table
-from ipl.bench.tables.methods import Method, common_settings, common_text
+from ipl.bench.tables.methods import MethodRow, common_settings, common_text
 from ipl.bench.tables.notes import data_notes
 from ipl.bench.tables.paper_comparison import about_weights
 from ipl.bench.tables.results import Cell, Result
@@ -81,10 +81,11 @@ class ResultTables:
 
     def cell_rows(self) -> list[dict[str, Any]]:
         """A row for each method and dataset, or average; numbers in %, in full precision."""
+        measures = dict.fromkeys(m for each in known_protocols().values() for m in each.measures)
         rows: list[dict[str, Any]] = []
         for cell in (c for name in (*self.result.datasets, AVERAGE) for c in self.result.of(name)):
             row = self._names(cell.method) | {"dataset": cell.dataset}
-            for measure in all_measures():
+            for measure in measures:
                 row[measure] = cell.mean.get(measure)
                 row[f"{measure}_std"] = cell.std.get(measure)
                 row[f"paper_{measure}"] = cell.paper_beside.get(measure)
@@ -118,7 +119,7 @@ class ResultTables:
             "notes": self.notes,
         }
 
-    def _names(self, method: Method) -> dict[str, Any]:
+    def _names(self, method: MethodRow) -> dict[str, Any]:
         names = {"protocol": self.result.protocol.name, "source": self.result.source or ""}
         return names | {"method": method.label, "learner": method.learner, "arm": method.arm}
 

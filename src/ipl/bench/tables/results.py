@@ -9,10 +9,10 @@ from functools import cached_property
 
 from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT
 from ipl.bench.paper_numbers import AVERAGE
+from ipl.bench.protocols import find_protocol, known_protocols
 from ipl.bench.protocols.protocol import Protocol, Values, mean_values
-from ipl.bench.protocols.registry import PROTOCOLS, find_protocol
 from ipl.bench.records import RunRecord
-from ipl.bench.tables.methods import Method, group_methods
+from ipl.bench.tables.methods import MethodRow, group_methods
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
     data_differences,
@@ -27,7 +27,7 @@ from ipl.display.formatting import several
 class Cell:
     """One method on one dataset, or its average: our numbers, the paper's, and what to know."""
 
-    method: Method
+    method: MethodRow
     dataset: str  # or `AVERAGE`
     mean: Values  # the measures in %; HM is that of the mean base and novel accuracy
     by_seed: Mapping[int, Values]  # draws of random words are averaged within a seed
@@ -62,7 +62,7 @@ class Result:
     source: str | None  # the dataset that was trained on, if the protocol has one
     datasets: tuple[str, ...]
     averaged: tuple[str, ...]  # those of them that the average is over
-    methods: tuple[Method, ...]
+    methods: tuple[MethodRow, ...]
     rows: tuple[Mapping[str, Cell], ...] = field(repr=False)  # of each method, by dataset
     runs: tuple[RunRecord, ...] = field(repr=False)
 
@@ -89,7 +89,7 @@ class Result:
         """The cells of a dataset, or of the average, in the order of the methods."""
         return [row[dataset] for row in self.rows]
 
-    def row(self, method: Method) -> Mapping[str, Cell]:
+    def row(self, method: MethodRow) -> Mapping[str, Cell]:
         """The cells of a method by dataset, with its average."""
         return self.rows[self.methods.index(method)]
 
@@ -99,7 +99,7 @@ def build_results(runs: Sequence[RunRecord]) -> list[Result]:
     groups: dict[tuple[int, str], list[RunRecord]] = {}
     for run in runs:
         source = run.dataset if run.rules.has_source else ""
-        groups.setdefault((list(PROTOCOLS).index(run.protocol), source), []).append(run)
+        groups.setdefault((list(known_protocols()).index(run.protocol), source), []).append(run)
     return [_build(groups[key]) for key in sorted(groups)]
 
 
@@ -137,7 +137,7 @@ def measures_of(run: RunRecord, dataset: str) -> Values | None:
 
 
 def _dataset_cell(
-    protocol: Protocol, method: Method, dataset: str, expected: Sequence[int]
+    protocol: Protocol, method: MethodRow, dataset: str, expected: Sequence[int]
 ) -> Cell:
     found: dict[int, dict[int, RunRecord]] = {}
     for run in sorted(method.runs, key=lambda run: run.time):  # of two the later counts
@@ -167,7 +167,7 @@ def _dataset_cell(
 
 
 def _gaps(
-    method: Method,
+    method: MethodRow,
     dataset: str,
     done: Mapping[int, Sequence[RunRecord]],
     expected: Sequence[int],
@@ -189,7 +189,7 @@ def _gaps(
 
 
 def _average_cell(
-    protocol: Protocol, method: Method, cells: Sequence[Cell], source: str | None
+    protocol: Protocol, method: MethodRow, cells: Sequence[Cell], source: str | None
 ) -> Cell:
     """The average over datasets; its deviation is over the seeds that all of them have."""
     filled = [cell for cell in cells if cell.mean]
@@ -224,7 +224,7 @@ def _average_cell(
     )
 
 
-def _paper(protocol: Protocol, method: Method, dataset: str) -> Values | None:
+def _paper(protocol: Protocol, method: MethodRow, dataset: str) -> Values | None:
     """The paper's numbers of a row on a dataset or on average, None if it has none."""
     if not method.is_published:
         return None
