@@ -74,7 +74,7 @@ def test_lists_of_paths_or_images_teach_the_same(
     assert list(second.classes_) == sorted(set(names))
     right = np.mean([p == n for p, n in zip(first.predict(paths), names, strict=True)])
     assert first.score(paths, names) == pytest.approx(right)
-    with pytest.raises(DataError, match="'Beach', which this classifier does not have"):
+    with pytest.raises(DataError, match="'Beach', which this prompt does not classify"):
         first.score(paths[:1], ["Beach"])
     # Names come back as they were given.
     written = [name.replace("beach", "sandy_beach") for name in names]

@@ -198,6 +198,8 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dataset = hold_out(dataset, validation_fraction, reporter=self.reporter)
         if not isinstance(data, Dataset):
             dataset = inspect_dataset(dataset)
+        for note in dataset.notes:  # before the time for a training is spent
+            self.reporter.warn(note)
         if not isinstance(backbone, Backbone):
             backbone = load_backbone(config.backbone, config.device, config.precision)
         name = f"{dataset.name}-{config.learner}-seed{config.seed}"
@@ -312,10 +314,10 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels = read_labels(y)
             check_pairs(len(data), labels)
             names = [clean_class_name(str(label)) for label in labels]
-            columns, features = self._columns(names, "y"), self.encode(data)
+            columns, features = self.columns(names, "y"), self.encode(data)
             return float((self.log_probabilities(features).argmax(1) == columns).double().mean())
         dataset = read_data(data, held_out=self.held_out, to_test=True)
-        columns = self._columns(dataset.class_names, dataset.display_name)
+        columns = self.columns(dataset.class_names, dataset.display_name)
         store = store or FeatureStore(self.learner_.backbone)
         items = dataset.test or dataset.train
         images = encode_items(items, "test", store, self.reporter)
@@ -326,15 +328,16 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         guesses = self.log_probabilities(features_for(self.learner_, images, store)).argmax(1)
         return float((guesses == columns[images.labels]).double().mean())
 
-    def _columns(self, names: Sequence[str], source: str) -> Tensor:
-        """The column of each of these class names; DataError if there is none."""
+    def columns(self, names: Sequence[str], source: str) -> Tensor:
+        """The column of each of these class names; DataError, about `source`, if there is none."""
         classes = self.learner_.prompts.class_names
         if tuple(names) == tuple(classes):  # a published list may have a name twice
             return torch.arange(len(classes))
         if unknown := [name for name in dict.fromkeys(names) if name not in classes]:
             raise DataError(
-                f"{source} has {quote_classes(unknown)}, which this classifier does not have; use "
-                "with_classes([...]) first."
+                f"{source} has {quote_classes(unknown)}, which this prompt does not classify: it "
+                f"chooses from {first_few(classes)}. The classes of the data must be among these, "
+                "or among those given with --classes (with_classes in Python)."
             )
         columns = {name: classes.index(name) for name in set(names)}
         return torch.tensor([columns[name] for name in names])

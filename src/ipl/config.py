@@ -540,7 +540,11 @@ def checked_value(setting: Setting, value: Any) -> Any:
         wrong = setting.least is not None and typed < setting.least
         wrong |= setting.most is not None and typed > setting.most
     if wrong:
-        raise ConfigError(f"{setting.title} is {brief(value)}; it must be {setting.allowed}.")
+        usual = f"--{setting.title.replace('_', '-')}"
+        option = f" ({setting.flag})" if setting.flag not in (None, usual) else ""
+        raise ConfigError(
+            f"{setting.title}{option} is {brief(value)}; it must be {setting.allowed}."
+        )
     return typed
 
 

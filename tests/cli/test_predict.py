@@ -18,7 +18,7 @@ from PIL import Image
 
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
-from ipl.inference import engines
+from ipl.inference import image_encoder
 from ipl.inference.stream import predict_stream
 from tests.helpers.scenes import open_scene
 
@@ -241,7 +241,7 @@ def test_many_images_are_neither_kept_nor_taken_ahead(
     seen: list[weakref.ref[Any]] = []
     taken, batches, size = 0, 5, 8
     monkeypatch.setattr("ipl.inference.stream.BATCH", size)
-    encode_pixels = engines.encode_pixels
+    encode_pixels = image_encoder.encode_pixels
 
     def watched(*given: Any) -> Any:
         features = encode_pixels(*given)
@@ -256,7 +256,7 @@ def test_many_images_are_neither_kept_nor_taken_ahead(
             seen.append(weakref.ref(one_image))
             yield one_image
 
-    monkeypatch.setattr(engines, "encode_pixels", watched)
+    monkeypatch.setattr(image_encoder, "encode_pixels", watched)
     for number, batch in enumerate(predict_stream(classifier, images()), start=1):
         assert len(batch) == size
         assert taken == number * size

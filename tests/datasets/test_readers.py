@@ -211,7 +211,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
         ("1.png;cat\n2.png;dog\n", "no path in 1.png, cat;"),
         ("file,class,category\n1.png,a,b\n", "class and category"),
         ("path,label\nhttps://x.org/1.png,a\n", "line 2: .* URL"),
-        ("path,label\n1.png,a\n2.png\n", "line 3: no label"),
+        ("path,label\n1.png,a\n2.png\n", "line 3: no label;"),
         ("path,label,split\n1.png,a,dev\n", "line 2: split is 'dev'"),
         ("path,label,split\n1.png,a,\n2.png,b,test\n", "without training images: b"),
         ("path,label\n" + "x" * 200_000 + ",a\n", "list.csv"),

@@ -10,9 +10,8 @@ import pytest
 from PIL import Image
 
 from ipl import Backbone, Dataset, Pool, PromptClassifier
-from ipl.inference import Ranking, predict_stream
-from ipl.inference.engines import ImageEncoder
-from ipl.support.errors import ConfigError
+from ipl.inference import predict_stream
+from ipl.inference.image_encoder import ImageEncoder
 from tests.helpers.scenes import open_scene
 
 
@@ -41,7 +40,7 @@ def test_batches_are_taken_as_they_are_asked_for(
             yield image
 
     counts: list[int] = []
-    stream = predict_stream(classifier, sources(), Ranking(top=2), counts.append)
+    stream = predict_stream(classifier, sources(), 2, advance=counts.append)
     first = next(stream)
     assert len(taken) == 2
     assert [each.image for each in first] == ["image", str(tmp_path / "bad.png")]
@@ -77,8 +76,5 @@ def test_a_batch_is_divided_among_threads_and_put_together_again(
 
 
 def test_the_threshold_leaves_classes_out(classifier: PromptClassifier) -> None:
-    ((prediction,),) = predict_stream(classifier, [open_scene("lake", 1)], Ranking(threshold=1.0))
+    ((prediction,),) = predict_stream(classifier, [open_scene("lake", 1)], threshold=1.0)
     assert prediction.classes == ()
-    for ranking in ({"top": 0}, {"threshold": 1.5}, {"threshold": -0.1}):
-        with pytest.raises(ConfigError, match="it must be"):
-            Ranking(**ranking)  # type: ignore[arg-type]

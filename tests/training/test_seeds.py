@@ -15,11 +15,12 @@ SPREAD = SeedSpread(
         MethodSpread(PROMPT, (0.8, 0.85, 0.51)),
     ),
     words=(("sand", "stone"), ("sky", "sand"), ("tower", "sky")),
+    recommendations=("Recommendation: a linear probe.", *["Recommendation: zero-shot."] * 2),
 )
 
 
 def test_the_verdict_counts_the_seeds_that_are_clear() -> None:
-    accuracy, zero_shot, probe = SPREAD.verdict
+    accuracy, zero_shot, probe, recommended = SPREAD.verdict
     assert "72.0\N{NO-BREAK SPACE}% of the held-out images on average" in accuracy
     assert accuracy.endswith("(least 51.0, most 85.0).")
     assert zero_shot == (
@@ -28,6 +29,7 @@ def test_the_verdict_counts_the_seeds_that_are_clear() -> None:
     )
     assert "\N{MINUS SIGN}20.0 points on average" in probe
     assert "clearly better with 0 and clearly worse with 3 of 3 seeds" in probe
+    assert recommended == "Recommendation with 2 of 3 seeds: zero-shot."
 
 
 def test_a_stable_word_is_one_that_several_seeds_chose() -> None:

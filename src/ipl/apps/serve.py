@@ -39,7 +39,7 @@ from ipl.apps.decoders import Array, Decoders, Refusal
 from ipl.apps.hosts import is_allowed_host
 from ipl.classifier import PromptClassifier
 from ipl.display.page import render
-from ipl.inference.engines import ImageEncoder
+from ipl.inference.image_encoder import ImageEncoder
 from ipl.support.errors import ConfigError, IplError, brief, printable
 from ipl.support.files import read_text, to_json
 

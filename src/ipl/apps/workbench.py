@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import signal
 import tempfile
 import threading
@@ -37,7 +36,7 @@ from ipl.datasets.images import is_litter, thumbnail
 from ipl.datasets.readers import MAC_ARCHIVE, read_dataset
 from ipl.datasets.scenes import scenes_dataset
 from ipl.display.formatting import percent, several
-from ipl.inference.stream import Prediction, Ranking, predict_stream
+from ipl.inference.stream import Prediction, predict_stream
 from ipl.learners.registry import known_learners
 from ipl.prompts.layout import prompt_pieces
 from ipl.saving.run_folder import CONFIG
@@ -46,7 +45,6 @@ from ipl.support.progress import SILENT, Advance, Reporter
 from ipl.training.comparison import NO_IMAGES
 
 SCENES = ("volcano", "lake", "castle", "windmill")  # an example that is quick to learn
-HOUR = 3_600  # seconds
 MAX_UPLOAD = 2 * 10**9  # bytes of a file that a browser sends
 MAX_UNPACKED, MAX_FILES = 8 * 10**9, 100_000  # bytes and files in an archive
 MAX_SESSIONS = 20
@@ -246,7 +244,7 @@ class Workbench:
             raise DataError("There is no image to classify; drop some.")
         if (names or "").strip():
             classifier = classifier.with_classes([name.strip() for name in names.split(",")])
-        batches = predict_stream(classifier, map(Path, files), Ranking(SHOWN_PROBABILITIES))
+        batches = predict_stream(classifier, map(Path, files), SHOWN_PROBABILITIES)
         return "".join(prediction_html(each) for batch in batches for each in batch)
 
     @_explained
@@ -576,8 +574,8 @@ def serve_until_signal(page: Any, workbench: Workbench) -> bool:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    while not stop.wait(HOUR):
-        os.utime(workbench.folder)  # so that another workbench does not take it for an old one
+    while not stop.wait(1.0):  # on Windows, a wait without end would not see Ctrl-C
+        pass
     ended = workbench.end()
     page.close(verbose=False)
     return ended

@@ -13,8 +13,8 @@ from rich.text import Text
 from ipl.backbone.families import suggest_backbone
 from ipl.backbone.features import FeatureStore
 from ipl.cli import shared_options as common
-from ipl.cli.loading import load_classifier
-from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+from ipl.cli.output import check_output_file, console, echo, on_interrupt, print_json
+from ipl.cli.saved_classifier import load_classifier
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import first_few, several
 from ipl.inference.evaluation import (
@@ -93,9 +93,9 @@ def evaluate(
     else:
         console().print(evaluation_report(evaluation, threshold))
         if suggestion := suggest_backbone(classifier.config.backbone):
-            console().print(f"Note: {suggestion}", style="yellow", markup=False)
+            console().print(Text(f"Note: {suggestion}", "yellow"))
         for path, _ in files:
-            console().print(f"Written: {path}", markup=False, soft_wrap=True)
+            echo(f"Written: {path}")
     if not passed:
         print(
             f"failed: the accuracy is {evaluation.accuracy:.4f}, below --min-accuracy "

@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from ipl.cli import shared_options as common
-from ipl.cli.loading import load_classifier
 from ipl.cli.output import check_output_file, command_line, echo, on_interrupt, print_json
+from ipl.cli.saved_classifier import load_classifier
 from ipl.datasets.readers import read_dataset
 from ipl.display.formatting import several
 from ipl.inference.exports.classifier import export_classifier

@@ -91,14 +91,13 @@ def backbones(as_json: bool = JSON) -> None:
     here = [[each.name, FAMILIES[each.family].title, decimal(each.bytes)] for each in found]
     terminal = console()
     terminal.print(tables_to_terminal(tables))
-    terminal.print(
+    echo(
         "\nA search of whole prompts is many times slower than one with the prefix cache. Image "
-        "prompts are for maple and promptsrc.\n\nWeights on this machine",
-        markup=False,
+        "prompts are for maple and promptsrc.\n\nWeights on this machine"
     )
     weights_table = Table(["--backbone", "family", "size"], here)
     terminal.print(weights_table.to_terminal())
-    terminal.print(f"\nLooked in {hub_cache()}; a folder can be named too.", markup=False)
+    echo(f"\nLooked in {hub_cache()}; a folder can be named too.")
 
 
 @app.command()

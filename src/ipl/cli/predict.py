@@ -15,11 +15,11 @@ from rich.console import Console
 
 from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
-from ipl.cli.loading import load_classifier
 from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+from ipl.cli.saved_classifier import load_classifier
 from ipl.display.formatting import first_few
 from ipl.inference.image_paths import find_images, read_paths
-from ipl.inference.stream import Prediction, Ranking, predict_stream
+from ipl.inference.stream import Prediction, predict_stream
 from ipl.inference.writers import CsvWriter, JsonLinesWriter, TableWriter, one_line
 from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError, DataError
@@ -69,7 +69,7 @@ def predict(
     folder = find_run(run)
     read_config(folder)  # reports a wrong RUN before the images are looked for
     sources, total = _sources(images)
-    tally, ranking = _Tally(reporter, strict), Ranking(top, threshold)
+    tally = _Tally(reporter, strict)
     in_lines = save_to is None and not as_json
 
     with on_interrupt(lambda: tally.summary(in_lines)), _quiet_pipe():
@@ -83,7 +83,7 @@ def predict(
             _open_writer(output_format, save_to) as writer,
             progress.task("Classifying images", total) as advance,
         ):
-            for batch in predict_stream(classifier, sources, ranking, advance, max_pixels):
+            for batch in predict_stream(classifier, sources, top, threshold, advance, max_pixels):
                 tally.add(batch)
                 if as_json:
                     predictions += batch

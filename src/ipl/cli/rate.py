@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from ipl.cli import shared_options as common
-from ipl.cli.output import check_output_file, console, print_json
+from ipl.cli.output import check_output_file, console, echo, print_json
 from ipl.explain.ratings import key_of, read_sheets, word_sets, write_sheet
 from ipl.support.progress import Reporter
 
@@ -43,10 +43,8 @@ def rate(
     if as_json:
         print_json({"sheet": str(save_to), "key": str(key_of(save_to)), "rows": rows})
         return
-    console().print(
+    echo(
         f"Written: {save_to} ({rows} rows) and its key, {key_of(save_to)}.\n"
         "Give each rater a copy of the sheet, and nobody the key. They rate how relevant the words "
-        "of a row are to images of its dataset, from 1 (not at all) to 5 (very).",
-        markup=False,
-        soft_wrap=True,
+        "of a row are to images of its dataset, from 1 (not at all) to 5 (very)."
     )

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from ipl.cli import shared_options as common
-from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+from ipl.cli.output import check_output_file, console, echo, on_interrupt, print_json
 from ipl.display.document import Document
 from ipl.display.page import as_html
 from ipl.explain.report import make_report, report_values
@@ -86,13 +86,13 @@ def report(
     terminal = console()
     if several_runs and document.table is not None:
         terminal.print(document.table.to_terminal())
-        terminal.print("\n".join(document.lead), markup=False)
+        echo("\n".join(document.lead))
     for question, answer in document.answers.items():
         terminal.print(Text.assemble((question, "bold"), " ", answer))
     for section in document.sections:
         if section.anchor == "missing":
-            terminal.print(f"Left out: {section.summary}", markup=False, soft_wrap=True)
-    terminal.print(f"\nWritten:  {target}", markup=False, soft_wrap=True)
+            echo(f"Left out: {section.summary}")
+    echo(f"\nWritten:  {target}")
 
 
 def default_target(run: Path) -> Path:

@@ -11,7 +11,7 @@ import typer
 from ipl.backbone.loading import load_tokenizer
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
-from ipl.cli.output import console, on_interrupt, print_json
+from ipl.cli.output import console, echo, on_interrupt, print_json
 from ipl.config import TRAINING, FitConfig, settings
 from ipl.datasets.readers import read_dataset
 from ipl.select import select_words
@@ -65,4 +65,4 @@ def _explain(words: list[str], config: FitConfig, reporter: Reporter, as_json: b
         print_json({"explained": [asdict(explanation) for explanation in explanations]})
     else:
         sentences = "\n".join(explanation.sentence for explanation in explanations)
-        console().print(sentences, markup=False, soft_wrap=True)
+        echo(sentences)

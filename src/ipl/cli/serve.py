@@ -8,8 +8,8 @@ import typer
 
 from ipl.apps.hosts import allowed_hosts
 from ipl.cli import shared_options as common
-from ipl.cli.loading import load_classifier
 from ipl.cli.output import on_interrupt
+from ipl.cli.saved_classifier import load_classifier
 from ipl.saving.run_folder import find_run, read_config
 from ipl.support.extras import require
 from ipl.support.progress import Reporter

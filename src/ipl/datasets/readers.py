@@ -265,8 +265,8 @@ def read_table(path: Path, held_out: str = TEST, to_test: bool = False) -> Datas
         cells = {role: row[name] for role, name in _find_columns(path, tuple(row)).items()}
         for role in ("path", "label"):
             if not isinstance(cells.get(role), str | int | float) or not str(cells[role]).strip():
-                has = ", ".join(map(str, row))
-                raise DataError(f"{place}: no {role} in {has}; each row needs path and label.")
+                where = "" if role in cells else f" in {', '.join(map(str, row))}"
+                raise DataError(f"{place}: no {role}{where}; each row needs path and label.")
         image, label = str(cells["path"]).strip(), str(cells["label"]).strip()
         split = str(cells.get("split") or TRAIN).strip()
         if split.lower() not in PART_NAMES:

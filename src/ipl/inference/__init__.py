@@ -1,5 +1,5 @@
 """Using a fitted classifier: predictions in a stream, and exports for other programs."""
 
-from ipl.inference.stream import Prediction, Ranking, predict_stream
+from ipl.inference.stream import Prediction, predict_stream
 
-__all__ = ["Prediction", "Ranking", "predict_stream"]
+__all__ = ["Prediction", "predict_stream"]

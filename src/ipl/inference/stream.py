@@ -16,8 +16,7 @@ from PIL import Image
 
 from ipl.classifier import PromptClassifier
 from ipl.datasets.images import MAX_PIXELS, ImageSource, UnreadableImageError, open_image
-from ipl.inference.engines import ImageEncoder
-from ipl.support.errors import ConfigError
+from ipl.inference.image_encoder import ImageEncoder
 
 BATCH = 64
 PART = 8  # images of a batch that a thread decodes and encodes on a CPU; more are not faster
@@ -57,37 +56,11 @@ class Prediction:
         return values if self.zero_shot is None else {**values, "zero_shot": self.zero_shot}
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Which classes of an image are returned.
-
-    Parameters
-    ----------
-    top : int
-        How many classes at most, from the most probable on.
-    threshold : float
-        Classes that are less probable than this are left out.
-
-    Raises
-    ------
-    ConfigError
-        If `top` is less than 1 or `threshold` is not between 0 and 1.
-    """
-
-    top: int = 5
-    threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.top < 1:
-            raise ConfigError(f"top is {self.top}; it must be 1 or more.")
-        if not 0 <= self.threshold <= 1:
-            raise ConfigError(f"threshold is {self.threshold}; it must be from 0 to 1.")
-
-
 def predict_stream(
     classifier: PromptClassifier,
     sources: Iterable[Path | Image.Image],
-    ranking: Ranking | None = None,
+    top: int = 5,
+    threshold: float = 0.0,
     advance: Callable[..., None] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Iterator[list[Prediction]]:
@@ -99,8 +72,10 @@ def predict_stream(
         A fitted classifier.
     sources : iterable of Path or PIL.Image.Image
         The images. It may be endless: only one batch is taken from it and held at a time.
-    ranking : Ranking, optional
-        Which classes of each image are returned. The default is the five most probable ones.
+    top : int
+        How many classes of each image are returned at most, from the most probable on.
+    threshold : float
+        Classes that are less probable than this are left out.
     advance : callable, optional
         Called with the number of images after each batch, for a progress bar.
     max_pixels : int, default=100_000_000
@@ -117,7 +92,6 @@ def predict_stream(
     sklearn.exceptions.NotFittedError
         If the classifier has not been fitted.
     """
-    ranking = ranking or Ranking()
     with torch.no_grad():
         logits, zero_shot = classifier.logits_function(), _second_opinion(classifier)
     encoder = ImageEncoder(classifier)
@@ -126,7 +100,7 @@ def predict_stream(
         with ThreadPoolExecutor(encoder.workers if encoder.on_cpu else DECODERS) as threads:
             while batch := list(islice(remaining, BATCH)):
                 results = _encode(encoder, threads, batch, max_pixels)
-                yield _rank(classifier, logits, zero_shot, batch, results, ranking)
+                yield _rank(classifier, logits, zero_shot, batch, results, top, threshold)
                 if advance is not None:
                     advance(len(batch))
     finally:
@@ -195,7 +169,8 @@ def _rank(
     zero_shot: Logits | None,
     batch: Sequence[Path | Image.Image],
     results: Sequence[torch.Tensor | UnreadableImageError],
-    ranking: Ranking,
+    top: int,
+    threshold: float,
 ) -> list[Prediction]:
     features = [each for each in results if not isinstance(each, UnreadableImageError)]
     no_features = classifier.learner_.backbone.no_features()
@@ -210,9 +185,9 @@ def _rank(
             predictions.append(Prediction(name, error=reason))
             continue
         row = next(rows)
-        best = row.argsort(kind="stable")[::-1][: ranking.top]
+        best = row.argsort(kind="stable")[::-1][:top]
         pairs = ((str(classifier.classes_[i]), float(row[i])) for i in best)
-        classes = tuple(pair for pair in pairs if pair[1] >= ranking.threshold)
+        classes = tuple(pair for pair in pairs if pair[1] >= threshold)
         other = next(others, best[0])
         disagrees = str(classifier.classes_[other]) if other != best[0] else None
         predictions.append(Prediction(name, classes, zero_shot=disagrees))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
@@ -49,6 +50,7 @@ class SeedSpread:
     # What every seed was compared with, and what was learnt; empty if one had no held-out image.
     methods: tuple[MethodSpread, ...]
     words: tuple[tuple[str, ...], ...]  # that a search chose with each seed, if one did
+    recommendations: tuple[str, ...] = ()  # that follow from the numbers of each seed
 
     @classmethod
     def of(cls, results: Sequence[FitResult]) -> SeedSpread:
@@ -56,7 +58,9 @@ class SeedSpread:
         seeds = tuple(result.config.seed for result in results)
         searched = all(result.selection is not None for result in results)
         words = tuple(result.words for result in results) if searched else ()
-        return cls(seeds, _method_spreads(results), words)
+        comparisons = [result.comparison for result in results if result.comparison is not None]
+        recommendations = tuple(comparison.recommendation for comparison in comparisons)
+        return cls(seeds, _method_spreads(results), words, recommendations)
 
     @property
     def stable_words(self) -> dict[str, tuple[int, ...]]:
@@ -70,7 +74,7 @@ class SeedSpread:
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """The accuracy over the seeds, and a sentence on each baseline."""
+        """The accuracy over the seeds, a sentence on each baseline, and what most seeds say."""
         if not self.methods:
             return (NO_IMAGES,)
         *others, learnt = self.methods
@@ -82,7 +86,13 @@ class SeedSpread:
             f"{least:.1f}, most {most:.1f})."
         )
         order = (*BASELINES, *WORDLESS)
-        return (sentence, *(_compare(by_name[name]) for name in order if name in by_name))
+        compared = [_compare(by_name[name]) for name in order if name in by_name]
+        most_common = Counter(self.recommendations).most_common(1)
+        recommended = [
+            text.replace(":", f" with {count} of {len(self.seeds)} seeds:", 1)
+            for text, count in most_common
+        ]
+        return (sentence, *compared, *recommended)
 
     @property
     def about_words(self) -> str:

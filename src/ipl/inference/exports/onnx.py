@@ -21,7 +21,6 @@ from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.images import UnreadableImageError
 from ipl.datasets.scenes import scenes_dataset
-from ipl.inference.evaluation import columns_of
 from ipl.inference.exports.common import (
     check_export_folder,
     check_exportable,
@@ -90,7 +89,7 @@ def export_onnx(
     check_export_folder(folder)
     check_exportable(classifier, "ONNX", image_prompts=True)
     if check is not None:
-        columns_of(check, tuple(map(str, classifier.classes_)))  # before anything is computed
+        classifier.columns(check.class_names, check.display_name)  # before it is computed
     backbone = classifier.learner_.backbone
     if backbone.device.type != "cpu":
         raise ConfigError("ONNX is written from the CPU; load the prompt with device cpu.")
@@ -161,11 +160,11 @@ def _compare(classifier: PromptClassifier, work: Path, check: Dataset | None) ->
             scenes = scenes_dataset(Path(folder), train=0, test=2)
             pixels, _ = _crop(backbone, scenes.test)
     else:
-        columns = columns_of(check, tuple(map(str, classifier.classes_)))
+        columns = classifier.columns(check.class_names, check.display_name)
         held_out, store = classifier.config.held_out, FeatureStore(backbone)
         items = choose_images(classifier.result_, check, held_out, store).items
         pixels, found = _crop(backbone, items[:: 1 + len(items) // (MAX_IMAGES + 1)])  # spaced
-        labels = np.array([columns[item.label] for item in found])
+        labels = columns[[item.label for item in found]].numpy()
     if not len(pixels):
         raise ConfigError(
             f"{check and check.display_name} has no readable image that it was not trained on."

@@ -11,7 +11,7 @@ import pytest
 
 from ipl import Backbone, Dataset, PromptClassifier
 from ipl.datasets.scenes import CLASSES
-from ipl.inference.engines import ENGINES, ImageEncoder
+from ipl.inference.image_encoder import ENGINES, ImageEncoder
 from ipl.support.errors import ConfigError
 from tests.helpers.scenes import open_scene
 

@@ -1,4 +1,4 @@
-"""Engines that run a prompt's image tower: torch, or onnxruntime in int8."""
+"""From pixels to image features: torch, or onnxruntime in int8."""
 
 from __future__ import annotations
 
