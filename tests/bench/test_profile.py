@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from ipl.bench.profile import measure, resident_peak, summary
-
-
-def test_the_summary_by_hand() -> None:
-    assert summary([10.0, 50.0, 60.0, 80.0]) == pytest.approx(
-        {"mean": 50.0, "p95": 77.0, "above_50": 0.5}
-    )
-    assert summary([]) is None
+from ipl.bench.profile import measure, resident_peak
 
 
 def test_time_and_peak_memory_are_those_of_the_block() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import threading
 import time
@@ -9,11 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
 import torch
 
 INTERVAL = 0.1  # seconds between two samples
-BUSY = 50.0  # percent; the share of samples above it is reported
 NO_NVML = "The utilisation is not measured; that needs an NVIDIA GPU and pip install 'ipl[scale]'."
 
 
@@ -53,7 +52,8 @@ def measure(what: str, device: torch.device, profile: bool = False) -> Iterator[
     else:
         cost["peak_memory"] = resident_peak()
     if utilisation is not None:
-        cost["profile"] = {"source": "nvml", "utilisation": summary(samples)}
+        mean = {"mean": statistics.mean(samples)} if samples else None
+        cost["profile"] = {"source": "nvml", "utilisation": mean}
     elif profile:
         cost["notes"] = [NO_NVML]
 
@@ -70,18 +70,6 @@ def _utilisation_of(device: torch.device) -> Callable[[], float] | None:
     except Exception:  # of many kinds
         return None
     return lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-
-
-def summary(percents: list[float]) -> dict[str, float] | None:
-    """The mean, the 95th percentile and the share of samples above 50 %."""
-    if not percents:
-        return None
-    values = np.array(percents)
-    return {
-        "mean": float(values.mean()),
-        "p95": float(np.percentile(values, 95)),
-        "above_50": float((values > BUSY).mean()),
-    }
 
 
 def resident_peak() -> int:

@@ -18,8 +18,6 @@ COLUMNS = {
     "word_seconds": ("a word, s", 2),
     "peak_memory": ("peak, GB", 2),
     "utilisation_mean": ("utilisation, %", 1),
-    "utilisation_p95": ("p95, %", 1),
-    "above_50": ("above 50 %", 1),
 }
 NOTE = (
     "fit: without what came from the cache; a word: finding one in the pool; peak: of what tensors "
@@ -53,8 +51,6 @@ def _costs(runs: Sequence[RunRecord]) -> dict[str, Any]:
         "word_seconds": _mean(seconds for seconds, _, _ in searches),
         "peak_memory": max((run.peak_memory / GB for run in runs if run.peak_memory), default=None),
         "utilisation_mean": _mean(usage["mean"] for usage in usages),
-        "utilisation_p95": _mean(usage["p95"] for usage in usages),
-        "above_50": _mean(100 * usage["above_50"] for usage in usages),
     }
 
 
@@ -85,8 +81,8 @@ def cost_table(rows: Sequence[dict[str, Any]]) -> Table:
     seconds = str(paper.TRAVERSAL_SECONDS)
     table.add_section(
         [
-            ["paper", "without words", "its GPU", "", "", "", plain, "", "", ""],
-            ["", "with words", "its GPU", "", "", seconds, words, "", "", ""],
+            ["paper", "without words", "its GPU", "", "", "", plain, ""],
+            ["", "with words", "its GPU", "", "", seconds, words, ""],
         ]
     )
     table.notes.append(NOTE)
