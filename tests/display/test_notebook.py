@@ -42,7 +42,7 @@ def test_selection() -> None:
     text = displayed(replace(selection, steps=(evil,))._repr_html_())
     assert text.count(EVIL) >= 3  # a row, the next best word of it, a sentence
     assert "+0.5000" in text
-    assert repr(selection) == "Selection(words=('stone',), search='exhaustive')"
+    assert repr(selection) == "Selection(words=('stone',), search='exact')"
 
 
 def test_classifier(make_run: Callable[..., Path], pocket: Backbone) -> None:

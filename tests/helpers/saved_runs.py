@@ -15,7 +15,8 @@ from ipl.learners.hyperparameters import Hyperparameters
 from ipl.training.comparison import PROMPT, Comparison, Method
 from ipl.training.history import EpochRecord, TrainingHistory
 from ipl.training.result import FitResult, Trial
-from ipl.words.selection import Certainty, RankedWord, Selection, SelectionStep
+from ipl.words.selection import RankedWord
+from tests.helpers.selections import make_selection, make_step
 
 CLASSES = ("beach", "starry night")
 
@@ -33,31 +34,7 @@ def same_run(one: Path, other: Path) -> bool:
 
 def make_result(**changes: Any) -> FitResult:
     """Returns a small prompt with one word, as a fit would save it, with other values."""
-    step = SelectionStep(
-        word="stone",
-        utility=0.5,
-        redundancy=0.0,
-        gain=0.5,
-        loss=1.5,
-        accuracy=0.75,
-        runners_up=(RankedWord("sand", 0.25),),
-        checked=9,
-        seconds=0.1,
-        margin=0.0,
-        certainty=Certainty(0.75, 0.375, 0.25, 0.625),
-    )
-    selection = Selection(
-        steps=(step,),
-        loss_without_words=2.0,
-        template="a photo of a {cls}, {words}",
-        lambda_=0.1,
-        preset="paper",
-        word_embedding="text",
-        pool_size=9,
-        pool_sha256="cd" * 32,
-        utility="paper",
-        accuracy_without_words=0.5,
-    )
+    step = make_step("stone", 0.5, runners_up=(RankedWord("sand", 0.25),))
     result = FitResult(
         config=FitConfig(words=1),
         hyperparameters=Hyperparameters(epochs=100, interval=10, batch=32, lr=0.002, m=2),
@@ -75,7 +52,7 @@ def make_result(**changes: Any) -> FitResult:
         trials=(Trial(1, 0.75, 1.5),),
         history=TrainingHistory((EpochRecord(0, 0.002, 1.5, "stone"),), 2.5),
         image_hashes=(("ab" * 6,) * 10, ("p" + "cd" * 6,) * 10),
-        selection=selection,
+        selection=make_selection(step),
         ipl_version="0.0",
         tensors={"soft": torch.arange(12, dtype=torch.float32).reshape(4, 3)},
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,15 @@ import pytest
 from ipl.support.errors import DataError
 from ipl.words import rebuild
 from ipl.words.lexicon import MIN_ZIPF, is_alphabetic, is_one_token, zipf
-from ipl.words.pool import Pool, proper_names
+from ipl.words.pool import Pool
 from ipl.words.rebuild import raw_words_from_nltk, rebuild_pool
 
-Table = Callable[[dict[str, str]], None]
+# Raw words as the corpus spells them, each with what WordNet 3.0 knows of it: synset, name or none.
+SAMPLE = [
+    line.split("\t")
+    for line in (Path(__file__).parent / "wordnet_sample.tsv").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+]
 
 
 @pytest.fixture
@@ -40,18 +44,23 @@ def nltk_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_rebuild_on_a_sample_gives_the_frozen_pool(
-    wordnet_sample: list[tuple[str, str]], tokenizer: Any, synsets: Table
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synsets({word.lower(): known for word, known in wordnet_sample})
-    result = rebuild_pool((word for word, _ in wordnet_sample), tokenizer)
-    bundled = Pool.bundled()
-    expected = sorted({word.lower() for word, _ in wordnet_sample if word.lower() in bundled})
-    assert list(result.pool.words) == expected
-    assert list(result.names) == [word for word in expected if word in proper_names()]
-    # Every filter has something to reject in the sample, and names are in it.
-    counts = list(result.funnel.values())
+    known = {word.lower() for word, kind in SAMPLE if kind != "none"}
+    monkeypatch.setattr(rebuild, "synsets", lambda word: [word] if word in known else [])
+    raw = [word for word, _ in SAMPLE]
+    pool, funnel = rebuild_pool([*raw, raw[0]], tokenizer)
+    distinct, bundled = {word.lower() for word in raw}, Pool.bundled()
+    assert list(pool.words) == sorted(word for word in distinct if word in bundled)
+    names = ["raw", "distinct", "alphabetic", "frequency", "one token", "synset"]
+    assert list(funnel) == names
+    counts = list(funnel.values())
+    assert counts[:2] == [len(raw) + 1, len(distinct)]
+    assert counts[-1] == len(pool)
+    # Every filter has something to reject in the sample.
     assert all(before - after >= 10 for before, after in pairwise(counts[1:]))
-    assert len(result.names) >= 10
+    with pytest.raises(DataError, match="None of the 1 raw words"):
+        rebuild_pool(["ox"], tokenizer)
 
 
 def test_the_frozen_pool_passes_the_filters_that_need_no_wordnet(tokenizer: Any) -> None:
@@ -59,24 +68,6 @@ def test_the_frozen_pool_passes_the_filters_that_need_no_wordnet(tokenizer: Any)
         assert is_alphabetic(word)
         assert (zipf(word) or 0) >= MIN_ZIPF
         assert is_one_token(word, tokenizer)
-
-
-def test_the_funnel_counts_what_each_filter_leaves(tokenizer: Any, synsets: Table) -> None:
-    synsets({"dog": "synset", "paris": "name", "xylem": "synset", "ox": "synset"})
-    raw = ["Dog", "dog", "Paris", "ox", "xylem", "selfie", "x-ray"]
-    result = rebuild_pool(raw, tokenizer)
-    assert (result.pool.words, result.names) == (("dog", "paris"), ("paris",))
-    assert result.funnel == {
-        "raw": 7,
-        "distinct": 6,
-        "alphabetic": 4,  # not ox, not x-ray
-        "frequency": 3,  # not xylem
-        "one token": 3,
-        "synset": 2,
-    }
-    assert result.difference(Pool(("cat", "dog"), "other")) == (["paris"], ["cat"])
-    with pytest.raises(DataError, match="None of the 1 raw words"):
-        rebuild_pool(["ox"], tokenizer)
 
 
 @pytest.mark.usefixtures("nltk_folder")

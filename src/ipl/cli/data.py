@@ -93,11 +93,11 @@ def pool(
     if rebuild:
         raw = raw_words_from_nltk()
         with Reporter(quiet=quiet).task("Filtering words", len(raw)) as advance:
-            rebuilt = rebuild_pool(raw, tokenizer, advance)
-        new, gone = rebuilt.difference(words)
-        words = rebuilt.pool
-        values |= {"funnel": rebuilt.funnel, "new": new, "gone": gone}
-        lines += [f"{stage:>12}  {count:>7,}" for stage, count in rebuilt.funnel.items()]
+            words, funnel = rebuild_pool(raw, tokenizer, advance)
+        ours, bundled = set(words.words), set(Pool.bundled().words)
+        new, gone = sorted(ours - bundled), sorted(bundled - ours)
+        values |= {"funnel": funnel, "new": new, "gone": gone}
+        lines += [f"{stage:>12}  {count:>7,}" for stage, count in funnel.items()]
         lines.append(f"Compared with the bundled pool: {len(new)} new, {len(gone)} gone.")
     elif words_file is not None:
         words, dropped = Pool.from_file(words_file, tokenizer)

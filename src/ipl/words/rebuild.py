@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ipl.support.errors import DataError
@@ -14,24 +13,13 @@ ADVANCE_EVERY = 1000  # raw words
 INSTALL = "pip install 'ipl[data]'"
 
 
-@dataclass(frozen=True)
-class RebuiltPool:
-    """A rebuilt pool, its proper names, and the number of words left after every filter."""
-
-    pool: Pool
-    names: tuple[str, ...]
-    funnel: dict[str, int]
-
-    def difference(self, other: Pool) -> tuple[list[str], list[str]]:
-        """The words that only the rebuilt pool has, and those that only the other has."""
-        ours, theirs = set(self.pool.words), set(other.words)
-        return sorted(ours - theirs), sorted(theirs - ours)
-
-
 def rebuild_pool(
     raw_words: Iterable[str], tokenizer: Tokenizer, advance: Callable[[int], None] | None = None
-) -> RebuiltPool:
-    """Filters raw words in any case and order; `advance` gets the number of words processed."""
+) -> tuple[Pool, dict[str, int]]:
+    """The pool of raw words in any case and order, and how many are left after every filter.
+
+    `advance` gets the number of words processed.
+    """
     # The filters do not depend on each other, so the cheapest comes first and WordNet last.
     filters: dict[str, Callable[[str], bool]] = {
         "alphabetic": is_alphabetic,
@@ -60,8 +48,7 @@ def rebuild_pool(
     funnel["distinct"] = len(distinct)
     if not candidates:
         raise DataError(f"None of the {funnel['raw']} raw words passes the four filters.")
-    pool = Pool.from_words(candidates, "rebuilt")
-    return RebuiltPool(pool, tuple(filter(is_only_name, pool.words)), funnel)
+    return Pool.from_words(candidates, "rebuilt"), funnel
 
 
 # -- the dictionaries -----------------------------------------------------------------------------
@@ -101,9 +88,3 @@ def _nltk_corpus(name: str) -> Any:
             f"corpora/{name}."
         ) from error
     return found
-
-
-def is_only_name(word: str) -> bool:
-    """Whether every meaning of the word in WordNet is an individual person, place or work."""
-    found = synsets(word)
-    return bool(found) and all(synset.instance_hypernyms() for synset in found)

@@ -134,7 +134,7 @@ class Selection:
         "paper" or "calibrated".
     accuracy_without_words : float
         The share of the images that the prompt without words classifies.
-    search : str, default "exhaustive"
+    search : str
         "exact" or "exhaustive".
     stopped_before : SelectionStep or None, default None
         The next word, if the search stopped because it does not earn its place.
@@ -150,7 +150,7 @@ class Selection:
     pool_sha256: str
     utility: str
     accuracy_without_words: Share
-    search: str = "exhaustive"
+    search: str
     stopped_before: SelectionStep | None = None
 
     def __repr__(self) -> str:
