@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,11 +10,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import Batch, Learner
 from ipl.learners.promptsrc import IMAGENET_TEMPLATES, PromptSRC
-from ipl.training import views
+from ipl.support.progress import Reporter
 from ipl.training.loop import train
+from ipl.training.views import BankedViews
 from tests.helpers.learners import NAMES, make_learner
 
 
@@ -95,78 +93,53 @@ def test_the_loss_by_hand(pocket: Backbone, batch: Batch, words: int) -> None:
     assert learner.loss(batch).item() == pytest.approx(expected, abs=tolerance)
 
 
-class Still(views.View):
-    """The same few images in every epoch; keeps a copy of the vectors as an epoch begins."""
+class Ends(Reporter):
+    """Keeps a copy of the vectors at the end of each epoch."""
 
-    def __init__(self, learner: Learner, batch: Batch) -> None:
-        self.learner, self.seen = learner, batch
-        self.begins: dict[int, dict[str, Tensor]] = {}
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(quiet=True)
+        self.learner, self.vectors = learner, list[dict[str, Tensor]]()
 
-    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
-        picked = (self.seen.labels, self.seen.features, self.seen.pixels)
-        for epoch, indices in order:
-            self.begins.setdefault(epoch, copied(self.learner))
-            yield Batch(*(None if part is None else part[indices] for part in picked))
-
-
-def copied(learner: Learner) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in learner.named_parameters()}
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives PromptSRC a loss that costs no tower: the average is not about the loss."""
-
-    def loss(self: PromptSRC, batch: Batch) -> Tensor:
-        assert batch.features is not None
-        return sum((p.square() * 5 - p * batch.features.sum()).sum() for p in self.parameters())
-
-    monkeypatch.setattr(PromptSRC, "loss", loss)
-
-
-def run(
-    backbone: Backbone, batch: Batch, hyperparameters: Hyperparameters
-) -> tuple[PromptSRC, list[dict[str, Tensor]]]:
-    """Returns the learner after training and its vectors at the end of each epoch.
-
-    The last epoch's are those of a second training, without an average.
-    """
-    learner, twin = (make_learner(backbone, "promptsrc", depth=2) for _ in range(2))
-    source = Still(learner, batch)
-    train(learner, source, 4, (), hyperparameters)
-    train(twin, Still(twin, batch), 4, (), replace(hyperparameters, average_mean=None))
-    ends = [source.begins[epoch] for epoch in range(1, hyperparameters.epochs)]
-    return learner, [*ends, copied(twin)]
+    def record_event(self, event: object) -> None:
+        named = self.learner.named_parameters()
+        self.vectors.append({name: value.detach().clone() for name, value in named})
 
 
 @pytest.mark.parametrize(
-    ("protocol", "mean", "std"), [("base-to-novel", 15, 1), ("cross-dataset", 6, 10)]
+    ("protocol", "epochs", "mean", "std"),
+    [
+        ("base-to-novel", 20, 15, 1),
+        ("cross-dataset", 20, 6, 10),
+        ("base-to-novel", 3, 15, 1),  # far from the mean, where the weights are e^-72
+    ],
 )
-@pytest.mark.usefixtures("quick")
 def test_the_average_by_hand(
-    pocket: Backbone, batch: Batch, protocol: str, mean: int, std: int
+    pocket: Backbone,
+    batch: Batch,
+    protocol: str,
+    epochs: int,
+    mean: int,
+    std: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    hyperparameters = PromptSRC.hyperparameters(0, protocol).override(lr=0.05)
-    learner, ends = run(pocket, batch, hyperparameters)
-    assert len(ends) == 20
-    density = [math.exp(-((e - mean) ** 2) / (2 * std**2)) for e in range(1, 21)]
-    weights = [value / sum(density) for value in density]
+    def loss(self: PromptSRC, batch: Batch) -> Tensor:  # that costs no tower
+        return sum((p.square() * 5 - p * batch.features.sum()).sum() for p in self.parameters())
+
+    monkeypatch.setattr(PromptSRC, "loss", loss)
+    learner = make_learner(pocket, "promptsrc", depth=2)
+    views, ends = BankedViews(pocket, batch.labels, 1, batch.features[None]), Ends(learner)
+    numbers = PromptSRC.hyperparameters(0, protocol).override(lr=0.05, epochs=epochs)
+    train(learner, views, 4, (), numbers, reporter=ends)
+    assert len(ends.vectors) == epochs
+    density = [math.exp(-((e - mean) ** 2) / (2 * std**2)) for e in range(1, epochs + 1)]
+    weights = torch.tensor([value / sum(density) for value in density]).double()
     for name, value in learner.named_parameters():
-        together = torch.stack([end[name] for end in ends]).double()
-        expected = torch.einsum("e,e...->...", torch.tensor(weights).double(), together)
+        together = torch.stack([end[name] for end in ends.vectors]).double()
+        expected = torch.einsum("e,e...->...", weights, together)
         torch.testing.assert_close(value.detach().double(), expected, atol=1e-6, rtol=1e-5)
-        assert (value - ends[-1][name]).abs().max() > 1e-4  # not the last epoch
-        assert (value - ends[14][name]).abs().max() > 1e-5  # nor epoch 15 alone
-
-
-@pytest.mark.parametrize("epochs", [1, 3])
-@pytest.mark.usefixtures("quick")
-def test_few_epochs_far_from_the_mean(pocket: Backbone, batch: Batch, epochs: int) -> None:
-    hyperparameters = PromptSRC.hyperparameters(0).override(epochs=epochs, lr=0.05)
-    learner, ends = run(pocket, batch, hyperparameters)
-    for name, value in learner.named_parameters():
-        # N(3; 15, 1) is e^12.5 times N(2; 15, 1): the last epoch but for a few millionths
-        torch.testing.assert_close(value.detach(), ends[-1][name], atol=1e-5, rtol=0)
+        if epochs == 20:
+            assert (value - together[-1]).abs().max() > 1e-4  # not the last epoch
+            assert (value - together[14]).abs().max() > 1e-5  # nor epoch 15 alone
 
 
 def test_the_templates_are_as_published_slips_included() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -28,14 +28,6 @@ def test_one_token_is_a_whole_entry_of_the_vocabulary(tokenizer: Any) -> None:
     assert not is_one_token("", tokenizer)
 
 
-def test_the_package_knows_inflected_forms() -> None:
-    senses = {word: sense_of(word) for word in ("stole", "rose", "painting", "stolen")}
-    assert senses["stolen"].form == senses["stole"].form == "past of steal"
-    # A rose is a flower first, a painting is no form of its verb.
-    assert senses["rose"].form == senses["painting"].form == ""
-    assert str(senses["stole"]).startswith("past of steal; (noun) a wide scarf")
-
-
 def test_every_word_of_one_token_is_in_both_files(tokenizer: Any) -> None:
     vocabulary = tokenizer.get_vocab().values()
     decoded = {tokenizer.decode([token]).strip() for token in vocabulary}
@@ -54,16 +46,6 @@ def test_every_word_of_the_pool_has_a_sense() -> None:
 
 
 # -- why a word is in the pool ---------------------------------------------------------------------
-
-
-class WholeWords:
-    """A tokenizer of another backbone, for which every word is one token."""
-
-    all_special_ids: ClassVar[list[int]] = []
-
-    def encode(self, text: str, *, add_special_tokens: bool, verbose: bool) -> list[int]:
-        del text, add_special_tokens, verbose
-        return [1]
 
 
 def test_explain_a_word_of_the_pool(tokenizer: Any) -> None:
@@ -88,12 +70,6 @@ def test_explain_names_the_filter_that_rejects(
     explanation = explain_word(word, Pool.bundled(), tokenizer)
     assert not explanation.in_pool
     assert explanation.rejected_by == rejected
-
-
-def test_explain_says_so_if_nothing_is_known_of_a_word() -> None:
-    explanation = explain_word("blockchain", Pool.bundled(), WholeWords())
-    assert explanation.rejected_by is None
-    assert "not in ipl's dictionary" in explanation.sentence
 
 
 def test_explain_gives_advice_that_works(tokenizer: Any) -> None:

@@ -156,11 +156,8 @@ def test_the_words_are_those_of_a_plain_greedy_loop(
     assert_is(greedy_search(scorer, POOL, 3), expected)
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("utility", UTILITIES)
-def test_siglip_is_searched_by_whole_prompts(
-    siglip: SiglipBackbone, mode: str, utility: str
-) -> None:
+def test_siglip_is_searched_by_whole_prompts(siglip: SiglipBackbone, utility: str) -> None:
     features = torch.randn(9, 32, generator=torch.Generator().manual_seed(4))
     images = normalize(features, dim=-1), torch.arange(9) % 3
 
@@ -177,7 +174,7 @@ def test_siglip_is_searched_by_whole_prompts(
     few = Pool.from_words(LARGE.words[::5], "test")
     objective = Objective(0.3, utility=utility)
     scorer = SentenceScorer(siglip, NAMES, *images, objective=objective)
-    found = greedy_search(scorer, few, 2, mode)
+    found = greedy_search(scorer, few, 2)
     assert_is(found, plain_search(siglip, images, few.words, 2, objective, encode))
 
 
