@@ -265,9 +265,9 @@ def _configs(plan: Plan, dataset: str) -> Iterator[tuple[str, FitConfig]]:
                     elif arm in UNTRAINED:
                         yield arm, _untrained_config(plan, shots, seed, words)
                     else:
+                        own = {"shots": shots, "seed": seed, "words": words, **slots}
                         for learner in plan.learners:
-                            config = _run_config(plan, dataset, learner, shots, words, slots)
-                            yield learner, replace(config, seed=seed)
+                            yield learner, _run_config(plan, dataset, learner, own)
 
 
 def _slots(plan: Plan, dataset: str, arm: str) -> Iterator[tuple[int | str, dict[str, Any]]]:
@@ -307,25 +307,16 @@ def _numbers(plan: Plan, dataset: str, arm: str) -> tuple[int | str, ...]:
     return plan.words
 
 
-def _run_config(
-    plan: Plan,
-    dataset: str,
-    learner: str,
-    shots: int,
-    words: int | str,
-    slots: Mapping[str, Any],
-) -> FitConfig:
-    """The plan's config with what is one run's."""
-    changes: dict[str, Any] = {
+def _run_config(plan: Plan, dataset: str, learner: str, own: Mapping[str, Any]) -> FitConfig:
+    """The plan's config with what is a run's own: its shots, seed and words, and their slots."""
+    published: dict[str, Any] = {
         "learner": learner,
-        "shots": shots,
-        "words": words,
         "class_template": teacher_template_of(dataset),
         "protocol": plan.rules.recipe_protocol,
     }
     if plan.config.epochs is None:
-        changes |= schedule(plan.protocol, dataset, learner, shots, words != 0)
-    return replace(plan.config, **changes, **slots)
+        published |= schedule(plan.protocol, dataset, learner, own["shots"], own["words"] != 0)
+    return replace(plan.config, **published, **own)
 
 
 def _untrained_config(plan: Plan, shots: int, seed: int, words: int | str) -> FitConfig:

@@ -153,10 +153,14 @@ def common_settings(runs: Iterable[RunRecord]) -> dict[str, Any]:
     """The settings that all runs have in common."""
     trained = [run.config() for run in runs if run.learner not in UNTRAINED]
     configs = trained or [run.config() for run in runs]
-    first = configs[0]
-    return {
-        k: v for k, v in first.items() if all(canonical(c.get(k)) == canonical(v) for c in configs)
-    }
+    varied = varying(configs)
+    return {name: value for name, value in configs[0].items() if name not in varied}
+
+
+def varying(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that are not the same in all of these configs."""
+    names = dict.fromkeys(name for config in configs for name in config)
+    return [name for name in names if len({canonical(c.get(name)) for c in configs}) > 1]
 
 
 def common_text(runs: Sequence[RunRecord]) -> str:

@@ -21,7 +21,7 @@ from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import WORDS_ONLY
 from ipl.bench.records import RunRecord
 from ipl.bench.run import settings_about_search
-from ipl.bench.tables.methods import canonical, learner_name, learner_order, varied_text
+from ipl.bench.tables.methods import learner_name, learner_order, varied_text, varying
 from ipl.config import CHOSEN, PLAIN
 from ipl.display.formatting import percent
 from ipl.display.table import Table
@@ -48,11 +48,10 @@ class WordSearch:
 def find_word_searches(runs: Iterable[RunRecord]) -> list[WordSearch]:
     """The searches of all runs that chose words, datasets in the paper's order."""
     chosen = [run for run in runs if run.arm in (CHOSEN, WORDS_ONLY) and run.chosen]
-    values: dict[tuple[str, str], set[str]] = {}
+    by_dataset: dict[str, list[dict[str, Any]]] = {}
     for run in chosen:
-        for key, value in _search_settings(run).items():
-            values.setdefault((run.dataset, key), set()).add(canonical(value))
-    varied = {key for (_, key), different in values.items() if len(different) > 1}
+        by_dataset.setdefault(run.dataset, []).append(_search_settings(run))
+    varied = {name for settings in by_dataset.values() for name in varying(settings)}
     found: dict[WordSearch, set[str]] = {}
     for run in chosen:
         own = {key: value for key, value in _search_settings(run).items() if key in varied}
