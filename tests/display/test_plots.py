@@ -22,7 +22,6 @@ from tests.helpers.page_check import Page
 def test_drawings_are_well_formed_at_their_edges() -> None:
     drawn = {
         "one point": line([(0.0, 1.0)], "one point", "x", "y"),
-        "share": line([(0.1, 0.5), (0.9, 1.0)], "share", "x", "y", diagonal=True),
         "arrivals": line([(0.0, 3.0), (1.0, 2.0)], "arrivals", "x", "y", arrivals=[(0.0, "a<b")]),
         "alone": strips([Strip("a", (), 1.0)], "alone", "x"),
         "same": strips([Strip("a", (1.0, 1.0), 1.0)], "same", "x"),

@@ -6,20 +6,8 @@ import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.prompts.layout import PromptLayout
 from ipl.support.errors import ConfigError
 from tests.helpers.learners import NAMES, make_learner
-
-
-def test_without_a_word_it_equals_a_learner_that_never_had_it(pocket: Backbone) -> None:
-    learner = make_learner(pocket, "coop", 2)
-    layout, _ = PromptLayout.parse("[V V] [V V] *blue* [V V] {cls}.")
-    other = type(learner)(pocket, layout, NAMES)
-    other.load_state_dict(learner.state_dict())
-    other.place_word("blue")
-    found = learner.rebuilt(layout=layout, words=["blue"])
-    assert found.words == ("blue",)
-    assert torch.equal(found.text_features(), other.text_features())
 
 
 def test_other_classes_keep_words_and_vectors(pocket: Backbone) -> None:

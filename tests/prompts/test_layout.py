@@ -38,7 +38,6 @@ def test_readable() -> None:
     layout = PromptLayout.interleaved(2, 2)
     assert layout.readable() == "[V V] *_* [V V] *_* [V V] {cls}."
     assert layout.readable(["furry"]) == "[V V] *furry* [V V] *_* [V V] {cls}."
-    assert layout.readable(["furry", "blue"], "cat") == "[V V] *furry* [V V] *blue* [V V] cat."
     assert MAPLE_LIKE.readable() == "[V V] of a {cls}."
     with pytest.raises(ConfigError, match="3 words do not fit into 2 slots"):
         layout.readable(["a", "b", "c"])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 
 from ipl.backbone.backbone import Backbone
-from ipl.classifier import PromptClassifier
+from ipl.learners.coop import CoOp
 from ipl.metrics import PairedDifference, image_losses
+from ipl.prompts.layout import PromptLayout
 from ipl.training.words_matter import (
     LossChange,
     draw_random_words,
@@ -74,11 +72,12 @@ def test_an_interval_without_width_is_no_evidence() -> None:
 
 
 def test_words_of_several_tokens_and_outside_the_pool_are_replaced(
-    make_run: Callable[..., Path], pocket: Backbone, pool: Pool
+    pocket: Backbone, pool: Pool
 ) -> None:
-    learner = PromptClassifier.from_pretrained(make_run("coop", 2), pocket).learner_
-    layout = learner.layout.with_slot_sizes([1, 2])
-    learner = learner.rebuilt(layout=layout, words=["Zebra", "pirate ship"])
+    layout = PromptLayout.interleaved(2, 2).with_slot_sizes([1, 2])
+    learner = CoOp(pocket, layout, ("beach", "desert", "forest", "mountain"))
+    for word in ("Zebra", "pirate ship"):
+        learner.place_word(word)
     draws = draw_random_words(learner, pool)
     assert len(draws) == 20
     for draw in draws:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 import warnings
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -123,21 +123,16 @@ def image_warnings_off() -> Iterator[None]:
 def encode_files(
     backbone: Backbone,
     sources: Sequence[Source],
-    advance: Callable[..., None] | None = None,
     encode: Encode | None = None,
     crops: CentreCrops | None = None,
 ) -> ImageFeatures:
     """The features of images, in the order given.
 
-    `advance` is called with the number of images after each batch; `encode` takes the place of the
-    frozen image tower; `crops` remembers images that need not be opened again.
+    `encode` takes the place of the frozen image tower; `crops` remembers images that need not be
+    opened again.
     """
-    results = list[Tensor | str]()
-    for batch in encode_batches(backbone, sources, encode, crops):
-        results += batch
-        if advance is not None:
-            advance(len(batch))
-    return ImageFeatures.of(backbone, results)
+    batches = encode_batches(backbone, sources, encode, crops)
+    return ImageFeatures.of(backbone, [result for batch in batches for result in batch])
 
 
 def encode_batches(
@@ -222,7 +217,7 @@ class FeatureStore:
         self.views = RecentValues()  # the crops that trainings have seen, and their features
         self._features: dict[str | None, Tensor] = {}  # by the hash of the image
         self._hashes: dict[tuple[Any, ...], str] = {}  # by the image, and the time of its file
-        self._texts: OrderedDict[Hashable, list[Tensor]] = OrderedDict()
+        self._texts = RecentValues()  # lists of chunks
 
     def encode(self, images: Sequence[Source], reporter: Reporter = SILENT) -> ImageFeatures:
         """The features of images, computing only those that are not stored yet."""
@@ -291,11 +286,10 @@ class FeatureStore:
 
         The key has everything that decides the features.
         """
-        if key in self._texts:
-            self._texts.move_to_end(key)
-            yield from self._texts[key]
+        if (known := self._texts.get(key)) is not None:
+            yield from known
             return
-        chunks, size = [], 0
+        chunks, size = list[Tensor](), 0
         for chunk in run():
             size += chunk.nbytes
             if size <= self.text_bytes:
@@ -305,9 +299,7 @@ class FeatureStore:
             yield chunk
             del chunk  # before the next one is computed
         if size <= self.text_bytes:
-            self._texts[key] = chunks
-        while sum(c.nbytes for stored in self._texts.values() for c in stored) > self.text_bytes:
-            self._texts.popitem(last=False)
+            self._texts.get_or_make(key, lambda: chunks, size, self.text_bytes)
 
     def _key(self, digest: str) -> str:
         return key_of(

@@ -65,7 +65,6 @@ def hold_out(
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"fraction is {fraction}; it must be between 0 and 1.")
-    check_draw(1, seed)
     items = dataset.train
     group_of = dict[int, int]()
     for group in find_copies([item.path for item in items], reporter):

@@ -102,14 +102,12 @@ def line(
     alt: str,
     x_name: str,
     y_name: str,
-    diagonal: bool = False,
     x_ticks: Sequence[tuple[float, str]] | None = None,
     arrivals: Sequence[tuple[float, str]] = (),
 ) -> str:
     """A line with dots over two axes.
 
-    Each arrival (x, name) is marked by a vertical line with its name. A diagonal is that of shares
-    from 0 to 1.
+    Each arrival (x, name) is marked by a vertical line with its name.
     """
     with _page_figure(260) as figure:
         axes = figure.subplots()
@@ -125,9 +123,6 @@ def line(
         axes.set(xlabel=x_name, ylabel=y_name)
         if x_ticks is not None:
             axes.set_xticks([x for x, _ in x_ticks], [name for _, name in x_ticks])
-        if diagonal:
-            axes.set(xlim=(0, 1), ylim=(0, 1))
-            axes.plot([0, 1], [0, 1], color=SOFT_INK, linestyle=":")
         for x, name in arrivals:
             axes.axvline(x, color=SOFT_INK, linestyle=":")
             at_top = axes.get_xaxis_transform()
@@ -223,7 +218,8 @@ def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -
 
     The names of the axes are written once for all panels.
     """
-    with _file_figure() as figure:
+    with _style(**{"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "ipl"}):
+        figure = Figure(layout="constrained")
         columns = min(len(panels), PANELS_PER_ROW)
         rows = math.ceil(len(panels) / columns)
         width = 3.1 * columns + 0.4 if columns > 1 else 4.6
@@ -238,7 +234,10 @@ def plot_panels(panels: Sequence[Panel], title: str, x_name: str, y_name: str) -
         last_row = len(panels) - columns * (rows - 1)
         grid[-1][(last_row - 1) // 2].set_xlabel(x_name)
         _add_legend(figure, grid.flat)
-        return _files(figure, title)
+        # The title is broken into lines as wide as the figure.
+        wrapped = textwrap.fill(title, int(15 * figure.get_figwidth()))
+        figure.suptitle(wrapped, x=0.01, ha="left", fontsize=9)
+        return {file_format: _saved(figure, file_format) for file_format in ("svg", "png")}
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
@@ -266,20 +265,6 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_xticks([x for x, _ in panel.x_ticks], [text for _, text in panel.x_ticks])
     axes.margins(x=0.08, y=0.12)
     axes.grid(axis="y")
-
-
-@contextmanager
-def _file_figure() -> Iterator[Figure]:
-    """Gives an empty figure to draw in; the same plot gives the same file."""
-    with _style(**{"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "ipl"}):
-        yield Figure(layout="constrained")
-
-
-def _files(figure: Figure, title: str) -> dict[str, bytes]:
-    """A figure with its title, broken into lines as wide as it is, in every format."""
-    wrapped = textwrap.fill(title, int(15 * figure.get_figwidth()))
-    figure.suptitle(wrapped, x=0.01, ha="left", fontsize=9)
-    return {file_format: _saved(figure, file_format) for file_format in ("svg", "png")}
 
 
 def _saved(figure: Figure, file_format: str) -> bytes:

@@ -211,11 +211,8 @@ class Table:
             writer.writerow([c if n or _is_number(c) else without_formula(c) for c, n in pairs])
         return text.getvalue()
 
-    def to_html(self, hide_caption: bool = False) -> str:
-        """The table as HTML in a region that scrolls by itself where it is too wide.
-
-        A hidden caption is read aloud, but not displayed.
-        """
+    def to_html(self) -> str:
+        """The table as HTML in a region that scrolls by itself where it is too wide."""
         kinds = [' class="n"' if number else "" for number in self.numeric]
         pairs = zip(self.columns, kinds, strict=True)
         head = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in pairs)
@@ -228,8 +225,7 @@ class Table:
 
         bodies = [f"<tbody>\n{''.join(map(line, section))}</tbody>" for section in self.sections]
         heading = escape(self.heading)
-        hidden = ' class="hidden"' if hide_caption else ""
-        caption = f"<caption{hidden}><span>{heading}</span></caption>\n" if heading else ""
+        caption = f"<caption><span>{heading}</span></caption>\n" if heading else ""
         below = "".join(f"\n<p>{escape(text)}</p>" for text in self._below())
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{heading or "Table"}">\n'

@@ -213,17 +213,13 @@ class Learner(nn.Module, ABC):
     def rebuilt(
         self,
         *,
-        layout: PromptLayout | None = None,
         class_names: Sequence[str] | None = None,
         words: Sequence[str] | None = None,
     ) -> Learner:
-        """A learner with the same trained vectors and another layout, classes or words.
-
-        The layout must have as many soft vectors as this one's, which stays as it is.
-        """
+        """A learner with the same trained vectors and other classes or words."""
         other = type(self)(
             self.backbone,
-            self.layout if layout is None else layout,
+            self.layout,
             self.prompts.class_names if class_names is None else class_names,
             placeholder=self.placeholder,
             depth=self.depth,
@@ -263,12 +259,11 @@ class Learner(nn.Module, ABC):
     def encode_images(
         self,
         sources: Sequence[Source],
-        advance: Callable[..., None] | None = None,
         crops: CentreCrops | None = None,
     ) -> ImageFeatures:
         """The features of image files, with the learner's image prompts if it has any."""
         encode = self.image_features if self.prompts_images else None
-        return encode_files(self.backbone, sources, advance, encode=encode, crops=crops)
+        return encode_files(self.backbone, sources, encode, crops)
 
     def logits(self, image_features: Tensor) -> Tensor:
         """Logits (images, classes) of image features (images, dim)."""

@@ -139,7 +139,7 @@ class PromptLayout:
 
     # -- a line of text and back ----------------------------------------------------------------
 
-    def readable(self, words: Sequence[str] = (), class_name: str = "{cls}") -> str:
+    def readable(self, words: Sequence[str] = ()) -> str:
         """The layout as a line of text, such as `[V V] *furry* [V V] {cls}.`.
 
         Raises ConfigError if there are more words than slots.
@@ -152,7 +152,7 @@ class PromptLayout:
             if isinstance(segment, WordSlot):
                 piece = f"*{next(slot_words)}*"
             elif isinstance(segment, ClassName):
-                piece = class_name
+                piece = "{cls}"
             else:
                 piece = segment.text
             line += piece if not line or piece[0] in PUNCTUATION else " " + piece
